@@ -1,0 +1,41 @@
+# make demo: install, then sweep top_k on the bundled golden set. make test: install, then the tests. Second runs install nothing.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-nightly check clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python run.py -m top_k=3,5,10
+
+test: $(VENV)/.test-installed
+	$(BIN)/python -m pytest $(PYTEST)
+
+test-nightly: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -m nightly $(PYTEST)
+
+check: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch first and exactly: a plain "torch" may bring gigabytes that a CPU does not need.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "installing into $(VENV) (a few minutes, once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed
+	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev-installed: $(VENV)/.test-installed
+	$(PIP) --editable '.[test,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .ragsweep outputs multirun mlflow.db mlruns

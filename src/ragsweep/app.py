@@ -1,0 +1,237 @@
+"""Turn configs into experiments, and run one as a Hydra job. Here, and in the command line, config meets domain."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.building import Builder
+from ragsweep.errors import ConfigError, RagsweepError, nearest
+from ragsweep.evaluation import Evaluator, Experiment, has_evidence
+from ragsweep.identity import content_hash
+from ragsweep.ledger import Ledger
+from ragsweep.pipeline import Parts, graph
+from ragsweep.results import Failure, Result
+from ragsweep.secrets import mask
+from ragsweep.terminal import Terminal
+from ragsweep.tracking import Tracker
+from ragsweep.types import Dataset, Metric
+
+SWEEP = "RAGSWEEP_SWEEP"
+"""Environment variable by which a job of a sweep finds the sweep."""
+
+_WHOLE_NODE = re.compile(r"^\$\{[\w.]+\}$")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A composed config with its name and what was typed for it."""
+
+    config: DictConfig
+    name: str
+    overrides: tuple[str, ...]
+    choices: Mapping[str, str] = field(default_factory=dict)  # group -> option
+
+
+@dataclass
+class Session:
+    """What the jobs of one process share: parts, datasets, and all that was computed."""
+
+    builder: Builder = field(default_factory=Builder)
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    _datasets: dict[str, Dataset] = field(default_factory=dict)
+
+    def prepare(self, job: Job) -> Experiment:
+        """Build and check everything a config names; nothing heavy is loaded, nothing is computed.
+
+        Raises a RagsweepError, with the key or the file and line, for whatever could not work.
+        """
+        plain = resolved(job.config)
+        top_k, depth = _lengths(plain)
+        dataset = self._dataset(plain["dataset"])
+        chunker, retriever, reranker = (self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
+        if reranker.value.candidates > depth:
+            raise ConfigError(
+                f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
+            )
+        laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k))
+        metrics = self._metrics(plain, dataset)
+        threshold = float(plain["evidence"]["threshold"])
+        definitions = [built.spec.plain() for built in self._built_metrics(plain)]
+        signature = content_hash([laid.context.address, dataset.golden.digest, threshold, definitions])
+        return Experiment(
+            job.name, job.overrides, mask(plain), parameters(job), dataset, laid, top_k, metrics, threshold, signature
+        )
+
+    def tracker(self, config: DictConfig) -> Tracker:
+        """Build the tracker."""
+        tracker: Tracker = self.builder.build(resolved(config)["tracking"], "tracking").value
+        return tracker
+
+    def _dataset(self, node: Any) -> Dataset:
+        built = self.builder.build(node, "dataset")
+        if built.spec.digest not in self._datasets:
+            self._datasets[built.spec.digest] = built.value.load()
+        return self._datasets[built.spec.digest]
+
+    def _built_metrics(self, plain: Mapping[str, Any]) -> list[Any]:
+        named = plain["metrics"] or {}
+        return [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+
+    def _metrics(self, plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
+        metrics: dict[str, Metric] = {}
+        for built in self._built_metrics(plain):
+            if built.value.name in metrics:
+                raise ConfigError(f'metrics: "{built.value.name}" is defined twice; remove one with ~metrics.KEY')
+            metrics[built.value.name] = built.value
+        wanted = {"objective": [plain["objective"]], "headline": plain["headline"]}
+        for key, names in wanted.items():
+            for name in names:
+                if name not in metrics:
+                    raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
+        lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
+        if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
+            raise ConfigError(
+                f'no question of "{dataset.name}" has evidence, and {len(lacking)} metrics need it'
+                f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
+            )
+        return tuple(metrics.values())
+
+
+@cache
+def session() -> Session:
+    """Return this process's session."""
+    return Session()
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Turn a config into plain values; a value that is still missing is an error that names its key."""
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing))
+    try:
+        plain = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
+    """Check the numbers that no part checks."""
+    for key in ("top_k", "depth", "seed"):
+        lowest = 0 if key == "seed" else 1
+        if not isinstance(plain[key], int) or isinstance(plain[key], bool) or plain[key] < lowest:
+            raise ConfigError(f"{key}: must be a whole number of at least {lowest}, given {plain[key]!r}")
+    top_k, depth = int(plain["top_k"]), int(plain["depth"])
+    if top_k > depth:
+        raise ConfigError(f"top_k={top_k} is more than depth={depth}; raise depth, or lower top_k")
+    threshold = plain["evidence"]["threshold"]
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
+        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, given {threshold!r}")
+    return top_k, depth
+
+
+def parameters(job: Job) -> dict[str, str]:
+    """Flatten a config as a user would type it: the choice of each group, and every value once.
+
+    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only.
+    """
+    found: dict[str, str] = {}
+
+    def walk(node: DictConfig, prefix: str) -> None:
+        for key in node:
+            name = f"{prefix}{key}"
+            raw = node._get_node(key)
+            whole = raw is not None and raw._is_interpolation() and bool(_WHOLE_NODE.match(str(raw._value())))
+            value = node[key]
+            if isinstance(value, DictConfig):
+                if not whole:
+                    walk(value, f"{name}.")
+            elif key != "_target_":
+                found[name] = str(OmegaConf.to_container(value) if OmegaConf.is_list(value) else value)
+
+    walk(job.config, "")
+    skipped = ("metrics.", "tracking.", "store.", "plan", "headline")
+    kept = {name: value for name, value in found.items() if not name.startswith(skipped)}
+    chosen = {group: str(option) for group, option in job.choices.items() if group in job.config and option}
+    return {**chosen, **{name: str(mask(value, name)) for name, value in kept.items()}}
+
+
+def run_job(config: DictConfig) -> float | None:
+    """Evaluate one config as Hydra's task: record it, track it, show it; return the objective.
+
+    A failure is recorded as well and raised again, so that Hydra goes on with the other jobs and knows.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    ledger = Ledger(Path(config.store.path))
+    sweep = ledger.sweep(os.environ[SWEEP]) if os.environ.get(SWEEP) else None
+    number = int(hydra.job.num) if sweep else 0
+    overrides = tuple(OmegaConf.to_container(hydra.overrides.task))
+    job = Job(config, sweep.names[number] if sweep else _single_name(overrides), overrides, hydra.runtime.choices)
+    parent = sweep.parent if sweep else None
+    terminal = Terminal.current(plain=sweep is not None and "Basic" not in hydra.launcher._target_)
+    tracker = session().tracker(config)
+    started = time.time()
+    try:
+        result = _evaluate(job, terminal)
+        run = tracker.log_result(result, parent, None if sweep else os.environ.get("MLFLOW_RUN_ID"))
+    except Exception as fault:
+        logging.getLogger(__name__).exception("the job failed")
+        failed = _failure(job, fault, started)
+        ledger.write(sweep.id if sweep else None, number, failed, tracker.log_failure(failed, parent))
+        if sweep:
+            terminal.failed(failed, number, len(sweep.jobs))
+        raise
+    ledger.write(sweep.id if sweep else None, number, dataclasses.replace(result, rankings={}), run)
+    headline = list(config.headline)
+    if sweep:
+        terminal.finished(result, number, len(sweep.jobs), headline)
+    else:
+        terminal.comparison([result], headline)
+        terminal.look(tracker.look(), result.name, run)
+    return _finite(result, str(config.objective))
+
+
+def _evaluate(job: Job, terminal: Terminal) -> Result:
+    experiment = session().prepare(job)
+    with terminal.listening(session().evaluator.executor):
+        return session().evaluator.evaluate(experiment)
+
+
+def _single_name(overrides: Sequence[str]) -> str:
+    return " ".join(overrides) or "defaults"
+
+
+def _failure(job: Job, fault: Exception, started: float) -> Failure:
+    known = isinstance(fault, RagsweepError)
+    error = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    return Failure(
+        name=job.name,
+        overrides=job.overrides,
+        parameters=parameters(job),
+        error=error if known else f"{type(fault).__name__}: {error}",
+        traceback="" if known else traceback.format_exc(),
+        started=started,
+        ended=time.time(),
+    )
+
+
+def _finite(result: Result, objective: str) -> float | None:
+    """Return the objective; NaN is no value to search by."""
+    value = result.summaries[objective].value
+    return value if value == value else None

@@ -1,0 +1,191 @@
+"""Make parts from their configs: the class that ``_target_`` names, given the other keys, and what it is (its Spec)."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, Union
+
+from ragsweep.errors import ConfigError, RagsweepError, nearest
+from ragsweep.identity import Built, Spec
+
+TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
+"""Environment variable: packages beside our own, comma separated, that a config may name classes of."""
+
+
+class Builder:
+    """Build parts, equal ones once: two configs that share an embedder share the loaded model."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Built] = {}
+
+    def build(self, node: Any, where: str) -> Built:
+        """Build the part at key ``where``; its own parts are built first.
+
+        Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value the
+        class does not take, and for whatever the part's constructor or its `check()` refuses.
+        """
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
+        made = _find_class(str(node["_target_"]), where)
+        given = {str(key): value for key, value in node.items() if key != "_target_"}
+        _check_keys(made, given, where)
+        values = {key: self._nested(value, f"{where}.{key}") for key, value in given.items()}
+        _check_values(made, given, where)
+        spec = self._spec(made, values)
+        # Operational parameters are no part of the spec, but another device is another object.
+        key = f"{spec.digest} {sorted((name, repr(given[name])) for name in _operational(made) if name in given)}"
+        if key not in self._made:
+            self._made[key] = _construct(made, values, spec, where)
+        return self._made[key]
+
+    def _nested(self, value: Any, where: str) -> Any:
+        """Build the parts inside a value; leave the rest as it is."""
+        if isinstance(value, Mapping):
+            if "_target_" in value:
+                return self.build(value, where)
+            return {key: self._nested(item, f"{where}.{key}") for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._nested(item, f"{where}[{n}]") for n, item in enumerate(value)]
+        return value
+
+    def _spec(self, made: type, values: Mapping[str, Any]) -> Spec:
+        defaults = {
+            name: parameter.default
+            for name, parameter in _parameters(made).items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        kept = {
+            name: _spec_of(value) for name, value in {**defaults, **values}.items() if name not in _operational(made)
+        }
+        return Spec(f"{made.__module__}.{made.__qualname__}", _version(made), kept)
+
+
+def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> Built:
+    try:
+        value = made(**{name: _value_of(item) for name, item in values.items()})
+        if hasattr(value, "check"):
+            value.check()
+        facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
+    except RagsweepError as fault:
+        raise type(fault)(f"{where}: {fault}") from None
+    except (TypeError, ValueError) as fault:
+        raise ConfigError(f"{where}: {fault}") from fault
+    return Built(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
+
+
+def _spec_of(value: Any) -> Any:
+    if isinstance(value, Built):
+        return value.spec
+    if isinstance(value, Mapping):
+        return {key: _spec_of(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spec_of(item) for item in value]
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    if isinstance(value, Built):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _value_of(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_value_of(item) for item in value]
+    return value
+
+
+def _operational(made: type) -> frozenset[str]:
+    return frozenset(getattr(made, "OPERATIONAL", ()))
+
+
+def _version(made: type) -> str:
+    """Take the class's own VERSION, else hash its source: an edited part is another part."""
+    stated = made.__dict__.get("VERSION")
+    if stated is not None:
+        return str(stated)
+    return hashlib.sha256(inspect.getsource(made).encode()).hexdigest()[:16]
+
+
+def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(made).parameters
+
+
+# --- which classes a config may name -----------------------------------------------------------------------------
+
+
+def trusted_packages() -> set[str]:
+    """Name the packages whose classes a config may name; never widened by a config."""
+    named = os.environ.get(TRUSTED, "").split(",")
+    return {"ragsweep", *(name.strip() for name in named if name.strip())}
+
+
+def _find_class(target: str, where: str) -> type:
+    """Import the class; trust is checked on the name before, and on the class itself after the import."""
+    package = target.split(".", 1)[0]
+    if package not in trusted_packages():
+        raise ConfigError(
+            f'{where}._target_: package "{package}" of "{target}" is not trusted; to use your own parts set the '
+            f"environment variable {TRUSTED}={package}"
+        )
+    module_name, _, name = target.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as fault:
+        raise ConfigError(f'{where}._target_: cannot import "{module_name}": {fault}') from None
+    found = getattr(module, name, None)
+    if not inspect.isclass(found) or found.__module__.split(".", 1)[0] not in trusted_packages():
+        known = [key for key, value in vars(module).items() if inspect.isclass(value) and not key.startswith("_")]
+        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, known)}')
+    return found
+
+
+# --- keys and values ---------------------------------------------------------------------------------------------
+
+
+def _check_keys(made: type, given: Mapping[str, Any], where: str) -> None:
+    parameters = _parameters(made)
+    for key in given:
+        if key not in parameters:
+            raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters)}')
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in given:
+            raise ConfigError(f"{where}.{name}: {made.__name__} needs a value; give {where}.{name}=...")
+
+
+def _check_values(made: type, given: Mapping[str, Any], where: str) -> None:
+    hints = typing.get_type_hints(made.__init__)
+    for key, value in given.items():
+        if key in hints and not _matches(value, hints[key]):
+            raise ConfigError(f"{where}.{key}: must be {_spelled(hints[key])}, given {value!r}")
+
+
+def _matches(value: Any, hint: Any) -> bool:
+    """Check plain values (numbers, words, choices); anything else is the part's own business."""
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(_matches(value, option) for option in typing.get_args(hint))
+    if origin is Literal:
+        return value in typing.get_args(hint)
+    if hint is type(None):
+        return value is None
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    if hint in (bool, str):
+        return isinstance(value, hint)
+    return True
+
+
+def _spelled(hint: Any) -> str:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_spelled(option) for option in typing.get_args(hint))
+    if origin is Literal:
+        return " or ".join(repr(option) for option in typing.get_args(hint))
+    return {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "null"}.get(
+        hint, str(hint)
+    )

@@ -1,0 +1,110 @@
+"""The command line: ``python run.py …`` in a clone, ``ragsweep run …`` anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from ragsweep.errors import RagsweepError
+
+_USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+
+  run         evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
+  run --help  groups, options and keys
+  --version   print the version
+"""
+
+_HYDRA_ONLY = {"--help", "-h", "--hydra-help", "--info", "-i", "--shell-completion", "-sc", "--version"}
+
+
+class Terminated(BaseException):
+    """SIGTERM, as an exception: what is open gets closed on the way out."""
+
+
+def main() -> None:
+    """Run ``ragsweep COMMAND ...``."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["run"]:
+        run(arguments[1:])
+    if arguments[:1] == ["--version"]:
+        from importlib.metadata import version
+
+        print(version("ragsweep"))
+        sys.exit(0)
+    known = not arguments or arguments[0] in ("-h", "--help")
+    print(_USAGE if known else f'ragsweep: no command "{arguments[0]}"; known: run\n\n{_USAGE}', end="")
+    sys.exit(0 if known and arguments else 2)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Evaluate one config, or sweep over several, and exit.
+
+    Exit status: 0 done, 1 a config failed, 2 bad input or config, 130 and 143 interrupted.
+    """
+    _quieten()
+    signal.signal(signal.SIGTERM, _terminate)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _run(given)
+    except RagsweepError as fault:
+        status = fault.exit_status
+        print(f"ragsweep: {fault}", file=sys.stderr)
+    except KeyboardInterrupt:
+        status = 130
+    except Terminated:
+        status = 143
+    sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    from ragsweep import sweeping
+    from ragsweep.composition import read_command
+    from ragsweep.secrets import refuse_secrets
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--cfg", "-c")
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--package", "-p")
+    flags, rest = parser.parse_known_args(arguments)
+    if _HYDRA_ONLY & set(rest):
+        return sweeping.hand_over(arguments)
+    overrides = _split(rest)
+    unknown = [word for word in overrides if word.startswith("-")]
+    if unknown:
+        raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
+    refuse_secrets(overrides)
+    command = read_command(overrides, flags.multirun, flags.config_dir)
+    if flags.cfg:
+        return sweeping.hand_over(arguments)
+    return sweeping.run(command)
+
+
+def _split(words: Sequence[str]) -> list[str]:
+    """Split overrides that came as one word: ``mlflow run -P overrides="a=1 b=2"`` passes them so."""
+    if len(words) == 1 and "MLFLOW_RUN_ID" in os.environ:
+        return shlex.split(words[0])
+    return list(words)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _quieten() -> None:
+    """Keep libraries from phoning home and from writing over the terminal; whoever set these keeps them."""
+    quiet = {
+        "DO_NOT_TRACK": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    for name, value in quiet.items():
+        os.environ.setdefault(name, value)

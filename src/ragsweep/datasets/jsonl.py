@@ -1,0 +1,68 @@
+"""Our own format: a corpus file and a golden file, one JSON object a line (described in docs/datasets.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragsweep.errors import Faults
+from ragsweep.golden import Found, Selection, golden_set
+from ragsweep.golden_format import read_questions
+from ragsweep.reading import Seen, read_rows
+from ragsweep.types import Corpus, Dataset
+
+DOCUMENT_KEYS = ("id", "title", "text", "version", "metadata")
+
+
+class Jsonl:
+    """Read a corpus and a golden set in our own format.
+
+    Args:
+        corpus: File of the documents.
+        golden: File of the questions.
+        unknown: "error", or "drop" to leave out and count labels that cannot be used.
+        limit: How many questions to draw; None for all.
+        seed: Chooses which questions are drawn.
+        repeated_passages: An anchor found in another document too marks the same passage there.
+    """
+
+    VERSION = "1"
+
+    def __init__(
+        self, corpus: str, golden: str, unknown: str, limit: int | None, seed: int, repeated_passages: bool
+    ) -> None:
+        self._corpus = Path(corpus).expanduser()
+        self._golden = Path(golden).expanduser()
+        self._selection = Selection(unknown, limit, seed)
+        self._repeated_passages = repeated_passages
+
+    def load(self) -> Dataset:
+        """Read both files.
+
+        Raises:
+            ConfigError: ``unknown`` or ``limit`` make no sense.
+            InputError: faults of the files, all at once.
+        """
+        selection, faults = self._selection.check(), Faults()
+        corpus = _read_corpus(self._corpus, faults)
+        questions = read_questions(self._golden, corpus.version, faults)
+        faults.raise_any()
+        golden = golden_set(Found(str(self._golden), questions), corpus, selection, self._repeated_passages)
+        return Dataset(self._golden.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)
+
+
+def _read_corpus(path: Path, faults: Faults) -> Corpus:
+    seen, before = Seen("document"), len(faults.found)
+    ids, titles, texts, version = [], [], [], None
+    for row in read_rows(path, faults):
+        row.check_keys(DOCUMENT_KEYS)
+        ids.append(row.identifier("id"))
+        titles.append(row.text("title"))
+        texts.append(row.given_text("text"))
+        seen.note(ids[-1], row)
+        stated = row.text("version")
+        version = stated if version is None else version
+        if stated != version:
+            row.fault(f'version "{stated}" differs from "{version}" of the lines before; a corpus has one version')
+    if not ids and len(faults.found) == before:
+        faults.add(str(path), "holds no document")
+    return Corpus(ids, titles, texts, version or "")

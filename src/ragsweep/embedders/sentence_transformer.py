@@ -1,0 +1,150 @@
+"""Embed with a model in the format of sentence-transformers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep import model_files
+from ragsweep.errors import ConfigError, InputError
+from ragsweep.types import Embeddings, Floats, Integers
+
+COUNTED_AT_ONCE = 1024
+"""How many texts are held as strings while their tokens are counted."""
+
+
+PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""What models call their prompts."""
+
+
+class SentenceTransformerEmbedder:
+    """Embed texts with a local model; vectors are float32, whatever the model computes in.
+
+    Prompts left at None are the model's own. ``max_length`` (tokens) cuts earlier or later than the model's own limit.
+    """
+
+    VERSION = "1"
+    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
+
+    def __init__(
+        self,
+        model: str,
+        device: str = "auto",
+        dtype: str = "auto",
+        batch_size: int = 32,
+        normalize: bool = True,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        max_length: int | None = None,
+        download: bool = False,
+    ) -> None:
+        """Name the model; nothing is loaded before it is used."""
+        self.model = model
+        self.device = device
+        self.dtype = dtype
+        self.batch_size = batch_size
+        self.normalize = normalize
+        self.query_prompt = query_prompt
+        self.document_prompt = document_prompt
+        self.max_length = max_length
+        self.download = download
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
+        if self.batch_size < 1:
+            raise ConfigError(f"embedder.batch_size is {self.batch_size}; it must be 1 or more")
+        self._dtype()
+        longest = model_files.longest_input(self._folder())
+        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
+            raise ConfigError(f"embedder.max_length is {self.max_length}; {self.model} reads 1 to {longest} tokens")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files and name the dtype it computes in."""
+        return {**model_files.facts(self._folder()), "dtype": self._dtype()}
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.
+
+        Batches are canonical: the same texts always share a batch, the longest ones first.
+        """
+        prompt = self._prompt("document", self.document_prompt)
+        tokens = np.fromiter(self._count(texts, prompt), dtype=np.int32, count=len(texts))
+        read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
+        order = np.argsort(-read, kind="stable")
+        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        for start in range(0, len(texts), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            vectors[rows] = self._embed("document", [texts[row] for row in rows], prompt)
+        return Embeddings(vectors, tokens, read)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
+        prompt = self._prompt("query", self.query_prompt)
+        vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
+        # A row must not depend on the queries beside it: in half precision a batch moves the third digit, so one by one.
+        size = self.batch_size if self._dtype() == "float32" else 1
+        for start in range(0, len(queries), size):
+            vectors[start : start + size] = self._embed("query", list(queries[start : start + size]), prompt)
+        return vectors
+
+    def _folder(self) -> Path:
+        return model_files.locate(self.model, "embedder.model", self.download)
+
+    def _dtype(self) -> str:
+        return model_files.resolve_dtype(self.dtype, self.device, "embedder.dtype")
+
+    @cached_property
+    def _model(self) -> Any:  # noqa: ANN401 - sentence_transformers is not imported for its types
+        folder = self._folder()
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as transformers_logging
+
+        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        model = SentenceTransformer(
+            str(folder),
+            device=None if self.device == "auto" else self.device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
+        ).eval()
+        if self.max_length is not None:
+            model.max_seq_length = self.max_length
+        return model
+
+    @property
+    def _limit(self) -> int:
+        return int(self._model.max_seq_length or np.iinfo(np.int32).max)
+
+    @property
+    def _dimension(self) -> int:
+        return int(self._model.get_embedding_dimension())
+
+    def _prompt(self, kind: str, given: str | None) -> str:
+        if given is not None:
+            return given
+        prompts = self._model.prompts
+        return next((str(prompts[name]) for name in PROMPT_NAMES[kind] if prompts.get(name)), "")
+
+    def _count(self, texts: Sequence[str], prompt: str) -> Iterator[int]:
+        for start in range(0, len(texts), COUNTED_AT_ONCE):
+            batch = [prompt + text for text in texts[start : start + COUNTED_AT_ONCE]]
+            yield from map(len, self._model.tokenizer(batch, truncation=False, verbose=False)["input_ids"])
+
+    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        found = encode(texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+        vectors: Floats = found.float().cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise InputError(f"the model {self.model} gave vectors that are not finite; try embedder.dtype=float32")
+        if self.normalize:  # in float32: half precision would leave lengths of 1 +- .003
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors

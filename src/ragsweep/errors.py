@@ -1,0 +1,55 @@
+"""The errors a user can cause. Each says the fact, the value given and the way out, and ends with exit status 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+SHOWN = 20
+"""How many faults of one file are printed; the rest are counted."""
+
+
+class RagsweepError(Exception):
+    """Something the user can mend."""
+
+    exit_status = 2
+
+
+class InputError(RagsweepError):
+    """A file or its content cannot be used."""
+
+
+class ConfigError(RagsweepError):
+    """A config names something that does not exist or does not fit together."""
+
+
+class TrackingError(RagsweepError):
+    """The place where results should be recorded cannot be used."""
+
+
+class Faults:
+    """Collect all faults of an input, so that one look at the message is enough to mend it."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, where: str, fact: str) -> None:
+        """Note a fault: where (``file:line`` or a key) and a lower-case fact with the value and the way out."""
+        self.found.append(f"{where}: {fact}" if where else fact)
+
+    def raise_any(self) -> None:
+        """Raise one InputError with all faults, if there are any."""
+        if not self.found:
+            return
+        shown = self.found[:SHOWN]
+        if len(self.found) > SHOWN:
+            shown.append(f"(and {len(self.found) - SHOWN} more faults)")
+        raise InputError("\n".join(shown))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Suggest the known name closest to a misspelt one: ``; did you mean "x"? known: x, y``."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f'; did you mean "{close[0]}"?' if close else ";"
+    return f"{hint} known: {', '.join(names)}" if names else ""

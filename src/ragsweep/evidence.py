@@ -1,0 +1,305 @@
+"""Labels survive re-chunking: an anchor becomes a span of the text, and the span is covered by chunks of this config.
+
+Each evidence is credited once, at the first rank that covers it, and the ideal list is the list of evidences. So no
+metric has a denominator that depends on how the corpus was cut, and with one chunk a document and evidence that names
+whole documents every metric is trec_eval's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep import tokens
+from ragsweep.errors import ConfigError, Faults
+from ragsweep.passages import Asked, Places, find_places, relevant
+from ragsweep.types import NO_CHUNK, Chunks, GoldenSet, Question, Rankings, Spans, View
+
+Numbers = NDArray[np.int64]
+
+
+class Touches(NamedTuple):
+    """The parts of places that stand in chunks: one row a pair, with the characters they share, ordered by place."""
+
+    place: Numbers
+    chunk: Numbers
+    start: Numbers
+    end: Numbers
+
+
+class Marked(NamedTuple):
+    """Questions and chunks that share text with their evidence, and how many of the chunk's tokens stand in it."""
+
+    question: Numbers
+    chunk: Numbers
+    tokens: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Which chunks cover which evidence, for all questions: made once a chunking, read by every ranking over it.
+
+    Only relevant evidence (grade > 0) is held. ``evidence`` and ``chunk`` are the covering pairs.
+    """
+
+    questions: Sequence[Question]
+    question: Numbers  # (evidences,): which question an evidence belongs to
+    grade: NDArray[np.float64]  # (evidences,)
+    evidence: Numbers  # (pairs,)
+    chunk: Numbers  # (pairs,)
+    places: Places
+    touches: Touches
+    tokens: Numbers  # (chunks,): of each chunk's text, with its title
+    marked: Marked
+    address: str = ""
+
+    def first_ranks(self, rankings: Rankings) -> Numbers:
+        """Find for each evidence (evidences,) the first rank, from 1, whose chunk covers it; 0 where none does."""
+        return self._first(self.lookup(rankings))
+
+    def lookup(self, rankings: Rankings) -> Lookup:
+        """Prepare the rankings to be asked at which rank a chunk stands.
+
+        Raises:
+            AssertionError: The rankings are of other questions or of another chunking.
+        """
+        assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
+        assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"
+        question, column = np.nonzero(rankings.positions >= 0)
+        size = max(len(self.tokens), 1)
+        keys = question * size + rankings.positions[question, column]
+        order = np.argsort(keys, kind="stable")
+        return Lookup(size, keys[order], column[order] + 1)
+
+    def _first(self, found: Lookup) -> Numbers:
+        ranks = found.rank(self.question[self.evidence], self.chunk)
+        never = np.iinfo(np.int64).max
+        first = np.full(len(self.question), never)
+        np.minimum.at(first, self.evidence, np.where(ranks > 0, ranks, never))
+        return np.where(first == never, 0, first)
+
+
+class Lookup(NamedTuple):
+    """All rankings as one sorted list of keys, question * size + chunk, and the rank of each."""
+
+    size: int
+    keys: Numbers
+    ranks: Numbers
+
+    def rank(self, question: Numbers, chunk: Numbers) -> Numbers:
+        """Find the ranks, from 1, at which chunks stand in the rankings of questions; 0 where they do not."""
+        if not len(self.keys):
+            return np.zeros(len(chunk), dtype=np.int64)
+        wanted = question * self.size + chunk
+        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[at] == wanted, self.ranks[at], 0)
+
+
+# --- from labels to coverage: once a chunking --------------------------------------------------------------------
+
+
+def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5) -> Coverage:
+    """Find the chunks that cover each relevant evidence.
+
+    A chunk covers a passage when it holds at least ``threshold`` of its characters. Where no chunk holds as much, those
+    that hold most of it do: however small the chunks, no label vanishes. Any chunk of a document covers the whole.
+
+    Args:
+        chunks: The chunking of this config.
+        golden: The questions with their evidence; if passages may be repeated, an anchor also marks every other
+            document it occurs in, and the evidence is found where any of these places is.
+        threshold: Share of a passage's characters, above 0 and at most 1.
+
+    Raises:
+        ConfigError: The threshold is out of range.
+        InputError: Labels that name unknown documents, anchors that do not occur, or a passage that no chunk holds; all
+            of them at once.
+    """
+    if not 0 < threshold <= 1:
+        raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, not {threshold}")
+    asked = relevant(golden.questions)
+    question = np.array([row.n for row in asked], dtype=np.int64)
+    grade = np.array([row.evidence.grade for row in asked], dtype=np.float64)
+    places = find_places(chunks.corpus, asked, golden.repeated_passages)
+    touches = _touches(chunks.spans, places)
+    _check_held(places, touches, asked)
+    evidence, chunk = _pairs(places, touches, threshold, len(chunks))
+    counts, first, last = _read_tokens(chunks, touches)
+    last = np.where(places.whole[touches.place], counts[touches.chunk], last)
+    marked = _mark(question[places.evidence[touches.place]], touches.chunk, first, last, counts)
+    return Coverage(golden.questions, question, grade, evidence, chunk, places, touches, counts, marked, chunks.address)
+
+
+def _touches(spans: Spans, places: Places) -> Touches:
+    """Pair every place with the chunks that share text with it, by binary search in the ordered spans."""
+    stride = int(max(spans.end.max(initial=0), places.end.max(initial=0))) + 1
+    begin = spans.document.astype(np.int64) * stride + spans.start
+    reach = np.maximum.accumulate(spans.document.astype(np.int64) * stride + spans.end)
+    low = np.searchsorted(reach, places.document * stride + places.start, side="right")
+    high = np.searchsorted(begin, places.document * stride + places.end, side="left")
+    low = np.where(places.whole, np.searchsorted(spans.document, places.document, side="left"), low)
+    high = np.where(places.whole, np.searchsorted(spans.document, places.document, side="right"), high)
+    place, chunk = _ranges(low, high)
+    whole = places.whole[place]
+    start = np.where(whole, 0, np.maximum(spans.start[chunk], places.start[place]))
+    end = np.where(whole, 1, np.minimum(spans.end[chunk], places.end[place]))
+    kept = end > start
+    return Touches(place[kept], chunk[kept], start[kept], end[kept])
+
+
+def _ranges(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+    """Write ranges out: the number of the range, and each number in it."""
+    length = np.maximum(high - low, 0)
+    owner = np.repeat(np.arange(len(low)), length)
+    return owner, np.arange(len(owner)) + np.repeat(low - (np.cumsum(length) - length), length)
+
+
+def _check_held(places: Places, touches: Touches, asked: Sequence[Asked]) -> None:
+    held = np.bincount(places.evidence[touches.place], minlength=len(asked)) > 0
+    faults = Faults()
+    for n in np.flatnonzero(~held).tolist():
+        evidence = asked[n].evidence
+        if evidence.anchor is not None:  # a document without any chunk can only be missed
+            fact = f'no chunk holds any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
+            faults.add(asked[n].where, fact)
+    faults.raise_any()
+
+
+def _pairs(places: Places, touches: Touches, threshold: float, n_chunks: int) -> tuple[Numbers, Numbers]:
+    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
+    best = np.zeros(len(places.evidence))
+    np.maximum.at(best, touches.place, share)
+    covers = share >= np.minimum(threshold, best)[touches.place]
+    size = max(n_chunks, 1)
+    keys = np.unique(places.evidence[touches.place[covers]] * size + touches.chunk[covers])
+    return keys // size, keys % size
+
+
+def _read_tokens(chunks: Chunks, touches: Touches) -> tuple[Numbers, Numbers, Numbers]:
+    """Count the tokens of every chunk, and find those of every touch (first, behind the last); reads each text once."""
+    spans, corpus = chunks.spans, chunks.corpus
+    counts = np.zeros(len(chunks), dtype=np.int64)
+    first, last = np.zeros_like(touches.chunk), np.zeros_like(touches.chunk)
+    order = np.argsort(touches.chunk, kind="stable")
+    bounds = np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))
+    limits = np.searchsorted(touches.chunk[order], bounds)
+    for n, (low, high) in enumerate(pairwise(bounds)):
+        document = int(spans.document[low])
+        offsets = tokens.locate(corpus.texts[document])
+        counts[low:high] = offsets.count(spans.start[low:high], spans.end[low:high])
+        counts[low:high] += tokens.count(corpus.titles[document])
+        rows = order[limits[n] : limits[n + 1]]
+        first[rows], last[rows] = offsets.touched(touches.start[rows], touches.end[rows])
+    return counts, first, last
+
+
+def _mark(question: Numbers, chunk: Numbers, first: Numbers, last: Numbers, counts: Numbers) -> Marked:
+    """Count the tokens of every chunk that stand in any evidence of a question, each of them once."""
+    size = max(len(counts), 1)
+    keys, group = np.unique(question * size + chunk, return_inverse=True)
+    inside = _union(group, first, last, len(keys)).astype(np.int64)
+    # a whole document is given as all tokens of its chunk: beside an anchor in the same chunk these would count twice
+    return Marked(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
+
+
+def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
+    """Measure the union of the half-open intervals of each group, in units of their ends (none below 0)."""
+    order = np.lexsort((start, group))
+    stride = int(end.max(initial=0)) + 1
+    low, high = (group * stride + start)[order], (group * stride + end)[order]
+    reach = np.maximum.accumulate(high)
+    before = np.concatenate([[0], reach])[: len(reach)]
+    fresh = np.maximum(high - np.maximum(low, before), 0).astype(np.float64)
+    return np.bincount(group[order], fresh, size).astype(np.float64)
+
+
+# --- from rankings to what metrics look at: once a config --------------------------------------------------------
+
+
+def view(
+    coverage: Coverage, rankings: Rankings, top_k: int, latency: Mapping[str, NDArray[np.float64]] | None = None
+) -> View:
+    """Lay out all that a metric may look at.
+
+    Args:
+        coverage: Of the questions' evidence by the chunking that was searched.
+        rankings: Final rankings to full depth, one row a question.
+        top_k: How many of each ranking are handed on.
+        latency: Seconds a question by stage, NaN where not probed.
+    """
+    found = coverage.lookup(rankings)
+    first = coverage._first(found)
+    shape = (len(coverage.questions), top_k)
+    owner = coverage.question[coverage.evidence]
+    relevant = _spread(shape, owner, found.rank(owner, coverage.chunk), np.ones(len(owner)))
+    marked = coverage.marked
+    marked_rank = found.rank(marked.question, marked.chunk)
+    return View(
+        questions=coverage.questions,
+        rankings=rankings,
+        top_k=top_k,
+        evidence_question=coverage.question,
+        grade=coverage.grade,
+        first_rank=first,
+        credited_rank=credit(coverage.question, coverage.grade, first),
+        evidence_covered=_covered(coverage, found, top_k),
+        context_relevant=relevant.astype(bool),
+        context_tokens=_context_tokens(coverage.tokens, rankings, top_k),
+        context_evidence_tokens=_spread(shape, marked.question, marked_rank, marked.tokens),
+        latency=dict(latency or {}),
+    )
+
+
+def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -> Numbers:
+    """Spread evidences that one chunk covers over following ranks, one a rank, so that no list beats the ideal one.
+
+    The evidences of a question are taken in the order of their first rank, the higher grade first where it is the
+    same. Each is credited at its first rank, or right behind the one before: ``max(first_rank, credited before + 1)``.
+    As no two share a rank, nDCG, average precision and precision stay at most 1. One chunk that covers two evidences
+    thus counts like two chunks, at its own rank and the next. Where no two share a first rank, nothing is moved.
+
+    Args:
+        question: (evidences,) the question each belongs to.
+        grade: (evidences,)
+        first_rank: (evidences,) 0 where the evidence was not found.
+
+    Returns:
+        (evidences,) ranks, 0 where the evidence was not found.
+    """
+    found = np.flatnonzero(first_rank > 0)
+    order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]
+    step = np.arange(len(order))
+    stride = int(first_rank.max(initial=0)) + len(order) + 1  # keeps what went before in other questions below
+    lifted = np.maximum.accumulate(question[order] * stride + first_rank[order] - step) + step
+    credited = np.zeros_like(first_rank)
+    credited[order] = lifted - question[order] * stride
+    return credited
+
+
+def _covered(coverage: Coverage, found: Lookup, top_k: int) -> NDArray[np.float64]:
+    places, touches = coverage.places, coverage.touches
+    rank = found.rank(coverage.question[places.evidence[touches.place]], touches.chunk)
+    inside = (rank > 0) & (rank <= top_k)
+    length = _union(touches.place[inside], touches.start[inside], touches.end[inside], len(places.evidence))
+    best = np.zeros(len(coverage.question))
+    np.maximum.at(best, places.evidence, length / (places.end - places.start))
+    return best
+
+
+def _context_tokens(counts: Numbers, rankings: Rankings, top_k: int) -> Numbers:
+    context = rankings.first(top_k).positions
+    padded = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
+    return np.append(counts, 0)[padded]  # NO_CHUNK, -1, is the 0 behind all counts
+
+
+def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
+    """Lay values out by question and rank, as far as the rank lies in the context."""
+    inside = (rank > 0) & (rank <= shape[1])
+    table = np.zeros(shape, dtype=np.int64)
+    table[question[inside], rank[inside] - 1] = values[inside]
+    return table

@@ -1,0 +1,89 @@
+"""Parse our own format of a golden file: one question a line (described in docs/datasets.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragsweep.errors import Faults
+from ragsweep.reading import Row, Seen, read_rows
+from ragsweep.types import Evidence, Question
+
+QUESTION_KEYS = (
+    "id",
+    "question",
+    "category",
+    "answerable",
+    "unanswerable_type",
+    "needs_retrieval",
+    "reference",
+    "keywords",
+    "evidence",
+    "language",
+    "content_type",
+    "expected_section",
+    "distractors",
+    "notes",
+    "corpus_version",
+    "labels",
+)
+EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
+_LABELS = ("language", "content_type", "unanswerable_type")
+
+
+def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Question]:
+    """Read the questions of a golden file; whatever is wrong with a line is added to the faults.
+
+    Args:
+        path: The golden file.
+        corpus_version: The corpus' own version; a line that states another one was written for another corpus.
+        faults: Where faults are collected.
+
+    Returns:
+        The questions in the order of the file, those of faulty lines among them.
+    """
+    seen, questions = Seen("question"), []
+    for row in read_rows(path, faults):
+        question = _question(row)
+        seen.note(question.id, row)
+        version = row.text("corpus_version", corpus_version)
+        if version != corpus_version:
+            stated = f'has version "{corpus_version}"' if corpus_version else "states no version"
+            row.fault(f'written for corpus version "{version}", but the corpus {stated}')
+        questions.append(question)
+    return questions
+
+
+def _question(row: Row) -> Question:
+    row.check_keys(QUESTION_KEYS)
+    row.text("expected_section")  # for whoever reads the file: only its type is checked
+    answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
+    unanswerable_type = row.text("unanswerable_type") or None
+    if answerable and unanswerable_type:
+        row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
+    usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
+    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").scalars()
+    return Question(
+        id=row.identifier("id"),
+        text=row.filled_text("question"),
+        category=row.text("category", usual_category),
+        answerable=answerable,
+        unanswerable_type=unanswerable_type,
+        needs_retrieval=needs_retrieval,
+        reference=row.text("reference"),
+        keywords=row.texts("keywords"),
+        evidence=tuple(_evidence(item) for item in row.rows("evidence")),
+        labels={name: value for name, value in labels.items() if value},
+        distractors=row.texts("distractors"),
+        notes=row.text("notes"),
+        where=row.where,
+    )
+
+
+def _evidence(row: Row) -> Evidence:
+    row.check_keys(EVIDENCE_KEYS)
+    anchor, start = row.text("anchor") or None, row.position("start")
+    if anchor is not None and not anchor.strip():
+        row.fault('"anchor" is blank')
+    if anchor is None and start is not None:
+        row.fault('"start" says where an "anchor" begins, but there is none')
+    return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

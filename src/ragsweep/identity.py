@@ -1,0 +1,98 @@
+"""What a thing is: the specs and addresses by which results are told apart, and the node that computes one.
+
+Whoever writes a part never sees this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+def content_hash(value: Any) -> str:
+    """Hash a value made of JSON types by its canonical form (sorted keys): the same in every process."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a part is, as far as it can change a result. Nested parts appear among the parameters as Specs."""
+
+    target: str
+    version: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # content hashes and other facts outside the parameters
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash the spec; equal specs, equal digests, in any process."""
+        return content_hash(self.plain())
+
+    def plain(self) -> Any:
+        """Return the spec as JSON types."""
+        return {
+            "target": self.target,
+            "version": self.version,
+            "parameters": _plain(self.parameters),
+            "files": dict(self.files),
+        }
+
+    def without(self, *names: str) -> Spec:
+        """Leave out parameters, where an input's address already stands for them."""
+        kept = {name: value for name, value in self.parameters.items() if name not in names}
+        return Spec(self.target, self.version, kept, self.files)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.plain()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+class Built(NamedTuple):
+    """A part made from its config, and what it is."""
+
+    value: Any
+    spec: Spec
+
+
+Rows = Sequence[str]
+"""Keys of the rows that are wanted of a node: the texts of queries."""
+
+
+class Work(Protocol):
+    """What a stage may ask for while it computes: results of its inputs, and to say how far it has come."""
+
+    def get(self, node: Node, rows: Rows | None = None) -> Any: ...
+
+    def progress(self, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One pure step: what it is, what it reads, how it is computed. Two nodes of one address have one result.
+
+    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries that are asked for and
+    not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+    """
+
+    stage: str
+    spec: Spec
+    inputs: tuple[Node, ...]
+    compute: Callable[[Work, Rows], Any] = field(repr=False)
+    kind: Literal["whole", "rows"] = "whole"
+    label: str = ""  # a word for people: the leg's name
+
+    @cached_property
+    def address(self) -> str:
+        """Hash stage, spec and the inputs' addresses."""
+        return content_hash([self.stage, self.spec.digest, [node.address for node in self.inputs]])

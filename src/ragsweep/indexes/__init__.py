@@ -1,0 +1,5 @@
+"""Indexes find the nearest vectors."""
+
+from ragsweep.indexes.flat import Flat
+
+__all__ = ["Flat"]

@@ -1,0 +1,142 @@
+"""How good the context is: the first ``top_k`` chunks, which are what the generator gets to read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.metrics.ranking import Ndcg, recall
+from ragsweep.metrics.share import Share, divide, per_question
+from ragsweep.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
+from ragsweep.types import Scores, View
+
+
+class ContextRecall(Share):
+    """Count the evidences that a chunk of the context covers, of all relevant ones; by label, no LLM is asked."""
+
+    name = "context_recall"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, recall(view, view.top_k))
+
+
+class ContextPrecision(Share):
+    """Count the chunks of the context that cover an evidence, of those handed on (not of ``top_k``); by label.
+
+    An empty context scores 0, as in trec_eval: evidence was there to be found.
+    """
+
+    name = "context_precision"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _handed_on(view).sum(axis=1)))
+
+
+class ContextNdcg(Share):
+    """Take the nDCG of the context: that of the ranking, cut at ``top_k``. See Ndcg for the formula."""
+
+    def __init__(self, gain: str = "linear") -> None:
+        self.name = f"context_{Ndcg(gain=gain).name}"
+        self.gain = gain
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return Ndcg(view.top_k, self.gain).score(view)
+
+
+class EvidenceCoverage(Share):
+    """Average over the evidences the share of their characters that stands in the context, however it is cut.
+
+    A whole document named as evidence counts as soon as any chunk of it is in the context.
+    """
+
+    name = "evidence_coverage"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        count = per_question(view, np.ones(len(view.grade)))
+        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), count))
+
+
+class ContextTokenPrecision(Share):
+    """Count the tokens of the context that stand in an evidence, of all its tokens: what a large chunk pays.
+
+    An empty context scores 0, like context precision; a context without text (an imported run) has no score.
+    """
+
+    name = "context_token_precision"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        count = view.context_tokens.sum(axis=1)
+        scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
+        textless = (count == 0) & (_handed_on(view).sum(axis=1) > 0) & (scores.reasons == "")
+        reasons = np.where(textless, NO_TEXT, scores.reasons)
+        return score_where(reasons == "", scores.values, reasons)
+
+
+class ContextTokens(Share):
+    """Count the tokens of the context, with titles, by one tokenizer whatever the config; where retrieval is needed."""
+
+    name = "context_tokens"
+    needs = ("retrieval",)
+    unit = "tokens"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_retrieval(view, view.context_tokens.sum(axis=1))
+
+
+class EmptyRate(Share):
+    """Say whether nothing at all was retrieved: 1 or 0; of all questions that need retrieval, unanswerable ones too."""
+
+    name = "empty_rate"
+    needs = ("retrieval",)
+    higher_is_better = False
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_retrieval(view, _retrieved(view).sum(axis=1) == 0)
+
+
+class Results(Share):
+    """Count the chunks in the ranking, at most its depth; of all questions that need retrieval."""
+
+    name = "results"
+    needs = ("retrieval",)
+    higher_is_better = None
+    bounds = (0.0, None)
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_retrieval(view, _retrieved(view).sum(axis=1))
+
+
+class TopScore(Share):
+    """Take the score of the first chunk, on the retriever's or reranker's own scale; of all that need retrieval."""
+
+    name = "top_score"
+    needs = ("retrieval",)
+    higher_is_better = None
+    bounds = (None, None)
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        found = _retrieved(view).sum(axis=1) > 0
+        first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
+        scores = score_with_retrieval(view, first)
+        reasons = np.where((scores.reasons == "") & ~found, NOTHING_RETRIEVED, scores.reasons)
+        return score_where(reasons == "", scores.values, reasons)
+
+
+def _retrieved(view: View) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = view.rankings.positions >= 0
+    return found
+
+
+def _handed_on(view: View) -> NDArray[np.bool_]:
+    return _retrieved(view)[:, : view.top_k]

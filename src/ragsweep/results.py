@@ -1,0 +1,82 @@
+"""What was measured: records that the evaluation makes, the ledger keeps, and tracker and report read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One metric over all questions, or over a group of them.
+
+    ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
+    ``n_total`` questions ``n_scored`` went into it, ``n_skipped`` do not have what the metric needs (no evidence, say) and
+    ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    n_total: int
+    n_scored: int
+    n_skipped: int
+    n_failed: int
+    unit: str = ""
+    higher_is_better: bool | None = True
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """Which questions were asked of which corpus."""
+
+    name: str
+    corpus_digest: str
+    golden_digest: str
+    documents: int
+    questions: int
+    with_evidence: int
+    unanswerable: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """One config, evaluated.
+
+    ``outcomes`` is the table of questions by column, one row a question: ``question_id``, ``question``, ``category`` and
+    further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
+    metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format.
+    """
+
+    signature: str
+    name: str  # what tells it from its siblings: "top_k=3"
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any]  # composed and resolved, secrets masked
+    parameters: Mapping[str, str]  # the same, flattened as a user would type it
+    dataset: DatasetFacts
+    summaries: Mapping[str, Summary]
+    groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
+    outcomes: Mapping[str, Sequence[Any]]
+    rankings: Mapping[str, str]
+    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, loaded, seconds
+    warnings: tuple[str, ...] = ()
+    started: float = 0.0  # seconds since the epoch
+    ended: float = 0.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One config that could not be evaluated, and why."""
+
+    name: str
+    overrides: tuple[str, ...]
+    parameters: Mapping[str, str]
+    error: str  # one line
+    traceback: str = ""
+    started: float = 0.0
+    ended: float = 0.0

@@ -1,0 +1,144 @@
+"""Rank chunks by the words they share with the query."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.errors import ConfigError, nearest
+from ragsweep.ranking import best, nothing
+from ragsweep.types import Arrays, Rankings
+
+BACKENDS = ("bm25s", "rank_bm25")
+LANGUAGES = ("english", "french", "none")
+
+Words = list[list[str]]
+Numbers = list[list[int]]
+Score = Callable[[list[int]], NDArray[Any]]
+"""Score all chunks for a query, given as the numbers of its known words."""
+
+
+class Bm25:
+    """Rank by BM25 over stemmed words of two letters and more, lower-cased, without stop words.
+
+    ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with
+    ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?",
+    ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it scores more than 0.
+    """
+
+    VERSION = "1"
+
+    def __init__(self, k1: float = 1.5, b: float = 0.75, backend: str = "bm25s", language: str = "english") -> None:
+        """Set the formula; raise ConfigError for values out of range and unknown names."""
+        if k1 < 0:
+            raise ConfigError(f"retriever.k1 is {k1}; it must be 0 or more")
+        if not 0 <= b <= 1:
+            raise ConfigError(f"retriever.b is {b}; it must lie between 0 and 1")
+        for key, value, known in (("backend", backend, BACKENDS), ("language", language, LANGUAGES)):
+            if value not in known:
+                raise ConfigError(f"retriever.{key} is {value!r}{nearest(str(value), known)}")
+        self.k1 = k1
+        self.b = b
+        self.backend = backend
+        self.language = language
+        self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the versions of the libraries that split and stem words and score."""
+        libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
+        return {name: importlib.metadata.version(name) for name in sorted(libraries)}
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Index the words of all chunks."""
+        documents = self._words(texts)
+        vocabulary = sorted(set(chain.from_iterable(documents)))
+        number = {word: n for n, word in enumerate(vocabulary)}
+        numbers = [[number[word] for word in document] for document in documents]
+        build = _build_bm25s if self.backend == "bm25s" else _build_rank_bm25
+        state = build(numbers, number, self.k1, self.b) if vocabulary else {}
+        return {**state, "vocabulary": np.frombuffer(json.dumps(vocabulary).encode(), dtype=np.uint8)}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Return the best chunks that share a word with the query."""
+        number, score = self._load(index)
+        result = nothing(len(queries), depth)
+        for row, words in enumerate(self._words(queries)):
+            known = [number[word] for word in words if word in number]
+            if known:
+                positions, scores = best(score(known), depth, above=0)
+                result.positions[row, : len(positions)] = positions
+                result.scores[row, : len(positions)] = scores
+        return result
+
+    def _words(self, texts: Sequence[str]) -> Words:
+        import bm25s
+        import Stemmer
+
+        none = self.language == "none"
+        words: Words = bm25s.tokenize(
+            [unicodedata.normalize("NFC", text) for text in texts],  # an accent of its own would split its word
+            stopwords=None if none else self.language,
+            stemmer=None if none else Stemmer.Stemmer(self.language),
+            return_ids=False,
+            show_progress=False,
+        )
+        return words
+
+    def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
+        """Make the index usable; the last one is kept, since queries may come one by one."""
+        if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
+            words = json.loads(index["vocabulary"].tobytes())
+            load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
+            number = {word: n for n, word in enumerate(words)}
+            self._loaded = (index["vocabulary"], number, load(index, self.k1, self.b) if words else _score_nothing)
+        return self._loaded[1], self._loaded[2]
+
+
+def _score_nothing(words: list[int]) -> NDArray[Any]:
+    return np.zeros(0)
+
+
+def _build_bm25s(numbers: Numbers, vocabulary: dict[str, int], k1: float, b: float) -> Arrays:
+    import bm25s
+
+    model = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
+    model.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
+    return {
+        "weights": model.scores["data"],
+        "chunks": model.scores["indices"],
+        "starts": model.scores["indptr"],
+        "size": np.array([len(numbers)], dtype=np.int64),
+    }
+
+
+def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
+    import bm25s
+
+    model = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
+    arrays = {"data": index["weights"], "indices": index["chunks"], "indptr": index["starts"]}
+    model.scores = {**arrays, "num_docs": int(index["size"][0])}
+    model.nonoccurrence_array = None  # only other variants of the formula have one
+    score: Score = model.get_scores_from_ids
+    return score
+
+
+def _build_rank_bm25(numbers: Numbers, vocabulary: dict[str, int], k1: float, b: float) -> Arrays:
+    return {
+        "words": np.fromiter(chain.from_iterable(numbers), dtype=np.int32),
+        "lengths": np.array([len(document) for document in numbers], dtype=np.int64),
+    }
+
+
+def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
+    from rank_bm25 import BM25Okapi
+
+    documents = np.split(index["words"], np.cumsum(index["lengths"])[:-1])
+    score: Score = BM25Okapi([document.tolist() for document in documents], k1=k1, b=b).get_scores
+    return score

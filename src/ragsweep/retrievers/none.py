@@ -1,0 +1,22 @@
+"""No retrieval: what a model knows without reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragsweep.ranking import nothing
+from ragsweep.types import Arrays, Rankings
+
+
+class NoRetriever:
+    """Find nothing."""
+
+    VERSION = "1"
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Build nothing."""
+        return {}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Return empty rankings."""
+        return nothing(len(queries), depth)

@@ -1,0 +1,1 @@
+"""What the numbers of a sample say of the numbers to come."""

@@ -1,0 +1,147 @@
+"""What the user sees while a command runs: the plan, that it moves, one line a job, the comparison, where to look."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from ragsweep.executor import Executor, Silence
+from ragsweep.graph import Plan
+from ragsweep.identity import Node
+from ragsweep.report.tables import cell, evidence_note
+from ragsweep.results import Failure, Result
+
+WORTH_A_LINE = 1.0
+"""Seconds from which on a stage is worth a line of its own."""
+
+_MARGIN = 9
+
+
+class Terminal:
+    """Print to a stream; with bars where a person watches, with plain lines elsewhere."""
+
+    def __init__(self, stream: TextIO, bars: bool) -> None:
+        from rich.console import Console
+
+        self.bars = bars
+        # A fixed width where nobody watches: a table cut to 80 columns in a log is no table.
+        self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 160)
+
+    @classmethod
+    def current(cls, plain: bool = False) -> Terminal:
+        """Return a terminal for this process; ``plain`` where several processes share the screen."""
+        return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
+
+    def line(self, word: str, text: str) -> None:
+        """Print one line: what it is about, and the fact."""
+        from rich.text import Text
+
+        self.console.print(Text.assemble((f"{word:<{_MARGIN}}", "bold"), text), soft_wrap=True)
+
+    def plan(self, plan: Plan) -> None:
+        """Say what will be done."""
+        total = plan.total
+        configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
+        self.line(
+            "plan",
+            f"{configs} · {total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored",
+        )
+
+    def plan_table(self, plan: Plan) -> None:
+        """Say by stage what would be done."""
+        self.plan(plan)
+        for stage, count in plan.stages.items():
+            self.line("", f"{stage:<14}{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored")
+
+    @contextmanager
+    def listening(self, executor: Executor) -> Iterator[None]:
+        """Show the executor's progress inside the block."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn(f"[bold]{{task.description:<{_MARGIN - 1}}}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
+            executor.listener = _Bars(self, progress)
+            try:
+                yield
+            finally:
+                executor.listener = Silence()
+
+    def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
+        """Print the line of a job that went well."""
+        first = result.summaries[headline[0]] if headline else None
+        value = f" · {first.name} {cell(first)}" if first else ""
+        self.line("job", f"{number + 1}/{jobs} · {result.name}{value} · {result.ended - result.started:.1f} s")
+
+    def failed(self, failure: Failure, number: int, jobs: int) -> None:
+        """Print the line of a job that failed."""
+        self.line("failed", f"{number + 1}/{jobs} · {failure.name} · {failure.error}")
+
+    def comparison(self, results: Sequence[Result], headline: Sequence[str]) -> None:
+        """Print the configs below each other: each headline metric with its interval."""
+        from rich.table import Table
+
+        if not results:
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column("", no_wrap=True)
+        for name in headline:
+            table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
+        for result in results:
+            table.add_row(result.name, *(cell(result.summaries[name]) for name in headline))
+        self.console.print()
+        self.console.print(table)
+        self.line("", evidence_note(results[0].dataset))
+        for said in dict.fromkeys(warning for result in results for warning in result.warnings):
+            self.line("warning", said)
+
+    def failures(self, failures: Sequence[Failure]) -> None:
+        """Print what failed and why."""
+        for failure in failures:
+            self.line("failed", f"{failure.name} · {failure.error}")
+
+    def look(self, command: str, name: str, run: str | None) -> None:
+        """Say where the results are."""
+        if command:
+            self.line("look", f'{command}   ·   run "{name}" ({(run or "")[:8]})')
+
+
+class _Bars:
+    """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
+
+    def __init__(self, terminal: Terminal, progress: Any) -> None:
+        self._terminal = terminal
+        self._progress = progress
+        self._tasks: dict[str, Any] = {}
+        self._totals: dict[str, int] = {}
+        self._begun: dict[str, float] = {}
+
+    def started(self, node: Node, rows: int) -> None:
+        self._begun[node.address] = time.perf_counter()
+        if node.kind == "rows" and rows:
+            self._totals[node.address] = rows
+
+    def progressed(self, node: Node, done: int, total: int) -> None:
+        if node.address not in self._tasks:
+            self._tasks[node.address] = self._progress.add_task(node.stage, total=total)
+        self._totals[node.address] = total
+        self._progress.update(self._tasks[node.address], completed=done)
+
+    def finished(self, node: Node, seconds: float) -> None:
+        task = self._tasks.pop(node.address, None)
+        if task is not None:
+            self._progress.remove_task(task)
+        if seconds < WORTH_A_LINE:
+            return
+        total = self._totals.get(node.address)
+        amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
+        rate = f" · {total / seconds:,.0f}/s" if total else ""
+        label = f" {node.label}" if node.label else ""
+        self._terminal.line(node.stage, f"{amount}{seconds:.1f} s{rate}{label}")

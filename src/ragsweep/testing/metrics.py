@@ -1,0 +1,105 @@
+"""The contract of a metric, as tests: ``class TestMine(MetricContract): metric = Mine(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragsweep.evidence import cover, view
+from ragsweep.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Scores, Spans, View
+
+_WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+_CORPUS = Corpus(["letters", "numbers"], ["Letters", ""], [" ".join(_WORDS), "one two three four five six"])
+_SPANS = Spans(
+    np.array([0, 0, 0, 1, 1], dtype=np.int32), np.array([0, 11, 23, 0, 14]), np.array([10, 22, 35, 13, 27])
+)
+_QUESTIONS = (
+    Question("all found", "", evidence=(Evidence("letters", "alpha"), Evidence("numbers", "one two", grade=2.0))),
+    Question("one chunk covers two", "", evidence=(Evidence("letters", "gamma"), Evidence("letters", "delta"))),
+    Question("half found", "", evidence=(Evidence("letters", "zeta"), Evidence("numbers", "six", grade=3.0))),
+    Question("none found", "", evidence=(Evidence("numbers", "four"),)),
+    Question("a whole document", "", evidence=(Evidence("letters"),)),
+    Question("cut by a chunk's end", "", evidence=(Evidence("numbers", "three four five"),)),
+    Question("nothing retrieved", "", evidence=(Evidence("letters", "beta"),)),
+    Question("irrelevant evidence only", "", evidence=(Evidence("letters", "beta", grade=0.0),)),
+    Question("unanswerable", "", answerable=False),
+    Question("conversational", "", needs_retrieval=False),
+)
+_POSITIONS = np.array(
+    [
+        [0, 3, 1, 4], [3, 1, -1, -1], [2, 3, -1, -1], [0, 1, 2, 3], [4, 3, 1, 0], [3, 4, -1, -1], [-1, -1, -1, -1],
+        [0, 1, -1, -1], [2, 4, 3, -1], [-1, -1, -1, -1],
+    ],
+    dtype=np.int32,
+)  # fmt: skip
+_SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.nan])
+
+
+def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> View:
+    """Make a view of ten questions, one of every kind a metric meets, over five chunks of two documents.
+
+    Args:
+        order: The order of the questions, by number.
+        top_k: Length of the context.
+        empty: Let every ranking be empty.
+    """
+    rows = list(range(len(_QUESTIONS))) if order is None else list(order)
+    positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]
+    falling = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
+    rankings = Rankings(positions, np.where(positions >= 0, falling, -np.inf).astype(np.float32))
+    coverage = cover(Chunks(_CORPUS, _SPANS), GoldenSet(tuple(_QUESTIONS[n] for n in rows)))
+    latency = {"retrieve": _SECONDS[rows], "rerank": _SECONDS[rows] * 2}
+    return view(coverage, rankings, top_k, latency)
+
+
+class MetricContract:
+    """Check what the framework relies on; inherit it and set ``metric``."""
+
+    metric: Metric
+
+    def test_attributes_are_complete(self) -> None:
+        """A name MLflow takes, what is needed, a unit, a direction, bounds and, for a quantile, a share."""
+        lowest, highest = self.metric.bounds
+        assert self.metric.name
+        assert set("@[]{}").isdisjoint(self.metric.name)
+        assert isinstance(self.metric.needs, tuple)
+        assert isinstance(self.metric.unit, str)
+        assert self.metric.higher_is_better in (True, False, None)
+        assert lowest is None or highest is None or lowest < highest
+        assert self.metric.quantile is None or 0 < self.metric.quantile < 1
+
+    def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
+        """Values and reasons are one a question; NaN and a reason come together, and never infinity."""
+        for top_k in (1, 2, 4, 9):
+            self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
+
+    def test_empty_rankings_are_scored(self) -> None:
+        """A retriever that finds nothing is a result, not an error."""
+        self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))
+
+    def test_no_questions_give_no_scores(self) -> None:
+        """An empty partition is no error."""
+        self._check(self.metric.score(example(order=[])), 0)
+
+    def test_order_of_questions_is_irrelevant(self) -> None:
+        """A question's score depends on nothing but that question."""
+        order = list(reversed(range(len(_QUESTIONS))))
+        straight, turned = self.metric.score(example()), self.metric.score(example(order))
+        np.testing.assert_array_equal(straight.values[order], turned.values)
+        np.testing.assert_array_equal(straight.reasons[order], turned.reasons)
+
+    def test_some_question_of_the_example_is_scored(self) -> None:
+        """A metric that needs nothing beyond retrieval must not be NaN throughout."""
+        if set(self.metric.needs) <= {"evidence", "retrieval", "latency"}:
+            assert not np.isnan(self.metric.score(example()).values).all()
+
+    def _check(self, scores: Scores, questions: int) -> None:
+        lowest, highest = self.metric.bounds
+        missing = np.isnan(scores.values)
+        assert scores.values.shape == scores.reasons.shape == (questions,)
+        assert not np.isinf(scores.values).any()
+        np.testing.assert_array_equal(missing, scores.reasons != "")
+        measured = scores.values[~missing]
+        assert lowest is None or (measured >= lowest).all()
+        assert highest is None or (measured <= highest).all()

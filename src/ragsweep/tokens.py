@@ -1,0 +1,46 @@
+"""The one tokenizer by which contexts are measured, whatever the config: words, and single punctuation marks.
+
+It belongs to no model, so that the contexts of two configs, or of this year and the next, are counted alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def count(text: str) -> int:
+    """Count the tokens of a text."""
+    return len(TOKEN.findall(text))
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Where the tokens of one text begin and end: (tokens,) characters each, both rising."""
+
+    start: Numbers
+    end: Numbers
+
+    def touched(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
+        """Find the tokens that stand, wholly or in part, in each span: half-open ranges of token numbers."""
+        first = np.searchsorted(self.end, start, side="right")
+        last = np.searchsorted(self.start, end, side="left")
+        return first, np.where(end > start, last, first)
+
+    def count(self, start: Numbers, end: Numbers) -> Numbers:
+        """Count the tokens of each span, as if its text were counted alone (a cut word counts in both parts)."""
+        first, last = self.touched(start, end)
+        return last - first
+
+
+def locate(text: str) -> Offsets:
+    """Find the tokens of a text once, so that those of any number of its spans can be counted without reading again."""
+    found = np.array([match.span() for match in TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2)
+    return Offsets(found[:, 0], found[:, 1])

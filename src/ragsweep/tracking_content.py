@@ -1,0 +1,107 @@
+"""What is recorded of a result, in the forms that MLflow takes: keys, metrics, parameters, files. Knows no MLflow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsweep.results import Result
+
+LONGEST_PARAMETER = 6_000  # MLflow cuts longer values and says nothing
+LONGEST_KEY = 250
+LONGEST_GROUP = 100
+OUTCOMES_FORMAT = "ragsweep.outcomes/1"
+
+
+def key(name: str) -> str:
+    """Put a name in the characters that MLflow allows; it reads keys as paths, so ``//`` and ``..`` are refused too."""
+    parts = (re.sub(r"[^\w.\- ]", "_", part) for part in name.split("/"))
+    return "/".join("_" if part.strip(". ") == "" else part for part in parts)[:LONGEST_KEY]
+
+
+def metrics(result: Result) -> dict[str, float]:
+    """Name every number of a result.
+
+    A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
+    interval ``low/<name>`` to ``high/<name>``; a group's is ``<label>/<value>/<name>`` with its ``n_scored/...``.
+    """
+    found: dict[str, float] = {}
+    for summary in result.summaries.values():
+        name = _part(summary.name)
+        found[name] = summary.value
+        found[f"n_scored/{name}"] = summary.n_scored
+        found[f"n_failed/{name}"] = summary.n_failed
+        found[f"low/{name}"] = summary.low
+        found[f"high/{name}"] = summary.high
+    for label, values in result.groups.items():
+        parts = _distinct(list(values))
+        for value, summaries in values.items():
+            for summary in summaries.values():
+                name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
+                found[name] = summary.value
+                found[f"n_scored/{name}"] = summary.n_scored
+    return found
+
+
+def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what can be sent as parameters, and the values too long for that: these are sent as their hash."""
+    long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
+    hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
+    return {key(name): value for name, value in {**values, **hashes}.items()}, long
+
+
+def dataset(result: Result) -> tuple[str, str]:
+    """Return source (digests in full) and profile (counts) of the golden set, as JSON."""
+    facts = result.dataset
+    counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
+    source = {"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest}
+    return json.dumps(source), json.dumps({**counts, "left_out": dict(facts.left_out)})
+
+
+def parquet(result: Result) -> bytes:
+    """Write the table of questions; a column of mixed types becomes text."""
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+    from pyarrow import parquet as writer  # type: ignore[import-untyped, unused-ignore]
+
+    def column(values: Sequence[Any]) -> Any:
+        try:
+            return pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            return pyarrow.array([None if value is None else str(value) for value in values])
+
+    table = pyarrow.table({name: column(values) for name, values in result.outcomes.items()})
+    facts = {"format": OUTCOMES_FORMAT, "signature": result.signature}
+    buffer = pyarrow.BufferOutputStream()
+    writer.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), buffer)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def yaml(config: Mapping[str, Any]) -> bytes:
+    """Write a config as YAML, in its own order."""
+    import yaml as writer  # type: ignore[import-untyped, unused-ignore]
+
+    plain = json.loads(json.dumps(config, default=str))
+    return encoded(str(writer.safe_dump(plain, sort_keys=False, allow_unicode=True)))
+
+
+def encoded(text: str) -> bytes:
+    """Encode a text; what no encoding can hold (half a surrogate pair) becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
+def _part(name: str) -> str:
+    return key(name.replace("/", "_"))
+
+
+def _distinct(values: Sequence[str]) -> dict[str, str]:
+    """Name the groups so that two never share a key, even where they differ only in characters that MLflow refuses."""
+    parts: dict[str, str] = {}
+    for value in values:
+        part = _part(value)[:LONGEST_GROUP]
+        if part in parts.values():
+            part = f"{part}-{hashlib.sha256(encoded(value)).hexdigest()[:6]}"
+        parts[value] = part
+    return parts

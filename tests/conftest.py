@@ -1,0 +1,19 @@
+"""Fixtures that several test files use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def collections() -> Path:
+    """The folder with the real collections; tests on them skip where it is not given."""
+    folder = os.environ.get("RAGSWEEP_COLLECTIONS")
+    if not folder:
+        pytest.skip("set RAGSWEEP_COLLECTIONS to the folder with the real collections")
+    path = Path(folder).resolve()
+    assert path.is_dir(), f"RAGSWEEP_COLLECTIONS={folder} is no folder"
+    return path

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ragsweep.datasets import Beir
+from ragsweep.errors import ConfigError, InputError
+from ragsweep.types import Evidence
+
+CORPUS = [{"_id": "d1", "title": "Rain", "text": "It rains."}, {"_id": "d2", "text": ""}]
+QUERIES = [
+    {"_id": "q1", "text": "Does it rain?", "metadata": {"category": "weather", "year": 1957, "wet": True, "more": {}}},
+    {"_id": "q2", "text": "Who knows?", "metadata": {"unanswerable": True, "category": "weather"}},
+    {"_id": "q3", "text": "And tomorrow?"},
+]
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
+
+
+def folder(path: Path, **files: str) -> Path:
+    """Write the small collection, with files replaced by name."""
+    given = {"corpus": lines(CORPUS), "queries": lines(QUERIES), "test": QRELS} | files
+    (path / "qrels").mkdir()
+    for name, content in given.items():
+        place = path / f"{name}.jsonl" if name in ("corpus", "queries") else path / "qrels" / f"{name}.tsv"
+        place.write_text(content)
+    return path
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def beir(path: Path, split: str = "test", unknown: str = "error", limit: int | None = None) -> Beir:
+    return Beir(str(path), split, unknown, limit, 0)
+
+
+def refused(path: Path, **arguments: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        beir(path, **arguments).load()
+    return str(caught.value).replace(f"{path}/", "").splitlines()
+
+
+def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) -> None:
+    dataset = beir(folder(tmp_path)).load()
+    assert dataset.name == tmp_path.name
+    assert (dataset.corpus.ids, dataset.corpus.titles, dataset.corpus.texts) == (
+        ["d1", "d2"],
+        ["Rain", ""],
+        ["It rains.", ""],
+    )
+    labelled, unanswerable = dataset.golden.questions
+    assert (labelled.id, labelled.text, labelled.category) == ("q1", "Does it rain?", "weather")
+    assert labelled.evidence == (Evidence("d1", grade=2.0), Evidence("d2", grade=0.0))
+    assert labelled.labels == {"year": "1957", "wet": "true"}
+    assert (unanswerable.id, unanswerable.category, unanswerable.answerable) == ("q2", "unanswerable", False)
+    assert unanswerable.evidence == ()
+    assert unanswerable.labels == {}
+    assert dataset.golden.left_out == {"not in split test": 1}
+    assert not dataset.golden.repeated_passages
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        "q1 0 d1 2\nq1 0 d2 0\n",
+        "q1\t0\td1\t2\nq1\t0\td2\t0\n",
+        "q1\td1\t2.0\r\nq1\td2\t0\r\n",
+        "\ufeffquery-id\tcorpus-id\tscore\n\nq1\td1\t2\nq1\td2\t0",
+    ],
+    ids=["trec", "trec with tabs", "no header", "bom"],
+)
+def test_other_forms_of_labels_read_as_the_usual_one(tmp_path: Path, qrels: str) -> None:
+    first = beir(folder(tmp_path, test=qrels)).load().golden.questions[0]
+    assert first.evidence == (Evidence("d1", grade=2.0), Evidence("d2", grade=0.0))
+
+
+def test_gzipped_files_read_as_plain_ones(tmp_path: Path) -> None:
+    plain = beir(folder(tmp_path)).load()
+    for file in (tmp_path / "corpus.jsonl", tmp_path / "queries.jsonl", tmp_path / "qrels" / "test.tsv"):
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    zipped = beir(tmp_path).load()
+    assert (zipped.corpus.digest, zipped.golden.digest) == (plain.corpus.digest, plain.golden.digest)
+
+
+def test_missing_split_names_those_that_exist(tmp_path: Path) -> None:
+    path = folder(tmp_path, train=QRELS)
+    (path / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
+    assert refused(path, split="tset") == [
+        'qrels/tset.tsv: no such file, so there is no split "tset"; known splits: dev, test, train'
+    ]
+
+
+def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset\.path needs"):
+        beir(tmp_path / "nowhere").load()
+    path = folder(tmp_path)
+    (path / "corpus.jsonl").unlink()
+    (path / "queries.jsonl").unlink()
+    assert [fault.split(" (")[0] for fault in refused(path)] == [
+        "corpus.jsonl: no such file",
+        "queries.jsonl: no such file",
+    ]
+
+
+def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path,
+        corpus='{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "y"}\n{"_id": "d3"}\n{"_id": 4, "text": "z"}\n',
+        queries='{"_id": "q1", "text": " "}\n{"_id": "q2"\n',
+        test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
+    )
+    assert refused(path) == [
+        'corpus.jsonl:2: document "d1" is given twice; first in corpus.jsonl:1',
+        'corpus.jsonl:3: has no "text"',
+        'corpus.jsonl:4: "_id" is 4, not a text in quotes',
+        'queries.jsonl:1: "text" is blank',
+        "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
+        "qrels/test.tsv:2: 2 columns where three are needed: query-id, corpus-id and score, with tabs between them",
+        'qrels/test.tsv:3: score "yes" is no number',
+        'qrels/test.tsv:4: score "inf" is no number',
+    ]
+
+
+def test_empty_corpus_is_refused(tmp_path: Path) -> None:
+    assert refused(folder(tmp_path, corpus="\n")) == ["corpus.jsonl: holds no document"]
+
+
+def test_split_without_a_question_is_refused(tmp_path: Path) -> None:
+    path = folder(tmp_path, queries=lines(QUERIES[:1]), empty="query-id\tcorpus-id\tscore\n")
+    assert refused(path, split="empty") == ["qrels/empty.tsv: no question to evaluate (not in split empty: 1)"]
+
+
+STRANGE = "q1\td1\t1\nq1\td9\t1\nq9\td1\t1\nq3\td8\t1\n"
+
+
+def test_labels_naming_what_does_not_exist_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    assert refused(folder(tmp_path, test=STRANGE)) == [
+        "3 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        'qrels/test.tsv:3: question "q9" is not in the queries',
+        'qrels/test.tsv:2: document "d9" is not in the corpus',
+        'qrels/test.tsv:4: document "d8" is not in the corpus',
+    ]
+
+
+def test_dropped_labels_are_counted(tmp_path: Path) -> None:
+    golden = beir(folder(tmp_path, test=STRANGE), unknown="drop").load().golden
+    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1"),)), ("q2", ())]
+    assert golden.left_out == {
+        "labels naming an unknown question": 1,
+        "labels naming an unknown document": 2,
+        "questions with no label left": 1,
+    }
+
+
+def test_ids_in_decomposed_form_meet_their_labels(tmp_path: Path) -> None:
+    corpus = lines([{"_id": "cafe\u0301", "text": "x"}])
+    golden = beir(folder(tmp_path, corpus=corpus, test="q1\tcaf\u00e9\t1\n")).load().golden
+    assert golden.questions[0].evidence == (Evidence("caf\u00e9"),)
+
+
+def test_limit_is_checked_before_any_file_is_read() -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.limit=0"):
+        beir(Path("nowhere"), limit=0).load()
+
+
+def test_limit_draws_a_sample(tmp_path: Path) -> None:
+    golden = beir(folder(tmp_path), limit=1).load().golden
+    assert len(golden.questions) == 1
+    assert golden.left_out == {"not in split test": 1, "beyond dataset.limit=1": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "questions", "unanswerable", "labels", "left_out"),
+    [
+        ("scifact", 5183, 300, 0, 339, {"not in split test": 505}),
+        ("python_faq_en", 748, 172, 0, 172, {}),
+        ("python_faq_fr", 748, 171, 0, 171, {}),
+        ("squad2_dev", 1216, 6078, 3168, 2910, {}),
+        ("piaf_1_1", 1518, 7569, 0, 7569, {}),
+        ("cranfield", 1400, 225, 0, 1837, {}),
+    ],
+)
+def test_real_collection_loads_unedited(
+    collections: Path,
+    name: str,
+    documents: int,
+    questions: int,
+    unanswerable: int,
+    labels: int,
+    left_out: dict[str, int],
+) -> None:
+    begin = time.perf_counter()
+    dataset = beir(collections / name).load()
+    assert time.perf_counter() - begin < 2  # takes a tenth of it
+    golden = dataset.golden.questions
+    assert (dataset.name, len(dataset.corpus.ids), len(golden)) == (name, documents, questions)
+    assert sum(not question.answerable for question in golden) == unanswerable
+    assert sum(len(question.evidence) for question in golden) == labels
+    assert dataset.golden.left_out == left_out
+
+
+def test_judged_and_not_relevant_documents_of_cranfield_are_kept(collections: Path) -> None:
+    golden = beir(collections / "cranfield", split="test_rawcode").load().golden
+    grades = [label.grade for question in golden.questions for label in question.evidence]
+    assert grades.count(-1.0) == 225

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.anchors import resolve
+
+
+def test_anchor_wrapped_over_lines_is_found_with_its_span_in_the_given_text() -> None:
+    text = "One\n   two  three.\nFour"
+    assert resolve(text, "two three.") == [(7, 18)]
+    assert text[7:18] == "two  three."
+
+
+def test_white_space_at_the_ends_and_in_the_anchor_does_not_count() -> None:
+    assert resolve("a b\tc", "  b\n\n c ") == [(2, 5)]
+
+
+def test_anchor_before_a_run_of_white_space_ends_with_its_last_character() -> None:
+    assert resolve("a    b", "a") == [(0, 1)]
+    assert resolve("   a b", "a b") == [(3, 6)]
+
+
+def test_all_occurrences_are_found_even_overlapping_ones() -> None:
+    assert resolve("na na na", "na na") == [(0, 5), (3, 8)]
+
+
+def test_start_keeps_only_the_occurrence_that_begins_there() -> None:
+    assert resolve("to be or not to be", "to be", start=13) == [(13, 18)]
+    assert resolve("to be or not to be", "to be", start=12) == []
+
+
+@pytest.mark.parametrize("anchor", ["", " \n", "elsewhere", "A"])
+def test_anchor_that_is_blank_or_not_there_or_in_other_case_is_not_found(anchor: str) -> None:
+    assert resolve("a b", anchor) == []
+
+
+WORDS = st.lists(st.text("ab\u00e9.*", min_size=1, max_size=3), min_size=1, max_size=30)
+GAPS = st.text(" \n\t\u00a0", min_size=1, max_size=4)
+
+
+@given(st.data(), WORDS)
+def test_any_run_of_words_is_found_where_it_stands(data: st.DataObject, words: list[str]) -> None:
+    text, spans = data.draw(st.text(" \n", max_size=3)), []
+    for word in words:
+        spans.append((len(text), len(text) + len(word)))
+        text += word + data.draw(GAPS)
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
+    span = spans[first][0], spans[last][1]
+    found = resolve(text, " ".join(words[first : last + 1]))
+    assert span in found
+    assert resolve(text, " ".join(words[first : last + 1]), start=span[0]) == [span]
+    assert all(text[a:b].split() == text[span[0] : span[1]].split() for a, b in found)
