@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.anchors import resolve
@@ -40,6 +40,7 @@ WORDS = st.lists(st.text("ab\u00e9.*", min_size=1, max_size=3), min_size=1, max_
 GAPS = st.text(" \n\t\u00a0", min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(st.data(), WORDS)
 def test_any_run_of_words_is_found_where_it_stands(data: st.DataObject, words: list[str]) -> None:
     text, spans = data.draw(st.text(" \n", max_size=3)), []

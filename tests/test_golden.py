@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import ConfigError, InputError
@@ -143,7 +143,13 @@ def test_sample_has_every_kind_in_its_proportion() -> None:
 
 def test_sample_has_every_category_in_its_proportion() -> None:
     questions = [replace(q, category="ab"[n % 4 == 0]) for n, q in enumerate(mixed({"bare": 40}))]
-    assert Counter(q.category for q in sample(questions, 8, 3)) == {"a": 6, "b": 2}
+    for seed in range(10):
+        assert Counter(q.category for q in sample(questions, 8, seed)) == {"a": 6, "b": 2}
+
+
+def test_sample_too_small_for_every_kind_is_of_the_largest() -> None:
+    questions = mixed({"evidence": 60, "unanswerable": 30, "conversational": 10})
+    assert {kind_of(sample(questions, 1, seed)[0]) for seed in range(10)} == {"evidence"}
 
 
 def test_seed_chooses_the_sample() -> None:
@@ -162,6 +168,7 @@ SIZES = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 60), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_sample_is_stable_nested_and_in_proportion(
     sizes: dict[str, int], limit: int, seed: int, chance: random.Random

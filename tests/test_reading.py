@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import Faults, InputError
@@ -141,6 +141,14 @@ def test_scalars_are_texts_as_json_writes_them_and_all_else_is_left_out() -> Non
     assert taken.scalars() == {"a": "x", "b": "true", "c": "2", "d": "0.5"}
 
 
+def test_rows_without_an_id_are_not_taken_for_one_id_given_twice() -> None:
+    faults, seen = Faults(), Seen("document")
+    for line in (1, 2):
+        taken = Row(f"f:{line}", {}, faults)
+        seen.note(taken.identifier("id"), taken)
+    assert faults.found == ['f:1: has no "id"', 'f:2: has no "id"']
+
+
 def test_ids_that_look_equal_are_equal_and_the_second_is_a_fault() -> None:
     faults, seen = Faults(), Seen("document")
     for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301"], start=1):
@@ -155,6 +163,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.text(), JSON_VALUES, max_size=4), max_size=5), st.booleans())
 def test_whatever_json_writes_is_read_without_fault(
     tmp_path_factory: pytest.TempPathFactory, values: list[dict[str, object]], ascii_only: bool
@@ -168,6 +177,7 @@ def test_whatever_json_writes_is_read_without_fault(
     ]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_bytes_a_file_holds_reading_ends_in_rows_and_faults(
     tmp_path_factory: pytest.TempPathFactory, content: bytes

@@ -49,9 +49,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[tuple[int,
     spans = []
     position = collapsed.text.find(quote)
     while position >= 0:
-        begin = _original(collapsed, position)
-        # through the last character: the end itself may stand behind a run of white space
-        spans.append((begin, _original(collapsed, position + len(quote) - 1) + 1))
+        spans.append((_original(collapsed, position), _original(collapsed, position + len(quote))))
         position = collapsed.text.find(quote, position + 1)
     return [span for span in spans if start is None or span[0] == start]
 

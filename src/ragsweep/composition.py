@@ -145,7 +145,7 @@ def _explain(fault: Exception, overrides: Sequence[str]) -> str:
     if key := re.search(r"Could not override '([^']+)'|Could not append to config\. An item is already at '([^']+)'", text):
         name = key.group(1) or key.group(2)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        known = _keys()
+        known = _keys(overrides)
         if key.group(2):
             return f"{line}: {name} is there already; leave out the +"
         return f'{line}: no key "{name}"{_near_key(name, known)}'
@@ -159,20 +159,25 @@ def _near_key(name: str, known: list[str]) -> str:
     return nearest(name, siblings or known)
 
 
-def _keys() -> list[str]:
+def _keys(overrides: Sequence[str]) -> list[str]:
+    """List all keys of the config with the groups' options that were chosen, as far as they exist."""
     from hydra import compose
+    from hydra.errors import HydraException
 
-    names: list[str] = []
+    chosen = [line for line in overrides if "." not in line.partition("=")[0]]
+    try:
+        config = compose(CONFIG, chosen)
+    except (HydraException, OmegaConfBaseException):
+        config = compose(CONFIG)
+    return list(_names(config, ""))
 
-    def walk(node: Any, prefix: str) -> None:
-        for key in node:
-            names.append(f"{prefix}{key}")
-            value = node._get_node(key)
-            if isinstance(value, DictConfig) and not value._is_interpolation() and not value._is_none():
-                walk(value, f"{prefix}{key}.")
 
-    walk(compose(CONFIG), "")
-    return names
+def _names(node: DictConfig, prefix: str) -> Iterator[str]:
+    for key in node:
+        yield f"{prefix}{key}"
+        value = node._get_node(key)
+        if isinstance(value, DictConfig) and not value._is_interpolation() and not value._is_none():
+            yield from _names(value, f"{prefix}{key}.")
 
 
 def _groups() -> list[str]:

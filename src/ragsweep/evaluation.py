@@ -73,6 +73,7 @@ class Evaluator:
             outcomes=outcomes(looked, scores, chunks),
             rankings={experiment.graph.ranking.address: write_run(run_rows(looked, chunks), tag=experiment.name)},
             stages=_since(before, self.executor.work),
+            latency=stage_latency(looked),
             warnings=tuple(self._warnings(experiment)),
             started=started,
             ended=time.time(),
@@ -225,6 +226,20 @@ def outcomes(looked: View, scores: Mapping[str, Scores], chunks: Chunks) -> dict
         json.dumps({name: said[n] for name, said in reasons.items() if said[n]}) for n in range(len(questions))
     ]
     return table
+
+
+def stage_latency(looked: View) -> dict[str, dict[str, float]]:
+    """Sum up each stage's probe: how many questions, and milliseconds by mean and quantile."""
+    known = {stage: seconds[~np.isnan(seconds)] * 1000 for stage, seconds in looked.latency.items()}
+    return {
+        stage: {
+            "n": len(milliseconds),
+            "mean_ms": float(milliseconds.mean()),
+            **{f"p{p}_ms": float(np.percentile(milliseconds, p)) for p in (50, 95, 99)},
+        }
+        for stage, milliseconds in known.items()
+        if len(milliseconds)
+    }
 
 
 def _first_rank(looked: View) -> NDArray[np.int64]:

@@ -262,14 +262,7 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     same. Each is credited at its first rank, or right behind the one before: ``max(first_rank, credited before + 1)``.
     As no two share a rank, nDCG, average precision and precision stay at most 1. One chunk that covers two evidences
     thus counts like two chunks, at its own rank and the next. Where no two share a first rank, nothing is moved.
-
-    Args:
-        question: (evidences,) the question each belongs to.
-        grade: (evidences,)
-        first_rank: (evidences,) 0 where the evidence was not found.
-
-    Returns:
-        (evidences,) ranks, 0 where the evidence was not found.
+    All arrays are (evidences,); rank 0 says not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

@@ -52,7 +52,9 @@ def min_max(rankings: Rankings) -> Doubles:
     scores = rankings.scores.astype(np.float64)
     low = np.where(found, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
     high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
-    return np.divide(scores - low, high - low, where=found & (high > low), out=found.astype(np.float64))
+    normal: Doubles = found.astype(np.float64)
+    np.divide(scores - low, high - low, where=found & (high > low), out=normal)
+    return normal
 
 
 def _sum(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:

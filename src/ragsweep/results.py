@@ -63,7 +63,8 @@ class Result:
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
     outcomes: Mapping[str, Sequence[Any]]
     rankings: Mapping[str, str]
-    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, loaded, seconds
+    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
+    latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0

@@ -93,7 +93,7 @@ class Terminal:
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
         table.add_column("", no_wrap=True)
         for name in headline:
-            table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
+            table.add_column(name, justify="right", no_wrap=True)
         for result in results:
             table.add_row(result.name, *(cell(result.summaries[name]) for name in headline))
         self.console.print()

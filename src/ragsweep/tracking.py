@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragsweep import tracking_content as content
 from ragsweep import tracking_place as place
@@ -32,7 +32,6 @@ KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsw
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 PROBE_SECONDS = 5
-Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
 class NoTracking:
@@ -49,12 +48,12 @@ class NoTracking:
         """Return the id that was given, or an empty one."""
         return adopt or ""
 
-    def log_failure(self, failure: Failure, parent: str | None) -> str:
-        """Return an empty id."""
-        return ""
+    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
+        """Return the id that was given, or an empty one."""
+        return adopt or ""
 
     def close_sweep(
-        self, run_id: str, status: Status, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
+        self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
     ) -> None:
         """Do nothing."""
 
@@ -62,8 +61,8 @@ class NoTracking:
         """Do nothing."""
 
     def look(self) -> str:
-        """Say that there is nothing to look at."""
-        return "nothing was recorded (tracking=none)"
+        """Return an empty command: there is nothing to look at."""
+        return ""
 
 
 class Mlflow:
@@ -112,16 +111,19 @@ class Mlflow:
         """Open the parent run and return its id. ``adopt``: use this run, which somebody else made (``mlflow run``)."""
         with self._told():
             run_id = self._open(name, None, adopt, {**tags, KIND: "sweep"})
-            self._log_parameters(run_id, parameters, adopt is not None)
+            self._log_values(run_id, parameters, {}, adopt is not None)
             return run_id
 
     def close_sweep(
-        self, run_id: str, status: Status, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
+        self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
     ) -> None:
-        """Write what belongs to the whole sweep into the parent run, and end it with this status whatever happens."""
+        """Write what belongs to the whole sweep into the parent run, and end it whatever happens.
+
+        ``status`` is FINISHED, FAILED or KILLED.
+        """
         with self._told():
             try:
-                self._log_metrics(run_id, metrics)
+                self._log_values(run_id, {}, metrics)
                 self._write(run_id, artifacts)
             finally:
                 self._client().set_terminated(run_id, status)
@@ -140,19 +142,18 @@ class Mlflow:
         if result.warnings:
             tags[WARNINGS] = "\n".join(result.warnings)
         with self._told(), self._run(result, parent, adopt, tags) as run_id:
-            self._log_parameters(run_id, result.parameters, adopt is not None)
-            self._log_metrics(run_id, content.metrics(result))
+            self._log_values(run_id, result.parameters, content.metrics(result), adopt is not None)
             self._log_dataset(run_id, result)
             files = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
             self._write(run_id, files)
             self._log_rankings(parent or run_id, result.rankings)
             return run_id
 
-    def log_failure(self, failure: Failure, parent: str | None) -> str:
+    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
         """Record a config that could not be evaluated as a FAILED run: the error as a tag, the traceback as a file."""
         tags = {KIND: "config", ERROR: failure.error}
-        with self._told(), self._run(failure, parent, None, tags, "FAILED") as run_id:
-            self._log_parameters(run_id, failure.parameters, False)
+        with self._told(), self._run(failure, parent, adopt, tags, "FAILED") as run_id:
+            self._log_values(run_id, failure.parameters, {}, adopt is not None)
             self._write(run_id, {"traceback.txt": content.encoded(failure.traceback or failure.error)})
             return run_id
 
@@ -215,7 +216,7 @@ class Mlflow:
     @contextmanager
     def _run(
         self, record: Result | Failure, parent: str | None, adopt: str | None, tags: Mapping[str, str],
-        status: Status = "FINISHED",
+        status: str = "FINISHED",
     ) -> Generator[str, None, None]:  # fmt: skip
         """Open the run of one config and end it: with ``status`` if all went well, else FAILED or KILLED."""
         run_id = self._open(record.name, parent, adopt, tags, record.started)
@@ -227,27 +228,20 @@ class Mlflow:
             raise
         self._client().set_terminated(run_id, status, _milliseconds(record.ended))
 
-    def _log_parameters(self, run_id: str, values: Mapping[str, str], adopted: bool) -> None:
-        from mlflow.entities import Param
+    def _log_values(
+        self, run_id: str, parameters: Mapping[str, str], metrics: Mapping[str, float], adopted: bool = False
+    ) -> None:
+        """Send parameters and metrics; the client cuts them into requests of the size that MLflow allows."""
+        from mlflow.entities import Metric, Param
 
-        client = self._client()
-        short, long = content.parameters(values)
+        client, now = self._client(), round(time.time() * 1000)
+        short, long = content.parameters(parameters)
         there = client.get_run(run_id).data.params if adopted else {}  # a parameter cannot be written twice
-        sent = [Param(key, value) for key, value in short.items() if key not in there]
-        size = 20 if sum(len(param.value) for param in sent) > 100_000 else 100  # a request holds one megabyte
-        for start in range(0, len(sent), size):
-            client.log_batch(run_id, params=sent[start : start + size])
+        numbers = [Metric(key, float(value), now, 0) for key, value in metrics.items() if math.isfinite(value)]
+        client.log_batch(run_id, numbers, [Param(key, value) for key, value in short.items() if key not in there])
         if long:
             text = json.dumps(long, indent=1, ensure_ascii=False)
             self._write(run_id, {"long_parameters.json": content.encoded(text)})
-
-    def _log_metrics(self, run_id: str, metrics: Mapping[str, float]) -> None:
-        from mlflow.entities import Metric
-
-        now = round(time.time() * 1000)
-        sent = [Metric(key, float(value), now, 0) for key, value in metrics.items() if math.isfinite(value)]
-        for start in range(0, len(sent), 1000):
-            self._client().log_batch(run_id, metrics=sent[start : start + 1000])
 
     def _log_dataset(self, run_id: str, result: Result) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -292,7 +286,7 @@ class Mlflow:
             raise TrackingError(f"{shown}: {fact}; {place.WAY_OUT}") from (error if shown == self.uri else None)
 
 
-Tracking = Mlflow | NoTracking
+Tracker = Mlflow | NoTracking
 
 
 def _quieten() -> None:

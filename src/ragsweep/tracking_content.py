@@ -26,7 +26,8 @@ def metrics(result: Result) -> dict[str, float]:
     """Name every number of a result.
 
     A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
-    interval ``low/<name>`` to ``high/<name>``; a group's is ``<label>/<value>/<name>`` with its ``n_scored/...``.
+    interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, and
+    is left out where none of its questions could be scored.
     """
     found: dict[str, float] = {}
     for summary in result.summaries.values():
@@ -40,6 +41,8 @@ def metrics(result: Result) -> dict[str, float]:
         parts = _distinct(list(values))
         for value, summaries in values.items():
             for summary in summaries.values():
+                if not summary.n_scored:
+                    continue
                 name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
                 found[name] = summary.value
                 found[f"n_scored/{name}"] = summary.n_scored

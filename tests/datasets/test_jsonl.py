@@ -95,7 +95,7 @@ def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         {"id": "q3", "question": "Who?", "unanswerable_type": "nonsensical"},
         {"id": "q4", "question": "Who?", "evidence": [{"document": "a", "ancor": "x"}]},
         {"id": "q5", "question": "Who?", "evidence": [{"anchor": "\n"}, {"document": "a", "start": 3}]},
-        {"id": "q6", "question": "Who?", "keywords": "apple", "answerable": 1},
+        {"id": "q6", "question": "Who?", "keywords": "apple", "answerable": 1, "expected_section": 3},
         '{"id": "q7", "question": "Who?", "evidence": [{"document": "a", "grade": NaN}]}',
         '{"id": "q8", "question": "Who?"',
     ]
@@ -114,6 +114,7 @@ def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'golden.jsonl:7: "anchor" is blank',
         'golden.jsonl:7: has no "document"',
         'golden.jsonl:7: "start" says where an "anchor" begins, but there is none',
+        'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
         "golden.jsonl:9: not JSON: NaN is no JSON value; use a number or null",

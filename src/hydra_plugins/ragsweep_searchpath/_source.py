@@ -4,6 +4,8 @@ A plain file source would need the folder above it on the search path, and every
 config group.
 """
 
+from pathlib import Path
+
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
@@ -37,8 +39,7 @@ class SweepsSource(FileConfigSource):
             return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
         if config_path != GROUP or results_filter == ObjectType.GROUP:
             return []
-        names = super().list("", ObjectType.CONFIG)
-        return [name.rpartition("/")[2] for name in names]
+        return sorted(path.stem for path in Path(self.path).glob("*.yaml"))
 
 
 def _inside(config_path: str) -> str:

@@ -8,7 +8,7 @@ from ragsweep.types import Corpus, Spans
 
 
 class FixedSize:
-    """Cut every document into windows of ``size`` characters; each shares ``overlap`` characters with the one before."""
+    """Cut every document into windows of ``size`` characters that share ``overlap`` characters with the one before."""
 
     VERSION = "1"
 

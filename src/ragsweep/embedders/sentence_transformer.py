@@ -87,7 +87,7 @@ class SentenceTransformerEmbedder:
         """Embed queries, (queries, dimension)."""
         prompt = self._prompt("query", self.query_prompt)
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
-        # A row must not depend on the queries beside it: in half precision a batch moves the third digit, so one by one.
+        # A row must not depend on the queries beside it: in half precision a batch moves the third digit.
         size = self.batch_size if self._dtype() == "float32" else 1
         for start in range(0, len(queries), size):
             vectors[start : start + size] = self._embed("query", list(queries[start : start + size]), prompt)
@@ -100,15 +100,15 @@ class SentenceTransformerEmbedder:
         return model_files.resolve_dtype(self.dtype, self.device, "embedder.dtype")
 
     @cached_property
-    def _model(self) -> Any:  # noqa: ANN401 - sentence_transformers is not imported for its types
+    def _model(self) -> Any:
         folder = self._folder()
         import torch
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as transformers_logging
 
         logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
-        transformers_logging.set_verbosity_error()
-        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         model = SentenceTransformer(
             str(folder),
             device=None if self.device == "auto" else self.device,

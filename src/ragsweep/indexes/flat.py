@@ -21,7 +21,7 @@ class Flat:
     """Find the vectors with the largest inner product, by faiss, among all.
 
     faiss sums in another order for one query than for many, and leaves ties in any order. So candidates are scored anew
-    in float64: a ranking never depends on the queries beside it, and equal vectors stand in the order of their positions.
+    in float64: a ranking never depends on the queries beside it, and equal vectors stand in the order of positions.
     """
 
     VERSION = "1"
@@ -53,12 +53,13 @@ def _nearest(vectors: Floats, queries: Floats, number: int) -> tuple[Integers, F
     """Let faiss find the nearest vectors, and score them anew."""
     import faiss
 
-    _, positions = faiss.knn(queries, vectors, number, metric=faiss.METRIC_INNER_PRODUCT)
-    scores = np.empty(positions.shape, dtype=np.float32)
+    found = faiss.knn(queries, vectors, number, metric=faiss.METRIC_INNER_PRODUCT)
+    positions: Integers = found[1].astype(np.int32)
+    scores: Floats = np.empty(positions.shape, dtype=np.float32)
     for start in range(0, len(queries), BLOCK):
         rows = slice(start, start + BLOCK)
-        found = vectors[positions[rows]].astype(np.float64)
-        scores[rows] = np.einsum("qnd,qd->qn", found, queries[rows].astype(np.float64))
+        near = vectors[positions[rows]].astype(np.float64)
+        scores[rows] = np.einsum("qnd,qd->qn", near, queries[rows].astype(np.float64))
     return positions, scores
 
 

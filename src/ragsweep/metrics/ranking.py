@@ -44,7 +44,8 @@ class Ndcg(Share):
         """Score every question."""
         gain = GAINS[self.gain](view.grade)
         best = self._sum(view, gain, _ideal_ranks(view.evidence_question, gain))
-        return score_with_evidence(view, divide(self._sum(view, gain, view.credited_rank), best))
+        share = divide(self._sum(view, gain, view.credited_rank), best)
+        return score_with_evidence(view, np.minimum(share, 1.0))  # equal gains, added up in another order
 
     def _sum(self, view: View, gain: NDArray[np.float64], rank: NDArray[np.int64]) -> NDArray[np.float64]:
         discounted = gain / np.log2(np.maximum(rank, 1) + 1.0)

@@ -39,6 +39,8 @@ class Bm25:
         """Set the formula; raise ConfigError for values out of range and unknown names."""
         if k1 < 0:
             raise ConfigError(f"retriever.k1 is {k1}; it must be 0 or more")
+        if k1 == 0 and backend == "rank_bm25":
+            raise ConfigError("retriever.k1 is 0, where rank_bm25 divides by zero; use retriever.backend=bm25s")
         if not 0 <= b <= 1:
             raise ConfigError(f"retriever.b is {b}; it must lie between 0 and 1")
         for key, value, known in (("backend", backend, BACKENDS), ("language", language, LANGUAGES)):
@@ -140,5 +142,11 @@ def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
     from rank_bm25 import BM25Okapi
 
     documents = np.split(index["words"], np.cumsum(index["lengths"])[:-1])
-    score: Score = BM25Okapi([document.tolist() for document in documents], k1=k1, b=b).get_scores
+    model = BM25Okapi([document.tolist() for document in documents], k1=k1, b=b)
+
+    def score(words: list[int]) -> NDArray[Any]:
+        with np.errstate(invalid="ignore"):  # with b = 1 a blank chunk scores 0 / 0: NaN, which is not found
+            scores: NDArray[Any] = model.get_scores(words)
+        return scores
+
     return score

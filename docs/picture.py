@@ -1,0 +1,74 @@
+"""Make docs/mlflow.png: run a sweep on the bundled golden set and photograph MLflow's comparison of its configs.
+
+Needs Chromium. From the clone: .venv/bin/python docs/picture.py
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from mlflow import MlflowClient
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOWN = ["context_recall", "context_tokens"]
+BROWSER = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+           "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+def main() -> None:
+    """Sweep, serve, photograph."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run([sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"], cwd=folder, check=True)
+        port = _free_port()
+        server = subprocess.Popen(
+            [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db",
+             "--port", str(port), "--workers", "1"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            _wait(f"http://127.0.0.1:{port}/health")
+            _photograph(_comparison(f"http://127.0.0.1:{port}"), ROOT / "docs" / "mlflow.png", folder / "profile")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _comparison(address: str) -> str:
+    """Spell the address of MLflow's chart view of the sweep's configs."""
+    client = MlflowClient(address)
+    experiment = client.get_experiment_by_name("ragsweep")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], "tags.`ragsweep.kind` = 'config'")
+    identifiers = ",".join(f'"{run.info.run_id}"' for run in runs)
+    return f"{address}/#/compare-runs?runs=[{identifiers}]&experiments=[\"{experiment.experiment_id}\"]"
+
+
+def _photograph(address: str, target: Path, profile: Path) -> None:
+    options = [f"--screenshot={target}", "--window-size=1500,1150", "--virtual-time-budget=20000", f"--user-data-dir={profile}"]
+    subprocess.run([*BROWSER, *options, address], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(address: str) -> None:
+    for _ in range(120):
+        try:
+            urllib.request.urlopen(address, timeout=1)
+            return
+        except OSError:
+            time.sleep(0.5)
+    raise SystemExit(f"{address} does not answer")
+
+
+if __name__ == "__main__":
+    main()

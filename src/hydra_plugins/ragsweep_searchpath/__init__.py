@@ -1,0 +1,1 @@
+"""Hydra plugin: named sweeps are found from any folder."""

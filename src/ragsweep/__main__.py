@@ -1,0 +1,5 @@
+"""Let ``python -m ragsweep`` be the command."""
+
+from ragsweep.cli import main
+
+main()

@@ -1,0 +1,145 @@
+"""Pictures of a sweep: points with their 95 % intervals, one panel a metric or a group, one line a config."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragsweep.results import Result, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: told from grey with every kind of colour vision
+GREY = "#6b6b6b"
+FEW = 8
+"""Up to so many configs panels stand three a row; with more, a row of six narrow ones saves repeating the names."""
+
+LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
+LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
+MOST_PANELS = 12
+CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
+
+
+class Panel(NamedTuple):
+    """One small picture: title, name of its axis, and a summary a config (None: the config lacks it)."""
+
+    title: str
+    axis: str
+    summaries: Sequence[Summary | None]
+
+
+def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes:
+    """Draw the configs below each other, one panel a metric; returns a PNG."""
+    panels = []
+    for name in metrics[:MOST_PANELS]:
+        found = [result.summaries.get(name) for result in results]
+        panels.append(Panel(name, _axis(found), found))
+    return _draw([result.name for result in results], panels, False, note=_left_out(len(metrics), "metrics"))
+
+
+def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> bytes:
+    """Draw one metric in groups of questions, one panel a value of the label, all on one scale; returns a PNG.
+
+    With more than twelve values the twelve with the most questions are shown.
+    """
+    sizes: dict[str, int] = {}
+    for result in results:
+        for value, summaries in result.groups.get(label, {}).items():
+            if metric in summaries:
+                sizes[value] = max(sizes.get(value, 0), summaries[metric].n_scored)
+    scored = {value: size for value, size in sizes.items() if size}
+    shown = sorted(scored, key=lambda value: -scored[value])[:MOST_PANELS]
+    panels = []
+    for value in sorted(shown):
+        found = [result.groups.get(label, {}).get(value, {}).get(metric) for result in results]
+        panels.append(Panel(value or "(none)", _axis(found, metric), found))
+    note = _left_out(len(scored), "groups")
+    if empty := sorted(set(sizes) - set(scored)):
+        note += f" No question could be scored in: {', '.join(empty)}."
+    return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
+
+
+def _left_out(count: int, what: str) -> str:
+    return f" {MOST_PANELS} of {count} {what} shown." if count > MOST_PANELS else ""
+
+
+def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
+    """Name an axis: the metric, its unit, which way is better, and how many questions stand behind it."""
+    known = [summary for summary in summaries if summary is not None]
+    if not known:
+        return name
+    first = known[0]
+    better = {True: "higher is better", False: "lower is better", None: ""}[first.higher_is_better]
+    counts = sorted({summary.n_scored for summary in known})
+    n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    first_line = ", ".join(part for part in (name, first.unit, better) if part)
+    return "\n".join(part for part in (first_line, f"{n} of {first.n_total}") if part)
+
+
+def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: str = "", note: str = "") -> bytes:
+    """Lay the panels out in rows; ``shared``: all have one scale."""
+    from matplotlib.figure import Figure
+
+    labels = [_label(name) for name in names]
+    most, panel_width = (3, 3.0) if len(names) <= FEW else (6, 2.2)
+    columns = max(1, min(most, len(panels)))
+    rows = max(1, math.ceil(len(panels) / columns))
+    text = [line for label in labels for line in label.split("\n")]
+    width = max(columns * panel_width + CHARACTER * max(map(len, text), default=0) + 0.3, 5.0)
+    height = rows * (LINE_HEIGHT * max(0.6 * (len(text) - len(labels)) + len(labels), 2) + 1.0) + 0.7
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=shared)
+    for n, axes in enumerate(grid.flat):
+        if n < len(panels):
+            _panel(axes, panels[n], labels, first=n % columns == 0)
+        else:
+            axes.set_axis_off()
+    if title:
+        figure.suptitle(_literal(title), x=0.01, ha="left", fontsize=11, fontweight="bold")
+    caption = textwrap.fill(f"{CAPTION}{note}", int(width * 15))
+    figure.supxlabel(_literal(caption), x=0.01, ha="left", fontsize=8, color=GREY)
+    return _png(figure)
+
+
+def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None:
+    """Draw one panel, the first config on top."""
+    known = [(line, one) for line, one in enumerate(panel.summaries) if one is not None and math.isfinite(one.value)]
+    bars = [(line, one) for line, one in known if math.isfinite(one.low) and math.isfinite(one.high)]
+    axes.hlines([line for line, _ in bars], [one.low for _, one in bars], [one.high for _, one in bars], COLOUR, lw=1.6)
+    axes.plot([one.value for _, one in known], [line for line, _ in known], "o", color=COLOUR, markersize=5)
+    for line in set(range(len(labels))) - {line for line, _ in known}:
+        place = ("axes fraction", "data")
+        axes.annotate("not measured", (0.03, line), xycoords=place, va="center", fontsize=8, color=GREY)
+    axes.set_title(_literal(panel.title), fontsize=10, fontweight="bold")
+    axes.set_xlabel(_literal(panel.axis), fontsize=8)
+    axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
+    axes.locator_params(axis="x", nbins=5)
+    axes.tick_params(labelsize=8, labelbottom=True, labelleft=first, length=0)
+    axes.grid(color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _label(name: str) -> str:
+    """Break a long name at its commas, and a very long one off in its middle."""
+    most = LONGEST_LINE * MOST_LINES
+    if len(name) > most:
+        name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
+    return "\n".join(line.replace(", ", ",") for line in textwrap.wrap(name.replace(",", ", "), LONGEST_LINE))
+
+
+def _literal(text: str) -> str:
+    """Keep matplotlib from reading dollars as the bounds of a formula."""
+    return text.replace("$", r"\$")
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
+    return buffer.getvalue()

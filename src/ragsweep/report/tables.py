@@ -1,0 +1,184 @@
+"""Results as rows for people, and as one JSON and one CSV for programs. ``docs/results.md`` describes both formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from ragsweep.results import DatasetFacts, Failure, Result, Summary
+
+RESULTS_FORMAT = "ragsweep.results/1"
+NOT_MEASURED = "-"
+
+
+class Cell(NamedTuple):
+    """One metric of one config: value, 95 % interval (NaN where not measured), and on how many questions it rests."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    unit: str = ""
+
+
+class Row(NamedTuple):
+    """One config: its name and a cell a metric."""
+
+    name: str
+    cells: Mapping[str, Cell]
+
+
+def rows(results: Sequence[Result], metrics: Sequence[str] | None = None) -> list[Row]:
+    """Compare configs: one row each, one cell a metric (default: all); a metric that a config lacks is NaN with n 0."""
+    chosen = metric_names(results) if metrics is None else metrics
+    return [Row(result.name, {name: _cell(result.summaries.get(name)) for name in chosen}) for result in results]
+
+
+def metric_names(results: Sequence[Result]) -> list[str]:
+    """List the metrics of all results in the order of their first appearance."""
+    return list(dict.fromkeys(name for result in results for name in result.summaries))
+
+
+def cell(summary: Summary) -> str:
+    """Write a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
+    if not math.isfinite(summary.value):
+        return NOT_MEASURED
+    unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
+    value = f"{number(summary.value, summary.unit)}{unit}"
+    if not (math.isfinite(summary.low) and math.isfinite(summary.high)):
+        return value
+    return f"{value} [{number(summary.low, summary.unit)}, {number(summary.high, summary.unit)}]"
+
+
+def number(value: float, unit: str = "") -> str:
+    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
+    if not unit and abs(value) <= 1:
+        return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+
+
+def evidence_note(facts: DatasetFacts) -> str:
+    """Say what the averages rest on: ``110 of 150 questions have evidence``, and what was left out."""
+    left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
+    return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
+
+
+def results_json(results: Sequence[Result], failures: Sequence[Failure], sweep: Mapping[str, Any]) -> bytes:
+    """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null."""
+    document = {
+        "format": RESULTS_FORMAT,
+        "sweep": dict(sweep),
+        "configs": [_config(result) for result in results],
+        "failures": [asdict(failure) for failure in failures],
+    }
+    return json.dumps(_strict(document), indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
+    """Write one line a config, failed ones included: swept parameters as ``params.<name>``, and five columns a metric.
+
+    These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty where not
+    measured. Text that a spreadsheet would take for a formula is quoted.
+    """
+    records: list[Result | Failure] = [*results, *failures]
+    swept = _swept(records)
+    lines = [_line(record, swept) for record in records]
+    for line, result in zip(lines, results, strict=False):
+        for name in metric_names(results):
+            line.update(_columns(name, result.summaries.get(name)))
+    columns = list(dict.fromkeys(column for line in lines for column in line))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([_harmless(column) for column in columns])
+    writer.writerows([_harmless(line.get(column, "")) for column in columns] for line in lines)
+    return buffer.getvalue().encode("utf-8", "replace")
+
+
+def _cell(summary: Summary | None) -> Cell:
+    if summary is None:
+        return Cell(math.nan, math.nan, math.nan, 0)
+    return Cell(summary.value, summary.low, summary.high, summary.n_scored, summary.unit)
+
+
+def _config(result: Result) -> dict[str, Any]:
+    """Lay out one result; the tables of questions and the rankings are files of their own."""
+    groups = {
+        label: {value: _summaries(found) for value, found in values.items()} for label, values in result.groups.items()
+    }
+    return {
+        "name": result.name,
+        "signature": result.signature,
+        "overrides": result.overrides,
+        "parameters": result.parameters,
+        "config": result.config,
+        "dataset": asdict(result.dataset),
+        "metrics": _summaries(result.summaries),
+        "groups": groups,
+        "stages": result.stages,
+        "warnings": result.warnings,
+        "started": result.started,
+        "ended": result.ended,
+    }
+
+
+def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
+    return {
+        name: {key: value for key, value in asdict(summary).items() if key != "name"}
+        for name, summary in summaries.items()
+    }
+
+
+def _strict(value: Any) -> Any:
+    """Turn mappings, sequences and numpy's numbers into JSON types."""
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def _swept(records: Sequence[Result | Failure]) -> list[str]:
+    """List the parameters that are not the same in all configs."""
+    names = dict.fromkeys(name for record in records for name in record.parameters)
+    return [name for name in names if len({record.parameters.get(name) for record in records}) > 1]
+
+
+def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
+    first: dict[str, Any] = {"config": record.name}
+    if isinstance(record, Result):
+        first |= {"status": "finished", "error": "", "signature": record.signature}
+        first |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
+    else:
+        first |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
+    return {**first, **{f"params.{name}": record.parameters.get(name, "") for name in swept}}
+
+
+def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
+    if summary is None:
+        return {}
+    numbers = {"": summary.value, "_low": summary.low, "_high": summary.high}
+    return {
+        **{name + suffix: repr(float(value)) if math.isfinite(value) else "" for suffix, value in numbers.items()},
+        f"{name}_n_scored": summary.n_scored,
+        f"{name}_n_failed": summary.n_failed,
+    }
+
+
+def _harmless(value: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers."""
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

@@ -1,0 +1,64 @@
+"""The contract of a chunker, as tests: ``class TestMine(ChunkerContract): part = Mine``."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import numpy as np
+
+from ragsweep.types import Chunker, Corpus, Spans
+
+WORDS = ("word", "é", "e\u0301", "漢字", "🙂", "a-long-word" * 9)
+GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
+
+
+def texts(number: int = 60) -> list[str]:
+    """Make texts of all kinds: empty, blank, one word without end, and mixtures."""
+    chance = random.Random(0)
+    mixed = ["".join(chance.choices(WORDS + GAPS, k=chance.randrange(200))) for _ in range(number)]
+    return ["", " ", "\n \t\n", "x", "x" * 5000, " " * 3000 + "end", "half \ud800 a character", *mixed]
+
+
+def assert_lawful(spans: Spans, corpus: Corpus) -> None:
+    """Check that the spans lie in the texts, are in order, blank only for blank documents, and lose no text."""
+    rows = list(zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
+    assert [array.dtype.name for array in spans] == ["int32", "int64", "int64"]
+    assert all(one < other for one, other in pairwise(rows)), "spans are ordered by document, then start; each once"
+    for document, text in enumerate(corpus.texts):
+        own = [(start, end) for n, start, end in rows if n == document]
+        assert all(0 <= start <= end <= len(text) for start, end in own), f"a span lies outside of its text: {own}"
+        if not text.strip():
+            assert own == [(0, len(text))], f"a blank document is one chunk: {own}"
+            continue
+        assert all(text[start:end].strip() for start, end in own), f"a chunk is blank: {own}"
+        covered = {n for start, end in own for n in range(start, end)}
+        lost = [n for n, character in enumerate(text) if not character.isspace() and n not in covered]
+        assert not lost, f"characters in no chunk: {lost[:10]} of {text[:80]!r}"
+
+
+class ChunkerContract:
+    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
+
+    def part(self) -> Chunker:
+        """Return a new instance."""
+        raise NotImplementedError
+
+    def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
+        """Whatever a document holds."""
+        corpus = _corpus(texts())
+        assert_lawful(self.part().split(corpus), corpus)
+
+    def test_a_document_is_cut_alike_in_any_company(self) -> None:
+        """A document's chunks depend on its text alone."""
+        corpus = _corpus(texts(10))
+        together = self.part().split(corpus)
+        for document, text in enumerate(corpus.texts):
+            alone = self.part().split(_corpus([text]))
+            own = together.document == document
+            np.testing.assert_array_equal(alone.start, together.start[own])
+            np.testing.assert_array_equal(alone.end, together.end[own])
+
+
+def _corpus(texts: list[str]) -> Corpus:
+    return Corpus([str(n) for n in range(len(texts))], [""] * len(texts), texts)

@@ -1,0 +1,61 @@
+"""The contract of an embedder, as tests: ``class TestMine(EmbedderContract): part = Mine``."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ragsweep.types import Embedder
+
+LONG = "many words " * 700
+TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LONG, "The cat sat on the mat.")
+
+
+class EmbedderContract:
+    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+
+    ``tolerance`` is how far a value may move when a text is embedded in other company: larger in half precision.
+    """
+
+    tolerance: ClassVar[float] = 1e-5
+
+    def part(self) -> Embedder:
+        """Return an instance; it may be the same for every test."""
+        raise NotImplementedError
+
+    def test_satisfies_the_protocol(self) -> None:
+        """The pipeline recognises it by its methods."""
+        assert isinstance(self.part(), Embedder)
+
+    def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
+        """In float32, whatever the model computes in; no text at all is embedded too."""
+        part = self.part()
+        vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
+        assert vectors.dtype == queries.dtype == np.float32
+        assert vectors.shape == queries.shape == (len(TEXTS), vectors.shape[1])
+        assert np.isfinite(vectors).all()
+        assert np.isfinite(queries).all()
+        assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
+
+    def test_no_more_tokens_are_read_than_there_are(self) -> None:
+        """Counts are one a text; a long text has more tokens than a short one."""
+        _, tokens, read = self.part().embed_documents(TEXTS)
+        assert tokens.shape == read.shape == (len(TEXTS),)
+        assert tokens.dtype == read.dtype == np.int32
+        assert (read <= tokens).all()
+        assert tokens[4] > tokens[0]
+
+    def test_embedding_twice_gives_equal_vectors(self) -> None:
+        """Nothing is drawn by chance."""
+        part = self.part()
+        np.testing.assert_array_equal(part.embed_documents(TEXTS).vectors, part.embed_documents(TEXTS).vectors)
+
+    def test_a_text_is_embedded_alike_in_any_company(self) -> None:
+        """And in any order, within the tolerance."""
+        part = self.part()
+        together = part.embed_documents(TEXTS).vectors
+        np.testing.assert_allclose(part.embed_documents(TEXTS[::-1]).vectors[::-1], together, atol=self.tolerance)
+        queries = part.embed_queries(TEXTS)
+        for row, text in enumerate(TEXTS):
+            np.testing.assert_allclose(part.embed_queries([text])[0], queries[row], atol=self.tolerance)

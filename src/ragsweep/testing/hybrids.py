@@ -1,0 +1,71 @@
+"""The contract of a hybrid retriever, as tests: ``class TestMine(HybridRetrieverContract): part = Mine``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragsweep.ranking import arrange
+from ragsweep.testing.rankings import assert_equal, assert_lawful
+from ragsweep.types import NO_CHUNK, HybridRetriever, Rankings
+
+CHUNKS = 40
+
+
+def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
+    """Draw rankings of random lengths, with ties, some of them empty."""
+    chance = np.random.default_rng(seed)
+    positions = np.stack([chance.permutation(CHUNKS)[:depth] for _ in range(questions)])
+    lengths = chance.integers(0, depth + 1, questions)
+    positions[np.arange(depth) >= lengths[:, None]] = NO_CHUNK
+    return arrange(positions, chance.integers(-3, 4, positions.shape) / 2, depth)._replace(chunks="chunking")
+
+
+class HybridRetrieverContract:
+    """Inherit, and override ``part`` with a method that returns an instance with two legs or more."""
+
+    def part(self) -> HybridRetriever:
+        """Return a new instance."""
+        raise NotImplementedError
+
+    def test_satisfies_the_protocol(self) -> None:
+        """The pipeline recognises it by its legs."""
+        assert isinstance(self.part(), HybridRetriever)
+
+    def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
+        """However deep, and whatever the legs found."""
+        for depth in (1, 12, 100):
+            fused = self.part().fuse(self._found(), depth)
+            assert_lawful(fused, depth, CHUNKS)
+            assert fused.chunks == "chunking"
+
+    def test_only_what_a_leg_found_is_ranked(self) -> None:
+        """And at full depth, all of it."""
+        found = self._found()
+        for row, fused in enumerate(self.part().fuse(found, CHUNKS).positions):
+            candidates = {chunk for leg in found.values() for chunk in leg.positions[row]}
+            assert set(fused) - {NO_CHUNK} == candidates - {NO_CHUNK}
+
+    def test_the_order_of_the_legs_does_not_matter(self) -> None:
+        """Legs are known by their names."""
+        found = self._found()
+        turned = dict(reversed(found.items()))
+        assert_equal(self.part().fuse(turned, 20), self.part().fuse(found, 20))
+
+    def test_a_question_is_fused_alike_alone_and_among_others(self) -> None:
+        """Rows are stored one by one and asked for in any company."""
+        found = self._found()
+        together = self.part().fuse(found, 20)
+        for row in range(len(together.positions)):
+            own = slice(row, row + 1)
+            one = {name: Rankings(leg.positions[own], leg.scores[own], leg.chunks) for name, leg in found.items()}
+            assert_equal(self.part().fuse(one, 20), Rankings(together.positions[own], together.scores[own]))
+
+    def test_nothing_found_gives_empty_rankings(self) -> None:
+        """A question may find nothing in any leg."""
+        empty = Rankings(np.full((2, 4), NO_CHUNK, np.int32), np.full((2, 4), -np.inf, np.float32))
+        fused = self.part().fuse(dict.fromkeys(self.part().legs, empty), 3)
+        assert_lawful(fused, 3, CHUNKS)
+        assert (fused.positions == NO_CHUNK).all()
+
+    def _found(self) -> dict[str, Rankings]:
+        return {name: rankings(seed) for seed, name in enumerate(self.part().legs)}

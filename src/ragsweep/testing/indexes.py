@@ -1,0 +1,82 @@
+"""The contract of a vector index, as tests: ``class TestMine(VectorIndexContract): part = Mine``."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ragsweep.testing.rankings import assert_equal, assert_lawful, stored
+from ragsweep.types import Floats, Rankings, VectorIndex
+
+
+class VectorIndexContract:
+    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+
+    Set ``exact = False`` for an index that may miss neighbours.
+    """
+
+    exact: ClassVar[bool] = True
+    number: ClassVar[int] = 400
+
+    def part(self) -> VectorIndex:
+        """Return a new instance."""
+        raise NotImplementedError
+
+    def test_satisfies_the_protocol(self) -> None:
+        """The pipeline recognises it by its methods."""
+        assert isinstance(self.part(), VectorIndex)
+
+    def test_rankings_are_sorted_unique_and_padded(self) -> None:
+        """Whatever is asked, and however deep."""
+        for depth in (1, 10, self.number, self.number + 5):
+            assert_lawful(self._search(self._queries(), depth), depth, self.number)
+
+    def test_no_queries_give_no_rankings(self) -> None:
+        """The result still has its depth."""
+        assert self._search(self._queries()[:0], 5).positions.shape == (0, 5)
+
+    def test_a_query_is_ranked_alike_alone_and_among_others(self) -> None:
+        """Rows are stored one by one and asked for in any company."""
+        queries = self._queries()
+        together = self._search(queries, 20)
+        for row in range(len(queries)):
+            alone = self._search(queries[row : row + 1], 20)
+            assert_equal(alone, Rankings(together.positions[row : row + 1], together.scores[row : row + 1]))
+
+    def test_a_stored_index_serves_another_instance(self) -> None:
+        """Everything that searching needs is in what ``build`` returned, as named arrays."""
+        index = stored(self.part().build(self._vectors()))
+        assert_equal(self.part().search(index, self._queries(), 10), self._search(self._queries(), 10))
+
+    def test_a_vector_finds_itself(self) -> None:
+        """Of vectors of one length none is nearer than the vector itself, or its first copy."""
+        vectors = self._vectors()
+        found = self._search(vectors, 1).positions[:, 0]
+        share = float(np.mean(np.all(vectors[found] == vectors, axis=1)))
+        assert share == 1 if self.exact else share > 0.8
+
+    def test_an_exact_index_finds_the_largest_inner_products(self) -> None:
+        """And orders them by position where they tie."""
+        if not self.exact:
+            return
+        found = self._search(self._queries(), 10)
+        products = (self._queries().astype(np.float64) @ self._vectors().astype(np.float64).T).astype(np.float32)
+        expected = -np.sort(-products, axis=1)[:, :10]
+        np.testing.assert_allclose(found.scores, expected, rtol=1e-5, atol=1e-6)
+
+    def _vectors(self) -> Floats:
+        """Make vectors of length 1; every tenth is a copy of one before."""
+        vectors = np.random.default_rng(0).normal(size=(self.number, 24))
+        vectors[9::10] = vectors[:-9:10][: len(vectors[9::10])]
+        unit: Floats = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def _queries(self) -> Floats:
+        """Make enough queries for a library to change to its way for many."""
+        near = self._vectors()[::12]
+        return near + np.random.default_rng(1).normal(scale=0.1, size=near.shape).astype(np.float32)
+
+    def _search(self, queries: Floats, depth: int) -> Rankings:
+        part = self.part()
+        return part.search(part.build(self._vectors()), queries, depth)

@@ -1,0 +1,51 @@
+"""What holds for every ranking, whoever made it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.types import NO_CHUNK, Arrays, Rankings
+
+
+def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
+    """Check shapes and types, and that rows are sorted, unique, in range, tied by position, padded at their ends."""
+    positions, scores = rankings.positions, rankings.scores
+    assert positions.dtype == np.int32, f"positions are int32, not {positions.dtype}"
+    assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"
+    expected = (len(positions), depth)
+    assert positions.shape == scores.shape == expected, f"{positions.shape} and {scores.shape}, not {expected}"
+    for place, score in zip(positions.tolist(), scores.tolist(), strict=True):
+        length = place.index(NO_CHUNK) if NO_CHUNK in place else depth
+        found = place[:length]
+        assert set(place[length:]) <= {NO_CHUNK}, f"a ranking goes on after its padding: {place}"
+        assert all(value == -np.inf for value in score[length:]), f"padding must score minus infinity: {score}"
+        assert len(set(found)) == length, f"a chunk is ranked twice: {place}"
+        assert all(0 <= chunk < chunks for chunk in found), f"there are {chunks} chunks: {place}"
+        assert np.isfinite(score[:length]).all(), f"scores are finite: {score}"
+        keys = [(-value, chunk) for value, chunk in zip(score[:length], found, strict=True)]
+        assert keys == sorted(keys), f"order is by falling score, ties by position: {place}, {score}"
+
+
+def assert_equal(one: Rankings, other: Rankings) -> None:
+    """Check that two rankings agree, scores to a relative 1e-6."""
+    np.testing.assert_array_equal(one.positions, other.positions)
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-6)
+
+
+def stored(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Write arrays to bytes and read them back, without pickle: what the store does with a built index."""
+    assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
+    for name, array in arrays.items():
+        assert isinstance(name, str), f"arrays are named by strings, not {name!r}"
+        assert isinstance(array, np.ndarray), f"{name} is no array but {type(array).__name__}"
+        assert not array.dtype.hasobject, f"{name} holds Python objects, which only pickle could store"
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **dict(arrays))
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as read:
+        return {name: read[name] for name in read.files}

@@ -1,0 +1,26 @@
+"""Evaluate a config in this process: what `run.py` does, without Hydra's folders and without tracking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragsweep.app import Job, Session
+from ragsweep.composition import compose_jobs, read_command
+from ragsweep.evaluation import Experiment
+from ragsweep.results import Result
+
+
+def prepare(session: Session, *overrides: str) -> Experiment:
+    """Compose and check one config."""
+    command = read_command(overrides, multirun=False)
+    return session.prepare(Job(compose_jobs(command)[0], command.names()[0], tuple(overrides)))
+
+
+def evaluate(session: Session, *overrides: str) -> Result:
+    """Evaluate one config."""
+    return session.evaluator.evaluate(prepare(session, *overrides))
+
+
+def beir(folder: Path, split: str = "test") -> list[str]:
+    """Choose a BEIR folder."""
+    return ["dataset=beir", f"dataset.path={folder}", f"dataset.split={split}"]

@@ -1,0 +1,110 @@
+"""Pictures show every config and group, and say what they rest on. Their looks were judged by eye."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import matplotlib.figure
+import pytest
+
+from ragsweep.report import plots
+from ragsweep.results import DatasetFacts, Result, Summary
+
+FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
+
+
+def summary(name: str, value: float = 0.5, n: int = 110, unit: str = "", better: bool | None = True) -> Summary:
+    return Summary(name, value, value - 0.125, value + 0.125, 150, n, 150 - n, 0, unit, better)
+
+
+def a_result(name: str, value: float = 0.5, values: tuple[str, ...] = ("factual", "how-to")) -> Result:
+    known = {"recall": summary("recall", value), "p95": summary("p95", 9.0, 50, "ms", False)}
+    groups = {"category": {group: {"recall": summary("recall", value, n + 1)} for n, group in enumerate(values)}}
+    return Result("s", name, (), {}, {}, FACTS, known, groups, {}, {}, {})
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
+    """The figures that were drawn, in order."""
+    figures: list[matplotlib.figure.Figure] = []
+    save: Callable[..., None] = matplotlib.figure.Figure.savefig
+
+    def keep(figure: matplotlib.figure.Figure, *given: object, **named: object) -> None:
+        figures.append(figure)
+        save(figure, *given, **named)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+    return figures
+
+
+def points(axes: object) -> list[tuple[float, float]]:
+    (line,) = [line for line in axes.lines if line.get_marker() == "o"]  # type: ignore[attr-defined]
+    return [(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+def test_metric_by_config_has_a_panel_a_metric_and_a_line_a_config(drawn: list[matplotlib.figure.Figure]) -> None:
+    data = plots.metric_by_config([a_result("top_k=3", 0.25), a_result("top_k=5", 0.75)], ["recall", "p95"])
+    assert data.startswith(b"\x89PNG")
+    first, second = drawn[0].axes
+    assert (first.get_title(), second.get_title()) == ("recall", "p95")
+    assert points(first) == [(0.25, 0), (0.75, 1)]
+    (bars,) = first.collections
+    assert [segment.tolist() for segment in bars.get_segments()] == [[[0.125, 0], [0.375, 0]], [[0.625, 1], [0.875, 1]]]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["top_k=3", "top_k=5"]
+    assert first.get_xlabel() == "higher is better\nn = 110 of 150"
+    assert second.get_xlabel() == "ms, lower is better\nn = 50 of 150"
+    assert "95 % interval" in drawn[0].get_supxlabel()
+
+
+def test_config_that_was_not_measured_says_so(drawn: list[matplotlib.figure.Figure]) -> None:
+    plots.metric_by_config([a_result("a"), a_result("b", math.nan), a_result("c")], ["recall"])
+    (axes,) = drawn[0].axes
+    assert [text.get_text() for text in axes.texts] == ["not measured"]
+    assert [float(text.xy[1]) for text in axes.texts] == [1.0]
+    assert [y for _, y in points(axes)] == [0, 2]
+
+
+def test_metric_by_label_has_a_panel_a_group_on_one_scale(drawn: list[matplotlib.figure.Figure]) -> None:
+    plots.metric_by_label([a_result("a", 0.25), a_result("b", 0.75)], "recall")
+    first, second = drawn[0].axes
+    assert (first.get_title(), second.get_title()) == ("factual", "how-to")
+    assert first.get_xlim() == second.get_xlim()
+    assert first.get_xlabel() == "recall, higher is better\nn = 1 of 150"
+    assert drawn[0].get_suptitle() == "recall by category"
+
+
+def test_groups_beyond_twelve_are_counted_and_the_largest_shown(drawn: list[matplotlib.figure.Figure]) -> None:
+    plots.metric_by_label([a_result("a", values=tuple(f"g{n:02}" for n in range(15)))], "recall")
+    shown = [axes.get_title() for axes in drawn[0].axes]
+    assert shown == [f"g{n:02}" for n in range(3, 15)]
+    assert "12 of 15 groups shown" in drawn[0].get_supxlabel().replace("\n", " ")
+
+
+def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -> None:
+    result = a_result("a")
+    empty = {"chat": {"recall": summary("recall", math.nan, 0)}}
+    both = {"category": {**result.groups["category"], **empty}}
+    plots.metric_by_label([Result(**{**vars(result), "groups": both})], "recall")
+    assert [axes.get_title() for axes in drawn[0].axes] == ["factual", "how-to"]
+    assert "No question could be scored in: chat" in drawn[0].get_supxlabel().replace("\n", " ")
+
+
+def test_many_configs_with_long_names_are_all_labelled(drawn: list[matplotlib.figure.Figure]) -> None:
+    names = [f"retriever=hybrid_convex,reranker=late_interaction,chunker.size=256,top_k={n}" for n in range(30)]
+    plots.metric_by_config([a_result(name) for name in names], ["recall", "p95"])
+    labels = [label.get_text() for label in drawn[0].axes[0].get_yticklabels()]
+    assert [label.replace("\n", "") for label in labels] == names
+    assert max(len(line) for label in labels for line in label.split("\n")) <= 56
+    plots.metric_by_config([a_result("x=" + "y" * 400)], ["recall"])
+    assert len(drawn[1].axes[0].get_yticklabels()[0].get_text()) < 170
+
+
+def test_nothing_to_show_is_still_a_picture() -> None:
+    assert plots.metric_by_config([], ["recall"]).startswith(b"\x89PNG")
+    assert plots.metric_by_label([a_result("a")], "recall", "language").startswith(b"\x89PNG")
+
+
+def test_name_with_dollars_is_no_formula(drawn: list[matplotlib.figure.Figure]) -> None:
+    plots.metric_by_label([a_result("prompt=$x_{$", values=("$a^{$",))], "recall", "category")
+    assert drawn[0].axes[0].get_yticklabels()[0].get_text() == r"prompt=\$x_{\$"

@@ -1,0 +1,65 @@
+"""Hybrids: their contract, their weights, and what alpha means."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragsweep.errors import ConfigError
+from ragsweep.fusion import convex, reciprocal_rank
+from ragsweep.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever
+from ragsweep.testing.hybrids import HybridRetrieverContract, rankings
+from ragsweep.testing.rankings import assert_equal
+
+LEGS = {"bm25": Bm25(), "vector": NoRetriever()}
+FOUND = {"bm25": rankings(1), "vector": rankings(2)}
+
+
+class TestHybridRrf(HybridRetrieverContract):
+    def part(self) -> HybridRrf:
+        return HybridRrf({"one": Bm25(), "two": NoRetriever(), "three": Bm25()}, k=10)
+
+
+class TestHybridConvex(HybridRetrieverContract):
+    def part(self) -> HybridConvex:
+        return HybridConvex({"one": Bm25(), "vector": NoRetriever(), "three": Bm25()}, alpha=0.3)
+
+
+def test_rrf_weighs_all_legs_alike_unless_told() -> None:
+    assert_equal(HybridRrf(LEGS, k=20).fuse(FOUND, 9), reciprocal_rank(list(FOUND.values()), 20, None, 9))
+    weighted = HybridRrf(LEGS, weights={"vector": 3.0, "bm25": 1.0})
+    assert_equal(weighted.fuse(FOUND, 9), reciprocal_rank(list(FOUND.values()), 60, [1.0, 3.0], 9))
+
+
+def test_alpha_is_the_weight_of_the_vector_leg() -> None:
+    assert HybridConvex(LEGS, alpha=0.25).weights == {"bm25": 0.75, "vector": 0.25}
+    assert_equal(HybridConvex(LEGS, alpha=0.25).fuse(FOUND, 9), convex(list(FOUND.values()), [0.75, 0.25], 9))
+
+
+def test_alpha_of_one_or_zero_puts_that_legs_order_first() -> None:
+    for alpha, leg in ((1.0, FOUND["vector"]), (0.0, FOUND["bm25"])):
+        fused = HybridConvex(LEGS, alpha=alpha).fuse(FOUND, 12)
+        for row, own in zip(fused.positions.tolist(), leg.positions.tolist(), strict=True):
+            if -1 in own or own == []:
+                continue
+            assert row[:6] == own[:6] or leg.scores.min() == leg.scores.max()
+
+
+def test_other_legs_share_the_rest_of_alpha_equally() -> None:
+    legs = {"a": Bm25(), "b": Bm25(), "mine": Bm25()}
+    assert HybridConvex(legs, 0.5, "mine").weights == {"a": 0.25, "b": 0.25, "mine": 0.5}
+    assert HybridConvex(legs, weights={"a": 1, "b": 2, "mine": 0}).weights == {"a": 1, "b": 2, "mine": 0}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HybridConvex(LEGS, alpha=1.1), r"retriever\.alpha is 1\.1"),
+        (lambda: HybridConvex(LEGS, alpha_leg="vektor"), r'did you mean "vector"\? known: bm25, vector'),
+        (lambda: HybridConvex({}, weights={"a": 1.0}), r"retriever\.legs is empty"),
+        (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k is -1"),
+        (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"names bm25; it must name the legs: bm25, vector"),
+    ],
+)
+def test_wrong_parameters_are_refused(make: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()

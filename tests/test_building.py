@@ -1,0 +1,106 @@
+"""A part is what its config says, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ragsweep.building import TRUSTED, Builder
+from ragsweep.errors import ConfigError
+
+BM25 = "ragsweep.retrievers.Bm25"
+FLAT = {"_target_": "ragsweep.indexes.Flat"}
+
+
+def built(node: object, where: str = "retriever") -> object:
+    return Builder().build(node, where)
+
+
+def test_keys_become_constructor_arguments() -> None:
+    part = Builder().build({"_target_": BM25, "k1": 1.2}, "retriever")
+    assert part.value.k1 == 1.2
+    assert part.spec.parameters["k1"] == 1.2
+
+
+def test_default_written_out_is_the_same_part() -> None:
+    builder = Builder()
+    assert builder.build({"_target_": BM25}, "a") is builder.build({"_target_": BM25, "k1": 1.5, "b": 0.75}, "b")
+
+
+def test_order_of_keys_does_not_matter() -> None:
+    one = Builder().build({"_target_": BM25, "k1": 1.0, "b": 0.5}, "a").spec.digest
+    assert Builder().build({"b": 0.5, "k1": 1.0, "_target_": BM25}, "b").spec.digest == one
+
+
+def test_nested_part_appears_as_a_spec() -> None:
+    embedder = {"_target_": "toys.Letters"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TRUSTED, "toys")
+        part = Builder().build({"_target_": "ragsweep.retrievers.Vector", "embedder": embedder, "index": FLAT}, "r")
+    assert part.spec.parameters["embedder"].target == "toys.Letters"
+    assert type(part.value.embedder).__name__ == "Letters"
+
+
+def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRUSTED, "toys")
+    builder = Builder()
+    small = builder.build({"_target_": "toys.Letters", "batch_size": 1}, "embedder")
+    large = builder.build({"_target_": "toys.Letters", "batch_size": 64}, "embedder")
+    assert small.spec.digest == large.spec.digest
+    assert small.value is not large.value
+    assert builder.build({"_target_": "toys.Letters", "weight": 2.0}, "embedder").spec.digest != small.spec.digest
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"_target_": BM25, "k2": 1}, r'retriever\.k2: Bm25 has no parameter "k2"; did you mean "k1"\?'),
+        ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, given 'big'"),
+        ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, given True"),
+        ({"_target_": "ragsweep.retrievers.BM26"}, r'no class "BM26" in ragsweep\.retrievers; did you mean "Bm25"'),
+        ({"_target_": "ragsweep.retreivers.Bm25"}, r'cannot import "ragsweep\.retreivers"'),
+        ({"_target_": "os.system", "command": "true"}, r'package "os" of "os\.system" is not trusted; .*TRUSTED'),
+        ({"_target_": "ragsweep.app.os.system"}, r"cannot import"),
+        ({"_target_": "ragsweep.app.Path"}, r'no class "Path" in ragsweep\.app'),
+        ({"_target_": "ragsweep.app.session"}, r'no class "session"'),
+        ({"_target_": "ragsweep.retrievers.Vector"}, r"retriever\.embedder: Vector needs a value"),
+        ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
+        ("bm25", r"retriever: not a part"),
+    ],
+)
+def test_what_cannot_be_built_is_said_with_its_key(node: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(node)
+
+
+def test_fault_of_a_nested_part_names_its_own_key() -> None:
+    node = {"_target_": "ragsweep.retrievers.Vector", "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT}
+    with pytest.raises(ConfigError, match=r"retriever\.embedder\._target_"):
+        built(node)
+
+
+def write_package(folder: Path, body: str) -> None:
+    (folder / "elsewhere_parts.py").write_text(textwrap.dedent(body))
+    sys.modules.pop("elsewhere_parts", None)
+
+
+def test_edited_part_without_a_version_is_another_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "elsewhere_parts")
+    digests = []
+    for answer in (1, 2):
+        folder = tmp_path / str(answer)
+        folder.mkdir()
+        monkeypatch.syspath_prepend(folder)
+        write_package(folder, f"class Mine:\n    def answer(self):\n        return {answer}\n")
+        digests.append(Builder().build({"_target_": "elsewhere_parts.Mine"}, "x").spec.digest)
+    assert digests[0] != digests[1]
+
+
+def test_config_cannot_widen_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TRUSTED, raising=False)
+    with pytest.raises(ConfigError, match="not trusted"):
+        built({"_target_": "toys.Words", TRUSTED: "toys"})

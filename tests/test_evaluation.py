@@ -1,0 +1,129 @@
+"""From rankings to numbers: nothing is averaged away, and what is shared is computed once."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from configs import evaluate, prepare
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toys import Letters, Whole, Words, built, corpus, golden
+
+from ragsweep.app import Session
+from ragsweep.evaluation import Evaluator, Experiment
+from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
+from ragsweep.pipeline import Parts, graph
+from ragsweep.rerankers import NoReranker
+from ragsweep.types import Dataset, GoldenSet
+
+GOLDEN = Path(__file__).parent.parent / "src" / "ragsweep" / "datasets" / "python_reference.jsonl"
+EVIDENCES = sum(len(json.loads(line)["evidence"]) for line in GOLDEN.read_text().splitlines())
+QUESTIONS = golden(
+    ("cats in the yard", "d1"), ("source code compiler", "d2"), ("xylophone", "d4"), ("cat on mat price", None)
+)
+
+
+def experiment(questions: GoldenSet = QUESTIONS, top_k: int = 1) -> Experiment:
+    given_corpus = corpus()
+    laid = graph(Parts(given_corpus, built(Whole()), built(Words()), built(NoReranker()), 4, top_k))
+    metrics = (Recall(cutoff=3), Mrr(), ContextRecall(), EmptyRate(), Latency(quantile=0.95))
+    return Experiment("n", (), {}, {}, Dataset("toy", given_corpus, questions), laid, top_k, metrics, 0.5, "s")
+
+
+def test_every_average_states_its_denominator_and_why_a_score_is_missing() -> None:
+    summary = Evaluator().evaluate(experiment()).summaries["recall_at_3"]
+    assert (summary.n_total, summary.n_scored, summary.n_skipped, summary.n_failed) == (4, 3, 1, 0)
+    assert summary.reasons == {"unanswerable": 1}
+    assert summary.value == pytest.approx(2 / 3)  # "xylophone" finds nothing: scored 0, not left out
+    assert 0 <= summary.low <= summary.value <= summary.high <= 1
+
+
+def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() -> None:
+    table = Evaluator().evaluate(experiment()).outcomes
+    assert table["question_id"] == ["q0", "q1", "q2", "q3"]
+    assert table["context"] == [["d1"], ["d2"], [], ["d0"]]
+    assert table["first_evidence_rank"] == [1, 1, 0, 0]
+    assert math.isnan(table["mrr"][3])
+    assert json.loads(table["unscored"][3])["mrr"] == "unanswerable"
+    assert json.loads(table["unscored"][0]) == {}
+
+
+def test_groups_divide_the_questions() -> None:
+    groups = Evaluator().evaluate(experiment()).groups["category"]
+    assert {name: group["empty_rate"].n_total for name, group in groups.items()} == {"known": 3, "unknown": 1}
+    assert math.isnan(groups["unknown"]["mrr"].value)
+
+
+def test_conversation_is_kept_out_of_retrieval() -> None:
+    chat = golden(("cats in the yard", "d1"), ("hello there cat", None))
+    silent = GoldenSet((chat.questions[0], type(chat.questions[1])("q1", "hello there cat", needs_retrieval=False)))
+    result = Evaluator().evaluate(experiment(silent))
+    assert result.outcomes["retrieved"][1] == 0
+    assert result.summaries["empty_rate"].n_scored == 1
+    assert json.loads(result.outcomes["unscored"][1])["empty_rate"] == "conversational"
+
+
+def test_latency_is_probed_and_said_by_stage() -> None:
+    result = Evaluator().evaluate(experiment())
+    assert result.latency["retrieve"]["n"] == 4
+    assert 0 < result.latency["retrieve"]["p50_ms"] <= result.latency["retrieve"]["p95_ms"]
+    assert result.summaries["latency_p95_ms"].value > 0
+
+
+def test_warning_says_how_much_the_embedder_never_read() -> None:
+    from test_pipeline import vector
+
+    given_corpus = corpus()
+    laid = graph(Parts(given_corpus, built(Whole()), vector(), built(NoReranker()), 4, 2))
+    base = experiment()
+    cut = Experiment("n", (), {}, {}, base.dataset, laid, 2, base.metrics, 0.5, "s")
+    lengths = np.array([len(text) for text in given_corpus.texts])
+    share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # toys.Letters reads 30 letters
+    (warning,) = Evaluator().evaluate(cut).warnings
+    assert f"{share:.0%} of the tokens" in warning
+    assert isinstance(Letters(), Letters)
+
+
+def test_second_config_of_a_session_reuses_what_it_shares() -> None:
+    session = Session()
+    first = evaluate(session, "retriever=bm25", "top_k=3")
+    second = evaluate(session, "retriever=bm25", "top_k=5")
+    assert first.stages["index"]["executed"] == 1
+    assert second.stages["index"]["executed"] == second.stages["retrieve"]["executed"] == 0
+    assert first.signature != second.signature
+    assert first.summaries["ndcg_at_10"].value == second.summaries["ndcg_at_10"].value
+
+
+@pytest.mark.parametrize("change", ["tracking=none", "tracking.experiment=other", "objective=mrr", "store.path=elsewhere"])
+def test_what_cannot_change_a_result_leaves_the_signature_alone(change: str) -> None:
+    assert prepare(Session(), "retriever=bm25", change).signature == prepare(Session(), "retriever=bm25").signature
+
+
+@pytest.mark.parametrize("change", ["top_k=4", "depth=50", "retriever.k1=1.2", "dataset.limit=50", "~metrics.mrr",
+                                    "evidence.threshold=.9", "chunker.size=500"])  # fmt: skip
+def test_what_can_change_a_result_changes_the_signature(change: str) -> None:
+    assert prepare(Session(), "retriever=bm25", change).signature != prepare(Session(), "retriever=bm25").signature
+
+
+def test_embedding_of_a_renamed_option_has_the_same_address(tmp_path: Path) -> None:
+    plain = prepare(Session(), "retriever=vector")
+    renamed = prepare(Session(), "retriever=hybrid_convex", "tracking=none", "top_k=7")
+    assert plain.graph.embeddings[0].address == renamed.graph.embeddings[0].address
+    assert plain.graph.ranking.address in {leg.address for leg in renamed.graph.ranking.inputs}
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(128, 1024), st.sampled_from(["recursive", "fixed_size"]))
+def test_rechunking_changes_no_denominator_and_loses_no_label(size: int, chunker: str) -> None:
+    session = Session()
+    overrides = ["retriever=bm25", f"chunker={chunker}", f"chunker.size={size}", "depth=1000"]
+    if chunker == "fixed_size":
+        overrides.append("chunker.overlap=0")
+    result = evaluate(session, *overrides)
+    assert result.summaries["recall_at_10"].n_scored == 120
+    assert sum(result.outcomes["evidence"]) == EVIDENCES
+

@@ -1,0 +1,227 @@
+"""Fusion: hand-computed examples, and a plain Python version that has to agree on random rankings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.errors import ConfigError
+from ragsweep.fusion import convex, min_max, reciprocal_rank, weights_of
+from ragsweep.ranking import arrange
+from ragsweep.testing.rankings import assert_equal, assert_lawful
+from ragsweep.types import NO_CHUNK, Rankings
+
+Row = list[tuple[int, float]]
+
+relaxed = settings(deadline=None, max_examples=60)
+
+
+def ranking(*rows: Row, depth: int = 4) -> Rankings:
+    positions = np.full((len(rows), depth), NO_CHUNK, np.int64)
+    scores = np.full((len(rows), depth), -np.inf)
+    for n, row in enumerate(rows):
+        for place, (position, score) in enumerate(row):
+            positions[n, place], scores[n, place] = position, score
+    return arrange(positions, scores, depth)
+
+
+def rows_of(found: Rankings) -> list[Row]:
+    pairs = [zip(p.tolist(), s.tolist(), strict=True) for p, s in zip(*found[:2], strict=True)]
+    return [[(position, score) for position, score in row if position != NO_CHUNK] for row in pairs]
+
+
+@st.composite
+def legs(draw: st.DrawFn, least: int = 1) -> list[Rankings]:
+    """Draw 1 to 4 legs over the same questions, of different depths, with ties and empty lists."""
+    questions = draw(st.integers(1, 3))
+    score = st.integers(-40, 40).map(lambda n: n / 8)
+    made = []
+    for _ in range(draw(st.integers(least, 4))):
+        depth = draw(st.integers(1, 8))
+        row = st.dictionaries(st.integers(0, 12), score, max_size=depth).map(lambda found: list(found.items()))
+        made.append(ranking(*draw(st.lists(row, min_size=questions, max_size=questions)), depth=depth))
+    return made
+
+
+weight = st.floats(0, 4, allow_subnormal=False)
+
+
+def naive(found: Sequence[Rankings], share: Callable[[int, Row], list[float]], depth: int) -> list[Row]:
+    """Fuse question by question, in dictionaries; ``share`` gives what each place of a leg's row is worth."""
+    result = []
+    for rows in zip(*map(rows_of, found), strict=True):
+        total: dict[int, float] = {}
+        for leg, row in enumerate(rows):
+            for (position, _), value in zip(row, share(leg, row), strict=True):
+                total[position] = total.get(position, 0.0) + value
+        single = {position: float(np.float32(value)) for position, value in total.items()}
+        result.append(sorted(single.items(), key=lambda item: (-item[1], item[0]))[:depth])
+    return result
+
+
+def assert_agrees(fused: Rankings, expected: list[Row]) -> None:
+    """Compare, but let chunks change places whose scores differ only by the order of a sum."""
+    for row, other in zip(rows_of(fused), expected, strict=True):
+        assert [score for _, score in row] == pytest.approx([score for _, score in other], rel=1e-6, abs=1e-9)
+        values = dict(other)
+        for position, score in row:
+            assert values.get(position, other[-1][1]) == pytest.approx(score, rel=1e-6, abs=1e-9)
+
+
+def test_reciprocal_rank_of_a_hand_computed_example() -> None:
+    one = ranking([(7, 9.0), (3, 8.0), (5, 1.0)])
+    other = ranking([(3, 0.4), (9, 0.3)])
+    fused = reciprocal_rank([one, other], k=60, depth=4)
+    assert fused.positions.tolist() == [[3, 7, 9, 5]]
+    assert fused.scores[0].tolist() == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
+
+
+def test_reciprocal_rank_counts_ranks_from_one_and_multiplies_by_weights() -> None:
+    fused = reciprocal_rank([ranking([(1, 5.0)]), ranking([(2, 5.0)])], k=0, weights=[2.0, 0.5], depth=2)
+    assert rows_of(fused) == [[(1, 2.0), (2, 0.5)]]
+
+
+def test_convex_of_a_hand_computed_example() -> None:
+    words = ranking([(1, 12.0), (2, 10.0), (3, 2.0)])
+    vectors = ranking([(3, 0.75), (1, 0.5), (4, 0.25)])
+    fused = convex([words, vectors], [0.4, 0.6], depth=4)
+    # words: 1 -> 1, 2 -> .8, 3 -> 0; vectors: 3 -> 1, 1 -> .5, 4 -> 0
+    assert fused.positions.tolist() == [[1, 3, 2, 4]]
+    assert fused.scores[0].tolist() == pytest.approx([0.4 + 0.3, 0.6, 0.32, 0.0])
+
+
+def test_chunk_missing_in_a_leg_gets_nothing_from_it() -> None:
+    fused = convex([ranking([(1, 2.0), (2, 1.0)]), ranking([])], [0.5, 0.5], depth=3)
+    assert rows_of(fused) == [[(1, 0.5), (2, 0.0)]]
+
+
+def test_equal_scores_are_normalised_to_one() -> None:
+    assert min_max(ranking([(1, 3.0), (2, 3.0)], [(5, -7.0)], [])).tolist() == [
+        [1, 1, 0, 0],
+        [1, 0, 0, 0],
+        [0, 0, 0, 0],
+    ]
+
+
+def test_ties_are_ordered_by_position() -> None:
+    fused = reciprocal_rank([ranking([(8, 2.0)]), ranking([(4, 2.0)]), ranking([(6, 2.0)])], depth=3)
+    assert fused.positions.tolist() == [[4, 6, 8]]
+
+
+def test_fused_rankings_keep_the_address_of_the_chunks() -> None:
+    assert reciprocal_rank([ranking([(1, 1.0)])._replace(chunks="here")], depth=1).chunks == "here"
+
+
+def test_legs_over_different_chunkings_are_refused() -> None:
+    with pytest.raises(AssertionError, match="same chunks"):
+        convex([ranking([])._replace(chunks="one"), ranking([])._replace(chunks="other")], [1, 1], 3)
+
+
+@relaxed
+@given(legs(), st.integers(0, 100), st.data(), st.integers(1, 40))
+def test_reciprocal_rank_agrees_with_plain_python(
+    found: list[Rankings], k: int, data: st.DataObject, depth: int
+) -> None:
+    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    fused = reciprocal_rank(found, k, weights, depth)
+    assert_lawful(fused, depth, 13)
+    assert_agrees(fused, naive(found, lambda leg, row: [weights[leg] / (k + n + 1) for n in range(len(row))], depth))
+
+
+@relaxed
+@given(legs(), st.data(), st.integers(1, 40))
+def test_convex_agrees_with_plain_python(found: list[Rankings], data: st.DataObject, depth: int) -> None:
+    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+
+    def share(leg: int, row: Row) -> list[float]:
+        scores = [score for _, score in row]
+        if not scores or max(scores) == min(scores):
+            return [weights[leg]] * len(scores)
+        return [weights[leg] * (score - min(scores)) / (max(scores) - min(scores)) for score in scores]
+
+    fused = convex(found, weights, depth)
+    assert_lawful(fused, depth, 13)
+    assert_agrees(fused, naive(found, share, depth))
+
+
+@relaxed
+@given(legs(least=2), st.data())
+def test_the_order_of_the_legs_changes_nothing(found: list[Rankings], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    order = data.draw(st.permutations(range(len(found))))
+    turned, turned_weights = [found[n] for n in order], [weights[n] for n in order]
+    for one, other in (
+        (convex(found, weights, 20), convex(turned, turned_weights, 20)),
+        (reciprocal_rank(found, 60, weights, 20), reciprocal_rank(turned, 60, turned_weights, 20)),
+    ):
+        np.testing.assert_array_equal(one.positions, other.positions)
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@relaxed
+@given(legs(), st.sampled_from([0.25, 2.0, 64.0]), st.sampled_from([-8.0, 0.0, 16.0]))
+def test_convex_does_not_see_the_scale_of_a_leg(found: list[Rankings], factor: float, offset: float) -> None:
+    weights = [1.0] * len(found)
+    scaled = [Rankings(leg.positions, (leg.scores * factor + offset).astype(np.float32)) for leg in found]
+    assert_equal(convex(scaled, weights, 20), convex(found, weights, 20))
+
+
+@relaxed
+@given(legs(), st.integers(1, 60))
+def test_reciprocal_rank_does_not_see_scores(found: list[Rankings], k: int) -> None:
+    flat = [Rankings(leg.positions, np.zeros_like(leg.scores)) for leg in found]
+    assert_equal(reciprocal_rank(flat, k, None, 20), reciprocal_rank(found, k, None, 20))
+
+
+@relaxed
+@given(legs(), st.integers(1, 60), st.integers(1, 10))
+def test_a_shorter_depth_is_the_beginning_of_a_longer_one(found: list[Rankings], k: int, depth: int) -> None:
+    assert_equal(reciprocal_rank(found, k, None, depth), reciprocal_rank(found, k, None, 40).first(depth))
+
+
+@relaxed
+@given(legs(least=2))
+def test_chunk_that_rises_in_one_leg_does_not_fall_in_the_fused_ranking(found: list[Rankings]) -> None:
+    first = found[0]
+    if first.positions.shape[1] < 2 or NO_CHUNK in first.positions[:, :2]:
+        return
+    turned = first.positions.copy()
+    turned[:, [0, 1]] = turned[:, [1, 0]]
+    before = reciprocal_rank(found, 60, None, 60).positions
+    after = reciprocal_rank([first._replace(positions=turned), *found[1:]], 60, None, 60).positions
+    for row, risen in enumerate(first.positions[:, 1]):
+        assert after[row].tolist().index(risen) <= before[row].tolist().index(risen)
+
+
+def test_one_leg_alone_keeps_its_order() -> None:
+    leg = ranking([(5, 3.0), (1, 2.0), (9, 2.0), (0, -1.0)], [(2, 1.0)])
+    for fused in (reciprocal_rank([leg], depth=4), convex([leg], [1.0], 4)):
+        np.testing.assert_array_equal(fused.positions, leg.positions)
+
+
+def test_three_hundred_questions_are_fused_in_milliseconds() -> None:
+    chance = np.random.default_rng(0)
+    big = [
+        arrange(np.stack([chance.permutation(5000)[:100] for _ in range(300)]), chance.random((300, 100)), 100)
+        for _ in range(2)
+    ]
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        convex(big, [0.5, 0.5], 100)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.1  # about 5 ms; a loop over questions in Python takes some 200
+
+
+def test_weights_must_name_the_legs() -> None:
+    assert weights_of({"a": 0, "b": 0}, {"b": 2, "a": 1}) == {"a": 1.0, "b": 2.0}
+    for weights in ({"a": 1.0}, {"a": 1.0, "c": 1.0}, {"a": -1.0, "b": 1.0}, {"a": 0.0, "b": 0.0}):
+        with pytest.raises(ConfigError, match=r"retriever\.weights"):
+            weights_of({"a": 0, "b": 0}, weights)
+    with pytest.raises(ConfigError, match="at least one leg"):
+        weights_of({}, {})

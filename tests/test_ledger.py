@@ -1,0 +1,82 @@
+"""What is written is read back, from any process."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragsweep.errors import TrackingError
+from ragsweep.ledger import Ledger
+from ragsweep.results import DatasetFacts, Failure, Result, Summary
+
+
+def result(name: str = "top_k=3") -> Result:
+    summary = Summary("mrr", 0.5, 0.4, math.nan, 4, 3, 1, 0, reasons={"no evidence": 1})
+    return Result(
+        signature="s" * 64, name=name, overrides=(name,), config={"top_k": 3}, parameters={"top_k": "3"},
+        dataset=DatasetFacts("demo", "c", "g", 5, 4, 3, 1, {"not in split": 2}, ("note",)),
+        summaries={"mrr": summary}, groups={"category": {"a": {"mrr": summary}}},
+        outcomes={"question_id": ["q"], "mrr": [math.nan]}, rankings={}, stages={"chunk": {"executed": 1.0}},
+        warnings=("careful",), started=1.0, ended=2.0,
+    )  # fmt: skip
+
+
+def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("s", "run", [["top_k=3"], ["top_k=5"]], ["top_k=3", "top_k=5"])
+    ledger.write(sweep.id, 0, result(), "child")
+    (record,) = Ledger(tmp_path).records(sweep.id)
+    assert (record.job, record.run) == (0, "child")
+    assert isinstance(record.outcome, Result)
+    assert math.isnan(record.outcome.summaries["mrr"].high)
+    assert record.outcome.outcomes["mrr"] == [None]
+    comparable = {"summaries": {}, "groups": {}, "outcomes": {}}
+    assert dataclasses.replace(record.outcome, **comparable) == dataclasses.replace(result(), **comparable)
+    assert Ledger(tmp_path).sweep(sweep.id) == sweep
+
+
+def test_failure_is_read_back_as_it_was(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("s", None, [["a"]], ["a"])
+    failure = Failure("a", ("a",), {"x": "1"}, "no luck", "trace", 1.0, 2.0)
+    ledger.write(sweep.id, 0, failure, None)
+    assert ledger.records(sweep.id)[0].outcome == failure
+
+
+def test_job_that_runs_again_replaces_its_record(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("s", None, [["a"]], ["a"])
+    ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), None)
+    ledger.write(sweep.id, 0, result("a"), None)
+    assert [record.outcome.name for record in ledger.records(sweep.id)] == ["a"]
+    assert isinstance(ledger.records(sweep.id)[0].outcome, Result)
+
+
+def test_single_runs_do_not_replace_each_other(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.write(None, 0, result("a"), None)
+    ledger.write(None, 0, result("b"), None)
+    with ledger._transaction() as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (2,)
+
+
+def test_many_processes_start_at_once_on_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.ledger import Ledger; from ragsweep.results import Failure\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "for n in range(10): ledger.write('sweep', int(sys.argv[2]) * 10 + n, Failure('a', (), {}, 'x'), None)"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "new"), str(n)]) for n in range(4)]
+    assert [process.wait() for process in started] == [0] * 4
+    assert [record.job for record in Ledger(tmp_path / "new").records("sweep")] == list(range(40))
+
+
+def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrackingError, match=r"cannot write results to .*; set store\.path"):
+        Ledger(tmp_path / "file")

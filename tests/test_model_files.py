@@ -1,0 +1,127 @@
+"""Finding models: every way that it can fail is a sentence with a way out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragsweep import model_files
+from ragsweep.errors import ConfigError
+
+KEY = "embedder.model"
+
+
+def model(folder: Path, weights: str = "model.safetensors") -> Path:
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / weights).write_bytes(b"weights")
+    (folder / "config.json").write_text('{"max_position_embeddings": 512}')
+    (folder / "1_Pooling" / "config.json").write_text('{"mean": true}')
+    modules = [{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Normalize"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def test_bundled_model_is_found_without_importing_its_package() -> None:
+    folder = model_files.locate(model_files.BUNDLED, KEY)
+    assert (folder / "model.safetensors").is_file()
+    assert model_files.BUNDLED_PACKAGE not in sys.modules
+    assert model_files.longest_input(folder) == 512
+
+
+def test_bundled_model_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / model_files.BUNDLED_PACKAGE
+    model(package / "model")
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"have SHA-256 [0-9a-f]{64}, not 53aa51.*; install .* again"):
+        model_files.locate(model_files.BUNDLED, KEY)
+    (package / "model" / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match="are missing"):
+        model_files.locate(model_files.BUNDLED, KEY)
+
+
+def test_folder_is_found(tmp_path: Path) -> None:
+    assert model_files.locate(str(model(tmp_path / "own")), KEY) == tmp_path / "own"
+
+
+def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"embedder\.model is '.*/absent', and there is no such folder"):
+        model_files.locate(str(tmp_path / "absent"), KEY)
+
+
+def test_hub_id_outside_the_cache_names_both_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"name a folder that holds .* or fetch it with embedder\.download=true"):
+        model_files.locate("someone/some-model", KEY)
+
+
+def test_hub_id_in_the_cache_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = "0123456789012345678901234567890123456789"
+    cached = tmp_path / "models--someone--some-model"
+    expected = model(cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert model_files.locate("someone/some-model", KEY) == expected
+
+
+def test_download_that_fails_is_a_config_error(tmp_path: Path) -> None:
+    code = (
+        "from ragsweep import model_files, errors\n"
+        "try: model_files.locate('someone/some-model', 'embedder.model', download=True)\n"
+        "except errors.ConfigError as error: print(error)"
+    )
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", code], env=nowhere, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("embedder.model is 'someone/some-model', which could not be downloaded: ")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "1_Pooling/pytorch_model.bin"])
+def test_pickled_weights_are_refused(tmp_path: Path, name: str) -> None:
+    folder = model(tmp_path / "own")
+    if "/" not in name:
+        (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(b"pickle")
+    with pytest.raises(ConfigError, match=r"pickled \(pytorch_model\.bin\).*use a version with \*\.safetensors"):
+        model_files.locate(str(folder), KEY)
+
+
+def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    folder = model(tmp_path / "own", weights="notes.txt")
+    with pytest.raises(ConfigError, match=r"there are no weights \(\*\.safetensors\)"):
+        model_files.locate(str(folder), KEY)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("config.json", "settings"), ("1_Pooling/config.json", "settings"), ("model.safetensors", "weights")],
+)
+def test_facts_change_with_what_changes_results(tmp_path: Path, name: str, part: str) -> None:
+    folder = model(tmp_path / "own")
+    before = model_files.facts(folder)
+    (folder / name).write_text('{"changed": true}')
+    after = model_files.facts(folder)
+    assert {key for key in before if before[key] != after[key]} == {part}
+
+
+def test_facts_do_not_change_with_what_does_not(tmp_path: Path) -> None:
+    folder = model(tmp_path / "own")
+    (folder / "tokenizer.json").write_text("{}")
+    before = model_files.facts(folder)
+    for name in ("README.md", "data_config.json", ".gitattributes", "vocab.txt"):
+        (folder / name).write_text("other")
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "config.json").write_text("{}")
+    assert model_files.facts(folder) == before
+
+
+def test_dtype_is_taken_as_given_and_auto_follows_the_hardware() -> None:
+    assert model_files.resolve_dtype("bfloat16", "cpu", "dtype") == "bfloat16"
+    assert model_files.resolve_dtype("auto", "cuda", "dtype") == "float32"
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    expected = "bfloat16" if " amx_bf16" in flags else "float32"
+    assert model_files.resolve_dtype("auto", "cpu", "dtype") == expected

@@ -1,0 +1,121 @@
+"""The stages of a config: shared where they are equal, and each what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toys import Letters, LongestFirst, Whole, Words, built, corpus
+
+from ragsweep.executor import Executor
+from ragsweep.identity import Built, Spec
+from ragsweep.indexes import Flat
+from ragsweep.pipeline import Graph, Parts, graph
+from ragsweep.rerankers import NoReranker
+from ragsweep.retrievers import HybridConvex, Vector
+
+NONE = built(NoReranker())
+
+
+def vector(weight: float = 1.0) -> Built:
+    embedder, index = Letters(weight), Flat()
+    spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": Spec("Flat", "1")})
+    return Built(Vector(embedder, index), spec)
+
+
+def hybrid(alpha: float = 0.5, weight: float = 1.0) -> Built:
+    legs = {"vector": vector(weight), "words": built(Words())}
+    part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
+    specs = {name: leg.spec for name, leg in legs.items()}
+    return Built(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
+
+
+def lay(retriever: Built, reranker: Built = NONE, top_k: int = 2, depth: int = 4) -> Graph:
+    return graph(Parts(corpus(), built(Whole()), retriever, reranker, depth, top_k))
+
+
+def stages(executor: Executor) -> dict[str, int]:
+    return {stage: work.executed for stage, work in executor.work.items()}
+
+
+def test_alone_or_in_a_hybrid_a_leg_is_one_address() -> None:
+    alone, together = lay(vector()), lay(hybrid())
+    assert alone.ranking.address in {leg.address for leg in together.ranking.inputs}
+    assert lay(built(Words())).ranking.address in {leg.address for leg in together.ranking.inputs}
+
+
+def test_top_k_leaves_the_ranking_alone_and_changes_the_context() -> None:
+    few, many = lay(hybrid(), top_k=2), lay(hybrid(), top_k=3)
+    assert few.ranking.address == many.ranking.address
+    assert few.context.address != many.context.address
+
+
+def test_a_parameter_of_the_embedder_changes_what_follows_it_and_nothing_else() -> None:
+    one, other = lay(hybrid(weight=1.0)), lay(hybrid(weight=2.0))
+    changed = {leg.address for leg in one.ranking.inputs} ^ {leg.address for leg in other.ranking.inputs}
+    assert len(changed) == 2  # the vector leg of each; the words' leg is shared
+    assert one.chunks.address == other.chunks.address
+
+
+def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages() -> None:
+    executor, queries = Executor(), ["cats on the mat", "source code"]
+    for alpha in np.linspace(0, 1, 11):
+        for top_k in (1, 2, 3):
+            executor.get(lay(hybrid(float(alpha)), top_k=top_k).context, queries)
+    counted = stages(executor)
+    assert {stage: counted[stage] for stage in ("chunk", "embed", "index", "retrieve", "fuse", "context")} == {
+        "chunk": 1, "embed": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33,
+    }  # fmt: skip
+
+
+def test_context_is_the_head_of_the_ranking() -> None:
+    laid, executor = lay(hybrid(), top_k=2), Executor()
+    queries = ["cats on the mat"]
+    ranking, context = executor.get(laid.ranking, queries), executor.get(laid.context, queries)
+    assert context.positions.tolist() == ranking.positions[:, :2].tolist()
+    assert ranking.chunks == laid.chunks.address
+
+
+@pytest.mark.parametrize("candidates", [1, 3, 4])
+def test_reranker_orders_the_candidates_and_the_rest_keep_their_order(candidates: int) -> None:
+    reranker, executor = LongestFirst(candidates), Executor()
+    laid = lay(vector(), built(reranker, candidates=candidates))
+    before = executor.get(laid.first_stage, ["source code"]).positions[0]
+    after = executor.get(laid.ranking, ["source code"]).positions[0]
+    lengths = [len(corpus().texts[n]) for n in after[:candidates]]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sorted(after[:candidates]) == sorted(before[:candidates])
+    assert after[candidates:].tolist() == before[candidates:].tolist()
+
+
+def test_reranker_scores_a_pair_once_however_many_configs_ask() -> None:
+    reranker, executor = LongestFirst(4), Executor()
+    for top_k in (1, 2, 3):
+        for candidates in (2, 4):
+            reranker.candidates = candidates
+            laid = lay(vector(), built(reranker, candidates=candidates), top_k=top_k)
+            executor.get(laid.context, ["source code", "cats"])
+    assert len(reranker.scored) == len(set(reranker.scored)) == 8
+
+
+def test_empty_ranking_is_reranked_to_an_empty_ranking() -> None:
+    laid = lay(built(Words()), built(LongestFirst(3), candidates=3))
+    found = Executor().get(laid.ranking, ["xylophone"])
+    assert (found.positions == -1).all()
+
+
+@pytest.mark.parametrize("retriever", [vector(), hybrid(), built(Words())], ids=["vector", "hybrid", "words"])
+def test_latency_is_probed_for_each_stage_of_a_question(retriever: Built) -> None:
+    laid, executor = lay(retriever, built(LongestFirst(2), candidates=2)), Executor()
+    seconds = {stage: executor.get(node, ["cats", "bread"]) for stage, node in laid.latency.items()}
+    assert "rerank" in seconds
+    assert any(stage.startswith("retrieve") for stage in seconds)
+    assert all(len(values) == 2 and (values > 0).all() for values in seconds.values())
+
+
+def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.pipeline.SHARD", 2)
+    retriever = vector()
+    executor = Executor()
+    vectors = executor.get(lay(retriever).embeddings[0]).vectors
+    assert retriever.value.embedder.calls == [2, 2, 1]
+    assert vectors.shape == (5, 26)
