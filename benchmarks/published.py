@@ -70,8 +70,8 @@ def main() -> None:
     for name, language in BM25.items():
         result = evaluate(session, collections / name, "retriever=bm25", f"retriever.language={language}")
         lines.append(row(result, name, language))
-    lines += ["", f"All of it took {time.time() - began:.0f} s. References: MTEB's results for all-MiniLM-L6-v2 and for bm25s; the"
-              " hybrids by hand with numpy from the same lists.", ""]  # fmt: skip
+    lines += ["", f"All of it took {time.time() - began:.0f} s. References: MTEB's results for all-MiniLM-L6-v2 and for"
+              " bm25s; the hybrids by hand with numpy from the same lists.", ""]  # fmt: skip
     (ROOT / "docs" / "measurements.md").write_text("\n".join(lines))
     print("\n".join(lines))
 

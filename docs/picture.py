@@ -17,8 +17,8 @@ from mlflow import MlflowClient
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ["context_recall", "context_tokens"]
-BROWSER = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-           "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+BROWSER = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+           "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
 def main() -> None:
@@ -46,11 +46,16 @@ def _comparison(address: str) -> str:
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id], "tags.`ragsweep.kind` = 'config'")
     identifiers = ",".join(f'"{run.info.run_id}"' for run in runs)
-    return f"{address}/#/compare-runs?runs=[{identifiers}]&experiments=[\"{experiment.experiment_id}\"]"
+    return f'{address}/#/compare-runs?runs=[{identifiers}]&experiments=["{experiment.experiment_id}"]'
 
 
 def _photograph(address: str, target: Path, profile: Path) -> None:
-    options = [f"--screenshot={target}", "--window-size=1500,1150", "--virtual-time-budget=20000", f"--user-data-dir={profile}"]
+    options = [
+        f"--screenshot={target}",
+        "--window-size=1500,1150",
+        "--virtual-time-budget=20000",
+        f"--user-data-dir={profile}",
+    ]
     subprocess.run([*BROWSER, *options, address], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

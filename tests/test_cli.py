@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -48,7 +47,9 @@ def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) ->
 @pytest.fixture
 def environment() -> dict[str, str]:
     """An environment as a user's, whatever the test run itself has set."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
+    }
     return {**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200"}
 
 
@@ -164,8 +165,7 @@ def write_package(folder: Path) -> None:
                     return {"order": np.argsort([len(text) for text in texts], kind="stable").astype(np.int32)}
 
                 def retrieve(self, index, queries, depth):
-                    import time
-                    time.sleep(self.wait)
+                                        time.sleep(self.wait)
                     if self.fail:
                         raise RuntimeError("out of luck")
                     order = index["order"][:depth]
@@ -233,15 +233,14 @@ def test_interrupted_sweep_is_marked_killed(
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), "-m", "retriever.wait=0,60", *given], cwd=tmp_path,
-        env={**environment, **trusted}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**environment, **trusted}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("job"):
-            break
-    time.sleep(0.5)
-    process.send_signal(sent)
-    process.communicate(timeout=60)
+    with process:
+        assert process.stdout is not None
+        assert any(line.startswith("job") for line in process.stdout)
+        process.send_signal(sent)
+        process.communicate(timeout=60)
     assert process.returncode == status
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"

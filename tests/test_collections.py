@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from configs import beir, evaluate
 
+from configs import beir, evaluate
 from ragsweep.app import Session
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from configs import evaluate, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toys import Letters, Whole, Words, built, corpus, golden
 
+from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.types import Dataset, GoldenSet
+from toys import Letters, Whole, Words, built, corpus, golden
 
 GOLDEN = Path(__file__).parent.parent / "src" / "ragsweep" / "datasets" / "python_reference.jsonl"
 EVIDENCES = sum(len(json.loads(line)["evidence"]) for line in GOLDEN.read_text().splitlines())
@@ -98,7 +98,9 @@ def test_second_config_of_a_session_reuses_what_it_shares() -> None:
     assert first.summaries["ndcg_at_10"].value == second.summaries["ndcg_at_10"].value
 
 
-@pytest.mark.parametrize("change", ["tracking=none", "tracking.experiment=other", "objective=mrr", "store.path=elsewhere"])
+@pytest.mark.parametrize(
+    "change", ["tracking=none", "tracking.experiment=other", "objective=mrr", "store.path=elsewhere"]
+)
 def test_what_cannot_change_a_result_leaves_the_signature_alone(change: str) -> None:
     assert prepare(Session(), "retriever=bm25", change).signature == prepare(Session(), "retriever=bm25").signature
 
@@ -126,4 +128,3 @@ def test_rechunking_changes_no_denominator_and_loses_no_label(size: int, chunker
     result = evaluate(session, *overrides)
     assert result.summaries["recall_at_10"].n_scored == 120
     assert sum(result.outcomes["evidence"]) == EVIDENCES
-

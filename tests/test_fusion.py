@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
@@ -161,6 +162,17 @@ def test_the_order_of_the_legs_changes_nothing(found: list[Rankings], data: st.D
     ):
         np.testing.assert_array_equal(one.positions, other.positions)
         np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_sum_of_three_terms_does_not_depend_on_their_order() -> None:
+    # 2 ** 24 + 1 lies halfway between two float32; in float64 two terms of 2 ** -29 tip it over only if added first.
+    weights = [2.0**24 + 1, 2.0**-29, 2.0**-29]
+    leg = ranking([(1, 1.0)])
+    sums = {
+        float(reciprocal_rank([leg] * 3, 0, [weights[n] for n in order], 1).scores[0, 0])
+        for order in itertools.permutations(range(3))
+    }
+    assert len(sums) == 1
 
 
 @relaxed

@@ -29,7 +29,7 @@ def result(name: str = "top_k=3") -> Result:
 def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("s", "run", [["top_k=3"], ["top_k=5"]], ["top_k=3", "top_k=5"])
-    ledger.write(sweep.id, 0, result(), "child")
+    ledger.mirrored(ledger.write(sweep.id, 0, result()), "child")
     (record,) = Ledger(tmp_path).records(sweep.id)
     assert (record.job, record.run) == (0, "child")
     assert isinstance(record.outcome, Result)
@@ -42,34 +42,35 @@ def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 def test_failure_is_read_back_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    sweep = ledger.open_sweep("s", None, [["a"]], ["a"])
+    sweep = ledger.open_sweep("s", "", [["a"]], ["a"])
     failure = Failure("a", ("a",), {"x": "1"}, "no luck", "trace", 1.0, 2.0)
-    ledger.write(sweep.id, 0, failure, None)
+    ledger.write(sweep.id, 0, failure)
     assert ledger.records(sweep.id)[0].outcome == failure
 
 
 def test_job_that_runs_again_replaces_its_record(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    sweep = ledger.open_sweep("s", None, [["a"]], ["a"])
-    ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), None)
-    ledger.write(sweep.id, 0, result("a"), None)
+    sweep = ledger.open_sweep("s", "", [["a"]], ["a"])
+    ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"))
+    ledger.write(sweep.id, 0, result("a"))
     assert [record.outcome.name for record in ledger.records(sweep.id)] == ["a"]
     assert isinstance(ledger.records(sweep.id)[0].outcome, Result)
 
 
 def test_single_runs_do_not_replace_each_other(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    ledger.write(None, 0, result("a"), None)
-    ledger.write(None, 0, result("b"), None)
+    ledger.write(None, 0, result("a"))
+    ledger.write(None, 0, result("b"))
     with ledger._transaction() as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (2,)
 
 
 def test_many_processes_start_at_once_on_nothing(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from ragsweep.ledger import Ledger; from ragsweep.results import Failure\n"
+        "import sys; from pathlib import Path\n"
+        "from ragsweep.ledger import Ledger; from ragsweep.results import Failure\n"
         "ledger = Ledger(Path(sys.argv[1]))\n"
-        "for n in range(10): ledger.write('sweep', int(sys.argv[2]) * 10 + n, Failure('a', (), {}, 'x'), None)"
+        "for n in range(10): ledger.write('sweep', int(sys.argv[2]) * 10 + n, Failure('a', (), {}, 'x'))"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "new"), str(n)]) for n in range(4)]
     assert [process.wait() for process in started] == [0] * 4

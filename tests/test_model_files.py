@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -69,15 +71,34 @@ def test_hub_id_in_the_cache_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     assert model_files.locate("someone/some-model", KEY) == expected
 
 
-def test_download_that_fails_is_a_config_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("download", [True, False])
+def test_hub_is_asked_only_for_a_download_and_failure_is_a_config_error(tmp_path: Path, download: bool) -> None:
+    asked = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
     code = (
         "from ragsweep import model_files, errors\n"
-        "try: model_files.locate('someone/some-model', 'embedder.model', download=True)\n"
+        f"try: model_files.locate('someone/some-model', 'embedder.model', download={download})\n"
         "except errors.ConfigError as error: print(error)"
     )
-    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
-    found = subprocess.run([sys.executable, "-c", code], env=nowhere, capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("embedder.model is 'someone/some-model', which could not be downloaded: ")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path)}
+        place["PYTHONPATH"] = ":".join(sys.path)
+        found = subprocess.run([sys.executable, "-c", code], env=place, capture_output=True, text=True, check=True)
+        server.shutdown()
+    assert any("someone/some-model" in path for path in asked) == download
+    problem = "which could not be downloaded: " if download else "no such folder, and not in the local hub cache"
+    assert problem in found.stdout
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "1_Pooling/pytorch_model.bin"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toys import Letters, LongestFirst, Whole, Words, built, corpus
 
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
@@ -12,6 +11,7 @@ from ragsweep.indexes import Flat
 from ragsweep.pipeline import Graph, Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.retrievers import HybridConvex, Vector
+from toys import Letters, LongestFirst, Whole, Words, built, corpus
 
 NONE = built(NoReranker())
 

@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragsweep.errors import TrackingError
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.tracking import Mlflow, NoTracking, Tracker
-from ragsweep.tracking_place import absolute, database, masked
+from ragsweep.tracking.content import key, metrics
+from ragsweep.tracking.place import absolute, database, masked
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
@@ -162,10 +165,10 @@ def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
 
 
 def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
-    metrics = client(tracker).get_run(tracker.log_result(a_result(), None)).data.metrics
-    twins = {name: value for name, value in metrics.items() if name.startswith("category/c__")}
+    sent = client(tracker).get_run(tracker.log_result(a_result(), None)).data.metrics
+    twins = {name: value for name, value in sent.items() if name.startswith("category/c__")}
     assert sorted(twins.values()) == [0.0, 1.0]
-    assert {name: value for name, value in metrics.items() if "c__" not in name} == {
+    assert {name: value for name, value in sent.items() if "c__" not in name} == {
         "ndcg_at_10": 0.5, "low/ndcg_at_10": 0.25, "high/ndcg_at_10": 0.75, "n_scored/ndcg_at_10": 2.0,
         "n_failed/ndcg_at_10": 1.0, "n_scored/mrr": 0.0, "n_failed/mrr": 3.0,
         "category/how-to/mrr": 0.125, "n_scored/category/how-to/mrr": 2.0,
@@ -290,6 +293,23 @@ def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlf
 def test_tracker_works_after_travelling_to_another_process(tracker: Mlflow) -> None:
     run = pickle.loads(pickle.dumps(tracker)).log_result(a_result(), None)
     assert client(tracker).get_run(run).info.status == "FINISHED"
+
+
+@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
+@given(st.text(st.sampled_from("a.é /-:@\n_"), max_size=20).map(lambda text: text * 20))
+def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
+    from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
+
+    _validate_metric_name(key(name))
+    assert len(key(name)) <= MAX_ENTITY_KEY_LENGTH
+
+
+@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
+@given(st.sets(st.text(st.sampled_from("ab+/."), max_size=3), max_size=6))
+def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None:
+    grouped = {"category": {value: {"mrr": summary("mrr")} for value in values}}
+    sent = metrics(a_result(summaries={}, groups=grouped))
+    assert len(sent) == 2 * len(values)
 
 
 # --- places ---

@@ -57,10 +57,11 @@ def test_all_faults_of_a_run_are_named_with_their_lines(tmp_path: Path) -> None:
 
 
 def test_qrels_with_a_header_or_missing_column_are_refused(tmp_path: Path) -> None:
-    path = put(tmp_path, "query-id corpus-id score\n1 0 a 1\n1 0 a 2\n")
+    path = put(tmp_path, "query-id corpus-id score\n1 0 a 1\n1 0 a 2\n1 0 b 1 0\n")
     assert faults(path, read_qrels) == [
         "file:1: 3 fields where 4 are expected: question iteration document grade",
         'file:3: document "a" appears twice for question "1"; keep one line of them',
+        "file:4: 5 fields where 4 are expected: question iteration document grade",
     ]
 
 

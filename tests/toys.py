@@ -104,9 +104,7 @@ class Words:
 def padded(positions: np.ndarray, scores: np.ndarray, depth: int) -> Rankings:
     """Bring rankings to full depth."""
     missing = ((0, 0), (0, depth - positions.shape[1]))
-    return Rankings(
-        np.pad(positions, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
-    )
+    return Rankings(np.pad(positions, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf))
 
 
 class LongestFirst:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import re
@@ -23,6 +22,7 @@ from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.identity import content_hash
 from ragsweep.ledger import Ledger
 from ragsweep.pipeline import Parts, graph
+from ragsweep.recording import Records
 from ragsweep.results import Failure, Result
 from ragsweep.secrets import mask
 from ragsweep.terminal import Terminal
@@ -61,7 +61,9 @@ class Session:
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
         dataset = self._dataset(plain["dataset"])
-        chunker, retriever, reranker = (self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker"))
+        chunker, retriever, reranker = (
+            self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
+        )
         if reranker.value.candidates > depth:
             raise ConfigError(
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
@@ -152,7 +154,7 @@ def parameters(job: Job) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def walk(node: DictConfig, prefix: str) -> None:
-        for key in node:
+        for key in map(str, node):
             name = f"{prefix}{key}"
             raw = node._get_node(key)
             whole = raw is not None and raw._is_interpolation() and bool(_WHOLE_NODE.match(str(raw._value())))
@@ -171,9 +173,9 @@ def parameters(job: Job) -> dict[str, str]:
 
 
 def run_job(config: DictConfig) -> float | None:
-    """Evaluate one config as Hydra's task: record it, track it, show it; return the objective.
+    """Evaluate one config as Hydra's task: write it down, show it, track it; return the objective.
 
-    A failure is recorded as well and raised again, so that Hydra goes on with the other jobs and knows.
+    A failure is written down as well and raised again, so that Hydra goes on with the other jobs and knows.
     """
     from hydra.core.hydra_config import HydraConfig
 
@@ -181,29 +183,18 @@ def run_job(config: DictConfig) -> float | None:
     ledger = Ledger(Path(config.store.path))
     sweep = ledger.sweep(os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     number = int(hydra.job.num) if sweep else 0
-    overrides = tuple(OmegaConf.to_container(hydra.overrides.task))
+    overrides = tuple(map(str, hydra.overrides.task))
     job = Job(config, sweep.names[number] if sweep else _single_name(overrides), overrides, hydra.runtime.choices)
-    parent = sweep.parent if sweep else None
     terminal = Terminal.current(plain=sweep is not None and "Basic" not in hydra.launcher._target_)
-    tracker = session().tracker(config)
+    records = Records(ledger, session().tracker(config), sweep, number)
     started = time.time()
     try:
         result = _evaluate(job, terminal)
-        run = tracker.log_result(result, parent, None if sweep else os.environ.get("MLFLOW_RUN_ID"))
     except Exception as fault:
         logging.getLogger(__name__).exception("the job failed")
-        failed = _failure(job, fault, started)
-        ledger.write(sweep.id if sweep else None, number, failed, tracker.log_failure(failed, parent))
-        if sweep:
-            terminal.failed(failed, number, len(sweep.jobs))
+        records.keep_failure(_failure(job, fault, started), terminal)
         raise
-    ledger.write(sweep.id if sweep else None, number, dataclasses.replace(result, rankings={}), run)
-    headline = list(config.headline)
-    if sweep:
-        terminal.finished(result, number, len(sweep.jobs), headline)
-    else:
-        terminal.comparison([result], headline)
-        terminal.look(tracker.look(), result.name, run)
+    records.keep(result, terminal, list(config.headline))
     return _finite(result, str(config.objective))
 
 

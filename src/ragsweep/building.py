@@ -158,7 +158,7 @@ def _check_keys(made: type, given: Mapping[str, Any], where: str) -> None:
 
 
 def _check_values(made: type, given: Mapping[str, Any], where: str) -> None:
-    hints = typing.get_type_hints(made.__init__)
+    hints = typing.get_type_hints(vars(made).get("__init__", made))
     for key, value in given.items():
         if key in hints and not _matches(value, hints[key]):
             raise ConfigError(f"{where}.{key}: must be {_spelled(hints[key])}, given {value!r}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
+from ragsweep import interruption
 from ragsweep.errors import RagsweepError
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
@@ -20,10 +19,6 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
 """
 
 _HYDRA_ONLY = {"--help", "-h", "--hydra-help", "--info", "-i", "--shell-completion", "-sc", "--version"}
-
-
-class Terminated(BaseException):
-    """SIGTERM, as an exception: what is open gets closed on the way out."""
 
 
 def main() -> None:
@@ -47,17 +42,16 @@ def run(arguments: Sequence[str] | None = None) -> None:
     Exit status: 0 done, 1 a config failed, 2 bad input or config, 130 and 143 interrupted.
     """
     _quieten()
-    signal.signal(signal.SIGTERM, _terminate)
+    interruption.listen()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _run(given)
     except RagsweepError as fault:
         status = fault.exit_status
         print(f"ragsweep: {fault}", file=sys.stderr)
-    except KeyboardInterrupt:
-        status = 130
-    except Terminated:
-        status = 143
+    except interruption.Interrupted as signalled:
+        interruption.caught()
+        status = signalled.exit_status
     sys.exit(status)
 
 
@@ -91,10 +85,6 @@ def _split(words: Sequence[str]) -> list[str]:
     if len(words) == 1 and "MLFLOW_RUN_ID" in os.environ:
         return shlex.split(words[0])
     return list(words)
-
-
-def _terminate(signum: int, frame: FrameType | None) -> None:
-    raise Terminated
 
 
 def _quieten() -> None:

@@ -1,4 +1,4 @@
-"""Compose configs as Hydra will, before it does: so that a typo is one sentence, and a sweep is known before it starts."""
+"""Compose configs before Hydra does: a typo becomes one sentence, and a sweep is known before it starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -50,10 +49,7 @@ class Command:
     def names(self) -> list[str]:
         """Name each job by what tells it from its siblings."""
         varying = {
-            override
-            for job in self.jobs
-            for override in job
-            if any(override not in other for other in self.jobs)
+            override for job in self.jobs for override in job if any(override not in other for other in self.jobs)
         }
         return [" ".join(o for o in job if o in varying) or " ".join(job) or "defaults" for job in self.jobs]
 
@@ -140,9 +136,11 @@ def _explain(fault: Exception, overrides: Sequence[str]) -> str:
         group, _, name = option.group(1).rpartition("/")
         known = re.findall(r"^\t(\S+)$", text, re.MULTILINE)
         if known:
-            return f'{group}={name}: no such option{nearest(name, known)}'
+            return f"{group}={name}: no such option{nearest(name, known)}"
         return f'"{option.group(1)}": no such group{nearest(group or name, _groups())}'
-    if key := re.search(r"Could not override '([^']+)'|Could not append to config\. An item is already at '([^']+)'", text):
+    if key := re.search(
+        r"Could not override '([^']+)'|Could not append to config\. An item is already at '([^']+)'", text
+    ):
         name = key.group(1) or key.group(2)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
         known = _keys(overrides)
@@ -173,7 +171,7 @@ def _keys(overrides: Sequence[str]) -> list[str]:
 
 
 def _names(node: DictConfig, prefix: str) -> Iterator[str]:
-    for key in node:
+    for key in map(str, node):
         yield f"{prefix}{key}"
         value = node._get_node(key)
         if isinstance(value, DictConfig) and not value._is_interpolation() and not value._is_none():

@@ -142,9 +142,7 @@ def has_evidence(question: Question) -> bool:
     return any(evidence.grade > 0 for evidence in question.evidence)
 
 
-def summarise(
-    metrics: Sequence[Metric], scores: Mapping[str, Scores], chosen: NDArray[np.int64]
-) -> dict[str, Summary]:
+def summarise(metrics: Sequence[Metric], scores: Mapping[str, Scores], chosen: NDArray[np.int64]) -> dict[str, Summary]:
     """Sum up the chosen questions: mean or quantile, interval, and how many could not be scored and why."""
     means = [metric for metric in metrics if metric.quantile is None]
     table = np.stack([scores[metric.name].values[chosen] for metric in means], axis=1)

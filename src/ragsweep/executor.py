@@ -16,11 +16,14 @@ from ragsweep.identity import Node, Rows
 class Listener(Protocol):
     """Hear how far the work has come."""
 
-    def started(self, node: Node, rows: int) -> None: ...
+    def started(self, node: Node, rows: int) -> None:
+        """Hear that a node is computed for so many rows."""
 
-    def progressed(self, node: Node, done: int, total: int) -> None: ...
+    def progressed(self, node: Node, done: int, total: int) -> None:
+        """Hear how far it is."""
 
-    def finished(self, node: Node, seconds: float) -> None: ...
+    def finished(self, node: Node, seconds: float) -> None:
+        """Hear that it is done."""
 
 
 class Silence:

@@ -72,17 +72,19 @@ Rows = Sequence[str]
 class Work(Protocol):
     """What a stage may ask for while it computes: results of its inputs, and to say how far it has come."""
 
-    def get(self, node: Node, rows: Rows | None = None) -> Any: ...
+    def get(self, node: Node, rows: Rows | None = None) -> Any:
+        """Return an input's result."""
 
-    def progress(self, done: int, total: int) -> None: ...
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the work has come."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """One pure step: what it is, what it reads, how it is computed. Two nodes of one address have one result.
 
-    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries that are asked for and
-    not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries that are asked
+    for and not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
     """
 
     stage: str

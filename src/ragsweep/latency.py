@@ -44,7 +44,9 @@ def latency_node(
     """
 
     def compute(work: Work, rows: Rows) -> NDArray[np.float64]:
-        wanted = keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
+        wanted = (
+            keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
+        )
         work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
         inside = _Inputs(work)
         for row in wanted[:1]:

@@ -38,7 +38,7 @@ class Sweep:
 
     id: str
     name: str
-    parent: str | None
+    parent: str  # the MLflow run; empty without tracking
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
 
@@ -63,9 +63,11 @@ class Ledger:
                 for statement in SCHEMA.split(";"):
                     connection.execute(statement)
         except (OSError, sqlite3.Error) as fault:
-            raise TrackingError(f"cannot write results to {self.path}: {fault}; set store.path to another folder") from None
+            raise TrackingError(
+                f"cannot write results to {self.path}: {fault}; set store.path to another folder"
+            ) from None
 
-    def open_sweep(self, name: str, parent: str | None, jobs: Sequence[Sequence[str]], names: Sequence[str]) -> Sweep:
+    def open_sweep(self, name: str, parent: str, jobs: Sequence[Sequence[str]], names: Sequence[str]) -> Sweep:
         """Write a sweep down before its first job starts."""
         sweep = Sweep(uuid.uuid4().hex, name, parent, tuple(map(tuple, jobs)), tuple(names))
         with self._transaction() as connection:
@@ -83,17 +85,28 @@ class Ledger:
             ).fetchone()
         return Sweep(row[0], row[1], row[2], tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4])))
 
-    def write(self, sweep: str | None, job: int, outcome: Result | Failure, run: str | None) -> None:
-        """Write down what became of a job, all of it or nothing; a repeated job replaces its record."""
+    def write(self, sweep: str | None, job: int, outcome: Result | Failure) -> int:
+        """Write down what became of a job, all of it or nothing, and return the record's number.
+
+        A repeated job replaces its record. Rankings are not kept: they are large, and the tracker has them.
+        """
+        if isinstance(outcome, Result):
+            outcome = dataclasses.replace(outcome, rankings={})
         status = "finished" if isinstance(outcome, Result) else "failed"
         signature = outcome.signature if isinstance(outcome, Result) else None
         text = json.dumps(_to_json(dataclasses.asdict(outcome)), allow_nan=False)
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO records (sweep, job, status, signature, run, record, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (sweep, job, status, signature, run, text, time.time()),
+            cursor = connection.execute(
+                "INSERT OR REPLACE INTO records (sweep, job, status, signature, record, created)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (sweep, job, status, signature, text, time.time()),
             )
+            return int(cursor.lastrowid or 0)
+
+    def mirrored(self, record: int, run: str) -> None:
+        """Note the MLflow run that shows a record."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE records SET run = ? WHERE id = ?", (run, record))
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""

@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.latency import latency_node
 from ragsweep.identity import Built, Node, Rows, Spec, Work
-from ragsweep.types import NO_CHUNK, Chunks, Corpus, Embeddings, Floats, HybridRetriever, Rankings, Texts, VectorRetriever
+from ragsweep.latency import latency_node
+from ragsweep.types import (
+    NO_CHUNK,
+    Chunks,
+    Corpus,
+    Embeddings,
+    Floats,
+    HybridRetriever,
+    Rankings,
+    Texts,
+    VectorRetriever,
+)
 
 SHARD = 256
 """Chunks embedded between two signs of life. Fixed, so that batches do not depend on anything a user sets."""
@@ -52,9 +62,7 @@ def graph(parts: Parts) -> Graph:
     first = stages.retriever(parts.retriever, "")
     ranking = stages.reranked(first)
     context = _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k))
-    return Graph(
-        stages.corpus, stages.chunks, tuple(stages.embeddings), first, ranking, context, dict(stages.latency)
-    )
+    return Graph(stages.corpus, stages.chunks, tuple(stages.embeddings), first, ranking, context, dict(stages.latency))
 
 
 def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
@@ -130,7 +138,11 @@ class _Stages:
             "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label
         )
         index = Node(
-            "index", index_spec, (embeddings,), lambda work, rows: search.build(work.get(embeddings).vectors), label=label
+            "index",
+            index_spec,
+            (embeddings,),
+            lambda work, rows: search.build(work.get(embeddings).vectors),
+            label=label,
         )
 
         def compute(work: Work, rows: Rows) -> Rankings:
@@ -167,7 +179,10 @@ class _Stages:
         # Sorted, so that neither the order of keys in a config nor that of summation can change a result.
         names = sorted(built.value.legs)
         specs = built.spec.parameters["legs"]
-        legs = {name: self.retriever(Built(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/")) for name in names}
+        legs = {
+            name: self.retriever(Built(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/"))
+            for name in names
+        }
         depth = self.parts.depth
 
         def compute(work: Work, rows: Rows) -> Rankings:

@@ -12,7 +12,7 @@ class Summary:
     """One metric over all questions, or over a group of them.
 
     ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
-    ``n_total`` questions ``n_scored`` went into it, ``n_skipped`` do not have what the metric needs (no evidence, say) and
+    ``n_total`` questions ``n_scored`` went into it, ``n_skipped`` lack what the metric needs (no evidence, say) and
     ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason.
     """
 
@@ -48,8 +48,8 @@ class DatasetFacts:
 class Result:
     """One config, evaluated.
 
-    ``outcomes`` is the table of questions by column, one row a question: ``question_id``, ``question``, ``category`` and
-    further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
+    ``outcomes`` is the table of questions by column, one row a question: ``question_id``, ``question``, ``category``
+    and further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
     metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format.
     """
 
@@ -64,7 +64,9 @@ class Result:
     outcomes: Mapping[str, Sequence[Any]]
     rankings: Mapping[str, str]
     stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds
-    latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
+    latency: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0

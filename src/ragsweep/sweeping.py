@@ -13,6 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from ragsweep import interruption
 from ragsweep.app import SWEEP, Job, run_job, session
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError
@@ -91,6 +92,7 @@ def _sweep(command: Command, config: DictConfig, ledger: Ledger, tracker: Tracke
             _launch(command, sweep)
         status = FINISHED
     finally:
+        interruption.caught()
         status = _close(sweep, ledger, tracker, terminal, config, status)
     return 0 if status == FINISHED else 1
 
@@ -103,20 +105,23 @@ def _launch(command: Command, sweep: Sweep) -> None:
         logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
 
 
-def _close(
-    sweep: Sweep, ledger: Ledger, tracker: Tracker, terminal: Terminal, config: DictConfig, status: str
-) -> str:
+def _close(sweep: Sweep, ledger: Ledger, tracker: Tracker, terminal: Terminal, config: DictConfig, status: str) -> str:
     """Show and log what was measured, and say how the sweep ended."""
-    outcomes = {record.job: record.outcome for record in ledger.records(sweep.id)}
+    records = ledger.records(sweep.id)
+    outcomes = {record.job: record.outcome for record in records}
     results = [outcome for outcome in outcomes.values() if isinstance(outcome, Result)]
     failures = [outcomes[n] if n in outcomes else _lost(sweep, n) for n in range(len(sweep.jobs))]
     failed = [failure for failure in failures if isinstance(failure, Failure)]
     headline = list(config.headline)
-    if status == FINISHED and failed:
+    if status == FINISHED and (failed or any(record.run is None for record in records)):
         status = FAILED
     terminal.comparison(results, headline)
     terminal.failures(failed)
-    tracker.close_sweep(sweep.parent, status, artifacts(sweep.name, results, failed, headline), {})
+    files: dict[str, bytes] = {}
+    try:
+        files = artifacts(sweep.name, results, failed, headline)
+    finally:  # a picture that cannot be drawn must not leave the run open
+        tracker.close_sweep(sweep.parent, status, files, {})
     terminal.look(tracker.look(), sweep.name, sweep.parent)
     return status
 

@@ -87,7 +87,9 @@ class Question:
     reference: str = ""
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)  # language, content type ...: whatever results are grouped by
+    labels: Mapping[str, str] = field(
+        default_factory=dict
+    )  # language, content type ...: whatever results are grouped by
     distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
     notes: str = ""
     where: str = field(default="", compare=False)
@@ -180,8 +182,8 @@ class Embeddings(NamedTuple):
 class Rankings(NamedTuple):
     """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
 
-    ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that the
-    positions refer to.
+    ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that
+    the positions refer to.
     """
 
     positions: Integers
@@ -203,31 +205,37 @@ class Rankings(NamedTuple):
 class DatasetReader(Protocol):
     """Read a corpus and its golden set; every fault of a file is reported at once, with its line."""
 
-    def load(self) -> Dataset: ...
+    def load(self) -> Dataset:
+        """Read everything; what is wrong is said all at once."""
 
 
 class Chunker(Protocol):
     """Cut every document into chunks; together the spans of a document cover all of its text that is not blank."""
 
-    def split(self, corpus: Corpus) -> Spans: ...
+    def split(self, corpus: Corpus) -> Spans:
+        """Cut all documents."""
 
 
 @runtime_checkable
 class Embedder(Protocol):
     """Turn texts into vectors of one length."""
 
-    def embed_documents(self, texts: Sequence[str]) -> Embeddings: ...
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks."""
 
-    def embed_queries(self, queries: Sequence[str]) -> Floats: ...
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
 
 
 @runtime_checkable
 class VectorIndex(Protocol):
     """Find nearest vectors. ``build`` returns all that ``search`` needs."""
 
-    def build(self, vectors: Floats) -> Arrays: ...
+    def build(self, vectors: Floats) -> Arrays:
+        """Make what searching needs, as named arrays; called once a chunking."""
 
-    def search(self, index: Arrays, queries: Floats, depth: int) -> Rankings: ...
+    def search(self, index: Arrays, queries: Floats, depth: int) -> Rankings:
+        """Find the nearest vectors of each query vector."""
 
 
 @runtime_checkable
@@ -237,9 +245,11 @@ class TextRetriever(Protocol):
     Fewer than ``depth`` chunks may be found; the rest is padded with -1 (score: minus infinity).
     """
 
-    def build(self, texts: Sequence[str]) -> Arrays: ...
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Make what searching needs, as named arrays; called once a chunking."""
 
-    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings: ...
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Rank chunks for each query."""
 
 
 @runtime_checkable
@@ -247,10 +257,12 @@ class VectorRetriever(Protocol):
     """Rank chunks by their vectors: an embedder and an index, both parts of their own."""
 
     @property
-    def embedder(self) -> Embedder: ...
+    def embedder(self) -> Embedder:
+        """What makes the vectors."""
 
     @property
-    def index(self) -> VectorIndex: ...
+    def index(self) -> VectorIndex:
+        """What searches them."""
 
 
 @runtime_checkable
@@ -261,9 +273,11 @@ class HybridRetriever(Protocol):
     """
 
     @property
-    def legs(self) -> Mapping[str, Any]: ...
+    def legs(self) -> Mapping[str, Any]:
+        """The retrievers by name."""
 
-    def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings: ...
+    def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
+        """Make one ranking of the legs'."""
 
 
 Retriever = TextRetriever | VectorRetriever | HybridRetriever
@@ -276,9 +290,11 @@ class Reranker(Protocol):
     """
 
     @property
-    def candidates(self) -> int: ...
+    def candidates(self) -> int:
+        """How many of a ranking are reranked."""
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats: ...
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Score pairs; the higher, the better."""
 
 
 class Scores(NamedTuple):
@@ -296,24 +312,31 @@ class Metric(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The metric's name, as in tables and in MLflow."""
 
     @property
-    def needs(self) -> tuple[str, ...]: ...
+    def needs(self) -> tuple[str, ...]:
+        """What a question must have."""
 
     @property
-    def unit(self) -> str: ...
+    def unit(self) -> str:
+        """Unit of the value; empty for a share."""
 
     @property
-    def higher_is_better(self) -> bool | None: ...
+    def higher_is_better(self) -> bool | None:
+        """None where neither end is better as such."""
 
     @property
-    def bounds(self) -> tuple[float | None, float | None]: ...
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Lowest and highest possible value."""
 
     @property
-    def quantile(self) -> float | None: ...
+    def quantile(self) -> float | None:
+        """Which quantile sums up the questions; None for the mean."""
 
-    def score(self, view: View) -> Scores: ...
+    def score(self, view: View) -> Scores:
+        """Score every question of the view."""
 
 
 @dataclass(frozen=True)

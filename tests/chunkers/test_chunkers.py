@@ -75,6 +75,10 @@ def test_recursive_joins_paragraphs_that_fit() -> None:
     ]
 
 
+def test_recursive_keeps_paragraphs_together_where_lines_would_fit_better() -> None:
+    assert cut(Recursive(10, min_characters=1), "aa\nbb\n\ncc\ndd") == ["aa\nbb\n\n", "cc\ndd"]
+
+
 text = st.text(st.sampled_from("ab. ?!\n\t\r é漢🙂\u2028\ud800"), max_size=80)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -196,9 +195,7 @@ def test_real_collection_loads_unedited(
     labels: int,
     left_out: dict[str, int],
 ) -> None:
-    begin = time.process_time()  # of this process alone: the machine may be busy with others
     dataset = beir(collections / name).load()
-    assert time.process_time() - begin < 2  # takes about a tenth of it
     golden = dataset.golden.questions
     assert (dataset.name, len(dataset.corpus.ids), len(golden)) == (name, documents, questions)
     assert sum(not question.answerable for question in golden) == unanswerable

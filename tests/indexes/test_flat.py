@@ -57,6 +57,16 @@ def test_ranking_equals_that_of_all_products_in_float64() -> None:
     np.testing.assert_array_equal(search(vectors, queries, 30).positions, expected)
 
 
-def unit(number: int, seed: int = 0) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(number, 48))
+def test_in_a_crowd_of_nearly_equal_vectors_the_order_is_that_of_float64() -> None:
+    chance = np.random.default_rng(0)
+    vectors = (unit(1, dimension=384) + chance.normal(scale=1e-8, size=(2000, 384))).astype(np.float32)
+    queries = np.concatenate([unit(30, seed=1, dimension=384), vectors[:10]])
+    products = (queries.astype(np.float64) @ vectors.astype(np.float64).T).astype(np.float32)
+    expected = np.argsort(-products, axis=1, kind="stable")[:, :20]
+    np.testing.assert_array_equal(search(vectors, queries, 20).positions, expected)
+    np.testing.assert_array_equal(search(vectors, queries[:1], 20).positions, expected[:1])
+
+
+def unit(number: int, seed: int = 0, dimension: int = 48) -> Floats:
+    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

@@ -68,6 +68,11 @@ def test_context_precision_divides_by_what_was_handed_on_not_by_top_k() -> None:
     assert metrics.ContextPrecision().score(hand(Evidence("d", "gamma"), ranking=[1, 0], top_k=9)).values == 1 / 2
 
 
+def test_evidence_that_stands_half_in_the_context_is_half_covered() -> None:
+    looked = hand(Evidence("d", "beta gamma"), Evidence("d", "gamma"), ranking=[1, 0], top_k=1)  # 5 of 10, all
+    assert metrics.EvidenceCoverage().score(looked).values == (1 / 2 + 1) / 2
+
+
 @pytest.mark.parametrize("metric", [metrics.ContextRecall(), metrics.ContextPrecision(), metrics.ContextNdcg(),
                                     metrics.EvidenceCoverage(), metrics.ContextTokenPrecision()])  # fmt: skip
 def test_empty_context_scores_zero_where_there_was_evidence_to_find(metric: Metric) -> None:

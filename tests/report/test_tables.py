@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.report import artifacts
@@ -41,7 +41,7 @@ TWO = [
 
 
 def read_csv(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode())))
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 # --- rows and cells ---
@@ -67,6 +67,7 @@ def test_row_holds_value_interval_and_count_of_each_metric() -> None:
         (summary("context_tokens", 1380.4, 1210, 1550, "tokens"), "1,380 [1,210, 1,550]"),
         (summary("latency_p95_ms", 9.14, 8.7, 12.3, "ms"), "9.1 ms [8.7, 12]"),
         (summary("latency_p50_ms", 0.0213, NAN, NAN, "ms"), "0.021 ms"),
+        (summary("latency_p50_ms", 0.31, 0.25, 0.5, "ms"), "0.31 ms [0.25, 0.50]"),
         (summary("results", 99.5, 98, 100), "100 [98, 100]"),
         (summary("recall", NAN), "-"),
         (summary("recall", 0.5), ".50"),
@@ -139,10 +140,11 @@ def test_text_that_looks_like_a_formula_is_quoted_and_a_number_is_not(typed: str
     assert lines[1]["config"] == written
 
 
+@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
 @given(st.text(st.characters(exclude_categories=["Cs"]).filter(lambda c: c != "\x00"), max_size=20), st.floats())
 def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
     (line,) = read_csv(results_csv([a_result(f"n{name}", "3", summary("recall", value))]))
-    assert line["config"] == f"n{name}".replace("\r\n", "\n").replace("\r", "\n") or "\r" in name
+    assert line["config"] == f"n{name}"
     assert (float(line["recall"]) == value) if math.isfinite(value) else line["recall"] == ""
 
 

@@ -27,7 +27,8 @@ class TestHybridConvex(HybridRetrieverContract):
 def test_rrf_weighs_all_legs_alike_unless_told() -> None:
     assert_equal(HybridRrf(LEGS, k=20).fuse(FOUND, 9), reciprocal_rank(list(FOUND.values()), 20, None, 9))
     weighted = HybridRrf(LEGS, weights={"vector": 3.0, "bm25": 1.0})
-    assert_equal(weighted.fuse(FOUND, 9), reciprocal_rank(list(FOUND.values()), 60, [1.0, 3.0], 9))
+    for found in (FOUND, dict(reversed(FOUND.items()))):
+        assert_equal(weighted.fuse(found, 9), reciprocal_rank(list(FOUND.values()), 60, [1.0, 3.0], 9))
 
 
 def test_alpha_is_the_weight_of_the_vector_leg() -> None:

@@ -27,8 +27,10 @@ class Flat:
     VERSION = "1"
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the vectors: there is nothing to prepare."""
-        return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
+        """Return the vectors, and the length of the longest, by which rounding is bounded."""
+        kept = np.ascontiguousarray(vectors, dtype=np.float32)
+        longest = np.sqrt(np.einsum("nd,nd->n", kept, kept).max(initial=0.0))
+        return {"vectors": kept, "longest": np.array([longest], dtype=np.float32)}
 
     def search(self, index: Arrays, queries: Floats, depth: int) -> Rankings:
         """Return the ``depth`` nearest vectors of every query."""
@@ -39,13 +41,13 @@ class Flat:
             return arrange(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32), depth)
         positions, scores = _nearest(vectors, queries, fetched)
         result = arrange(positions, scores, depth)
-        undecided = _undecided(vectors, queries, scores, result)
+        undecided = _undecided(index, queries, scores, result)
         while fetched < len(vectors) and len(undecided):
             fetched = min(2 * fetched, len(vectors))
             positions, scores = _nearest(vectors, queries[undecided], fetched)
             part = arrange(positions, scores, depth)
             result.positions[undecided], result.scores[undecided] = part.positions, part.scores
-            undecided = undecided[_undecided(vectors, queries[undecided], scores, part)]
+            undecided = undecided[_undecided(index, queries[undecided], scores, part)]
         return result
 
 
@@ -63,7 +65,7 @@ def _nearest(vectors: Floats, queries: Floats, number: int) -> tuple[Integers, F
     return positions, scores
 
 
-def _undecided(vectors: Floats, queries: Floats, scores: Floats, result: Rankings) -> Integers:
+def _undecided(index: Arrays, queries: Floats, scores: Floats, result: Rankings) -> Integers:
     """Return the queries where a vector that was not fetched could tie with, or beat, the last place."""
-    error = ERROR * np.linalg.norm(queries, axis=1) * np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max())
+    error = ERROR * np.linalg.norm(queries, axis=1) * float(index["longest"][0])
     return np.flatnonzero(scores.min(axis=1) + 2 * error >= result.scores[:, -1]).astype(np.int32)

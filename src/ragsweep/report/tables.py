@@ -59,7 +59,8 @@ def number(value: float, unit: str = "") -> str:
     """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
     if not unit and abs(value) <= 1:
         return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+    limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))
+    return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
 
 def evidence_note(facts: DatasetFacts) -> str:
@@ -93,7 +94,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
             line.update(_columns(name, result.summaries.get(name)))
     columns = list(dict.fromkeys(column for line in lines for column in line))
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = csv.writer(buffer)
     writer.writerow([_harmless(column) for column in columns])
     writer.writerows([_harmless(line.get(column, "")) for column in columns] for line in lines)
     return buffer.getvalue().encode("utf-8", "replace")
@@ -120,6 +121,7 @@ def _config(result: Result) -> dict[str, Any]:
         "metrics": _summaries(result.summaries),
         "groups": groups,
         "stages": result.stages,
+        "latency": result.latency,
         "warnings": result.warnings,
         "started": result.started,
         "ended": result.ended,

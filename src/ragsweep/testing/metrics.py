@@ -11,9 +11,7 @@ from ragsweep.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question
 
 _WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 _CORPUS = Corpus(["letters", "numbers"], ["Letters", ""], [" ".join(_WORDS), "one two three four five six"])
-_SPANS = Spans(
-    np.array([0, 0, 0, 1, 1], dtype=np.int32), np.array([0, 11, 23, 0, 14]), np.array([10, 22, 35, 13, 27])
-)
+_SPANS = Spans(np.array([0, 0, 0, 1, 1], dtype=np.int32), np.array([0, 11, 23, 0, 14]), np.array([10, 22, 35, 13, 27]))
 _QUESTIONS = (
     Question("all found", "", evidence=(Evidence("letters", "alpha"), Evidence("numbers", "one two", grade=2.0))),
     Question("one chunk covers two", "", evidence=(Evidence("letters", "gamma"), Evidence("letters", "delta"))),

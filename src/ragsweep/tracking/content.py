@@ -18,8 +18,8 @@ OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 def key(name: str) -> str:
     """Put a name in the characters that MLflow allows; it reads keys as paths, so ``//`` and ``..`` are refused too."""
-    parts = (re.sub(r"[^\w.\- ]", "_", part) for part in name.split("/"))
-    return "/".join("_" if part.strip(". ") == "" else part for part in parts)[:LONGEST_KEY]
+    parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name[:LONGEST_KEY]).split("/")
+    return "/".join(part if part.strip(". ") else "_" for part in parts if part) or "_"
 
 
 def metrics(result: Result) -> dict[str, float]:
@@ -27,9 +27,12 @@ def metrics(result: Result) -> dict[str, float]:
 
     A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
     interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, and
-    is left out where none of its questions could be scored.
+    is left out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
+    like.
     """
     found: dict[str, float] = {}
+    for stage, numbers in result.latency.items():
+        found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
     for summary in result.summaries.values():
         name = _part(summary.name)
         found[name] = summary.value

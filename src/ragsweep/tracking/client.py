@@ -1,4 +1,4 @@
-"""Record results in MLflow. The only module that imports mlflow, and only the client: no global state is touched.
+"""Record results in MLflow, by its client only: no global state is touched.
 
 One parent run a sweep, one child a config (``mlflow.parentRunId``). Statuses are always set explicitly, because MLflow
 by itself leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -11,7 +11,9 @@ import logging
 import math
 import os
 import shlex
+import shutil
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping
@@ -19,10 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsweep import tracking_content as content
-from ragsweep import tracking_place as place
 from ragsweep.errors import TrackingError
 from ragsweep.results import Failure, Result
+from ragsweep.tracking import content, place
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -32,37 +33,6 @@ KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsw
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 PROBE_SECONDS = 5
-
-
-class NoTracking:
-    """Record nothing, with the methods of :class:`Mlflow`."""
-
-    def check(self) -> None:
-        """Find nothing wrong."""
-
-    def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Return the id that was given, or an empty one."""
-        return adopt or ""
-
-    def log_result(self, result: Result, parent: str | None, adopt: str | None = None) -> str:
-        """Return the id that was given, or an empty one."""
-        return adopt or ""
-
-    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
-        """Return the id that was given, or an empty one."""
-        return adopt or ""
-
-    def close_sweep(
-        self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
-    ) -> None:
-        """Do nothing."""
-
-    def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
-        """Do nothing."""
-
-    def look(self) -> str:
-        """Return an empty command: there is nothing to look at."""
-        return ""
 
 
 class Mlflow:
@@ -104,8 +74,8 @@ class Mlflow:
             page = f"/#/experiments/{self._experiments['']}" if "" in self._experiments else ""
             return place.masked(self.uri).rstrip("/") + page
         if place.database(self.uri) == Path("mlflow.db").absolute():
-            return "mlflow ui"
-        return f"mlflow ui --backend-store-uri {shlex.quote(place.masked(self.uri))}"
+            return f"{_command()} ui"
+        return f"{_command()} ui --backend-store-uri {shlex.quote(place.masked(self.uri))}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Open the parent run and return its id. ``adopt``: use this run, which somebody else made (``mlflow run``)."""
@@ -286,9 +256,6 @@ class Mlflow:
             raise TrackingError(f"{shown}: {fact}; {place.WAY_OUT}") from (error if shown == self.uri else None)
 
 
-Tracker = Mlflow | NoTracking
-
-
 def _quieten() -> None:
     """Turn off telemetry, and what MLflow and its migrations say that is no warning, before it is imported."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -331,6 +298,14 @@ def _mend_tables(uri: str, path: Path) -> None:
             f"{uri} has tables (revision {found}) that this mlflow does not know; it was written by a newer one, so "
             f"upgrade mlflow, or set tracking.uri to another database (a copy is at {copy})"
         ) from error
+
+
+def _command() -> str:
+    """Spell mlflow as it can be typed here: an environment that is not activated is not on the path."""
+    beside = Path(sys.executable).parent / "mlflow"
+    if shutil.which("mlflow") or not beside.exists():
+        return "mlflow"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
 def _milliseconds(seconds: float) -> int | None:

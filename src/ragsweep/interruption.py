@@ -1,0 +1,44 @@
+"""Turn SIGINT and SIGTERM into an exception that is sure to arrive, so that what is open gets closed on the way out."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+AGAIN = 0.5
+"""Seconds after which an exception that nobody has caught is raised again."""
+
+_received: list[int] = []
+
+
+class Interrupted(BaseException):
+    """A signal asked the process to end. Its exit status is the shell's: 128 + the signal's number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_status = 128 + number
+
+
+def listen() -> None:
+    """Raise Interrupted on SIGINT and SIGTERM; a SIGINT that the shell told us to ignore stays ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _interrupt)
+
+
+def caught() -> None:
+    """Stop raising: the exception has arrived."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, and the signal may
+    # come just there. So it is raised until somebody says that it was caught.
+    if number != getattr(signal, "SIGALRM", None):
+        _received.append(number)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
+    raise Interrupted(_received[-1])

@@ -1,0 +1,10 @@
+"""Where results are recorded. The only package that imports mlflow."""
+
+from __future__ import annotations
+
+from ragsweep.tracking.client import Mlflow
+from ragsweep.tracking.none import NoTracking
+
+__all__ = ["Mlflow", "NoTracking", "Tracker"]
+
+Tracker = Mlflow | NoTracking
