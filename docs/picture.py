@@ -17,8 +17,18 @@ from mlflow import MlflowClient
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ["context_recall", "context_tokens"]
-BROWSER = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-           "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+BROWSER = [
+    *[
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--hide-scrollbars",
+    ],
+    *["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+]
 
 
 def main() -> None:

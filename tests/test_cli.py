@@ -152,6 +152,8 @@ def test_plan_as_json_is_one_object_and_runs_nothing(ragsweep: Ragsweep, tmp_pat
 def write_package(folder: Path) -> None:
     (folder / "my_parts.py").write_text(
         textwrap.dedent("""
+            import time
+
             import numpy as np
             from ragsweep.types import Rankings
 
@@ -165,7 +167,7 @@ def write_package(folder: Path) -> None:
                     return {"order": np.argsort([len(text) for text in texts], kind="stable").astype(np.int32)}
 
                 def retrieve(self, index, queries, depth):
-                                        time.sleep(self.wait)
+                    time.sleep(self.wait)
                     if self.fail:
                         raise RuntimeError("out of luck")
                     order = index["order"][:depth]
@@ -177,14 +179,8 @@ def write_package(folder: Path) -> None:
     )
 
 
-MINE = ["~retriever", "+retriever._target_=my_parts.Shortest"]
-
-
 def test_retriever_of_ones_own_works_once_its_package_is_trusted(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    write_package(tmp_path)
-    (tmp_path / "conf" / "retriever").mkdir(parents=True)
-    (tmp_path / "conf" / "retriever" / "mine.yaml").write_text("_target_: my_parts.Shortest\nfail: false\nwait: 0.0\n")
-    given = ["-m", "retriever=bm25,mine", *write_dataset(tmp_path)[:-1]]
+    given = ["-m", *own_retriever(tmp_path)[:-1], "retriever=bm25,mine"]
     refused = ragsweep(*given, PYTHONPATH=str(tmp_path))
     assert refused.returncode == 2
     assert "set the environment variable RAGSWEEP_TRUSTED_PACKAGES=my_parts" in refused.stderr

@@ -317,12 +317,21 @@ def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None
 
 def test_look_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert Mlflow().look() == "mlflow ui"
     assert Mlflow("sqlite:///a b.db").look() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
     server = Mlflow(server_uri)
     server.check()
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
     assert server.look() == f"{server_uri}/#/experiments/{identifier}"
+
+
+def test_look_can_be_typed_where_the_environment_is_not_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Mlflow().look() == f"{Path(sys.executable).parent / 'mlflow'} ui"
     assert NoTracking().look() == ""
 
 

@@ -135,8 +135,10 @@ def _find_class(target: str, where: str) -> type:
     module_name, _, name = target.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as fault:
-        raise ConfigError(f'{where}._target_: cannot import "{module_name}": {fault}') from None
+    except Exception as fault:  # whatever a user's module raises while it is imported
+        raise ConfigError(
+            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
+        ) from fault
     found = getattr(module, name, None)
     if not inspect.isclass(found) or found.__module__.split(".", 1)[0] not in trusted_packages():
         known = [key for key, value in vars(module).items() if inspect.isclass(value) and not key.startswith("_")]

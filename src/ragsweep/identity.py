@@ -83,8 +83,8 @@ class Work(Protocol):
 class Node:
     """One pure step: what it is, what it reads, how it is computed. Two nodes of one address have one result.
 
-    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries that are asked
-    for and not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries asked for and
+    not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
     """
 
     stage: str

@@ -24,22 +24,21 @@ class Records:
     number: int
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
-        """Keep and show a result."""
-        record = self._write(result)
+        """Keep and show a result; once it is shown, it is everywhere."""
+        run = self._mirror(self._write(result), lambda: self._track(result, headline), terminal)
         if self.sweep:
             terminal.finished(result, self.number, len(self.sweep.jobs), headline)
-        else:
-            terminal.comparison([result], headline)
-        run = self._mirror(record, lambda: self._track(result, headline), terminal)
-        if not self.sweep and run is not None:
+            return
+        terminal.comparison([result], headline)
+        if run is not None:
             terminal.look(self.tracker.look(), result.name, run)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
-        record = self._write(failure)
+        track = self.tracker.log_failure
+        self._mirror(self._write(failure), lambda: track(failure, self._parent(), self._adopted()), terminal)
         if self.sweep:
             terminal.failed(failure, self.number, len(self.sweep.jobs))
-        self._mirror(record, lambda: self.tracker.log_failure(failure, self._parent(), self._adopted()), terminal)
 
     def _write(self, outcome: Result | Failure) -> int:
         return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome)

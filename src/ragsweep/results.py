@@ -48,8 +48,8 @@ class DatasetFacts:
 class Result:
     """One config, evaluated.
 
-    ``outcomes`` is the table of questions by column, one row a question: ``question_id``, ``question``, ``category``
-    and further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
+    ``outcomes`` is the table of questions by column, one row each: ``question_id``, ``question``, ``category`` and
+    further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
     metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format.
     """
 

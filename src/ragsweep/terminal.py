@@ -27,8 +27,8 @@ class Terminal:
         from rich.console import Console
 
         self.bars = bars
-        # A fixed width where nobody watches: a table cut to 80 columns in a log is no table.
-        self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 160)
+        # Wide where nobody watches: a table cut to 80 columns in a log is no table.
+        self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
@@ -91,7 +91,7 @@ class Terminal:
         if not results:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        table.add_column("", no_wrap=True)
+        table.add_column("", overflow="fold", min_width=12)
         for name in headline:
             table.add_column(name, justify="right", no_wrap=True)
         for result in results:

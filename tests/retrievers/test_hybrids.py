@@ -33,7 +33,8 @@ def test_rrf_weighs_all_legs_alike_unless_told() -> None:
 
 def test_alpha_is_the_weight_of_the_vector_leg() -> None:
     assert HybridConvex(LEGS, alpha=0.25).weights == {"bm25": 0.75, "vector": 0.25}
-    assert_equal(HybridConvex(LEGS, alpha=0.25).fuse(FOUND, 9), convex(list(FOUND.values()), [0.75, 0.25], 9))
+    for found in (FOUND, dict(reversed(FOUND.items()))):
+        assert_equal(HybridConvex(LEGS, alpha=0.25).fuse(found, 9), convex(list(FOUND.values()), [0.75, 0.25], 9))
 
 
 def test_alpha_of_one_or_zero_puts_that_legs_order_first() -> None:
