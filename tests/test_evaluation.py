@@ -18,7 +18,7 @@ from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.types import Dataset, GoldenSet
-from toys import Letters, Whole, Words, built, corpus, golden
+from toys import Whole, Words, built, corpus, golden, vector
 
 GOLDEN = Path(__file__).parent.parent / "src" / "ragsweep" / "datasets" / "python_reference.jsonl"
 EVIDENCES = sum(len(json.loads(line)["evidence"]) for line in GOLDEN.read_text().splitlines())
@@ -75,17 +75,16 @@ def test_latency_is_probed_and_said_by_stage() -> None:
 
 
 def test_warning_says_how_much_the_embedder_never_read() -> None:
-    from test_pipeline import vector
-
     given_corpus = corpus()
     laid = graph(Parts(given_corpus, built(Whole()), vector(), built(NoReranker()), 4, 2))
     base = experiment()
     cut = Experiment("n", (), {}, {}, base.dataset, laid, 2, base.metrics, 0.5, "s")
     lengths = np.array([len(text) for text in given_corpus.texts])
     share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # toys.Letters reads 30 letters
-    (warning,) = Evaluator().evaluate(cut).warnings
+    result = Evaluator().evaluate(cut)
+    assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
+    (warning,) = result.warnings
     assert f"{share:.0%} of the tokens" in warning
-    assert isinstance(Letters(), Letters)
 
 
 def test_second_config_of_a_session_reuses_what_it_shares() -> None:

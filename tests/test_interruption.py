@@ -44,6 +44,9 @@ def test_exception_that_is_lost_in_a_finaliser_is_raised_again(name: str, status
 
 
 def test_ignored_interrupt_stays_ignored() -> None:
-    code = "import os, signal; from ragsweep import interruption; interruption.listen(); os.kill(os.getpid(), signal.SIGINT)"
+    code = (
+        "import os, signal; from ragsweep import interruption\n"
+        "interruption.listen(); os.kill(os.getpid(), signal.SIGINT)"
+    )
     ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
     assert subprocess.run([sys.executable, "-c", code], check=False, preexec_fn=ignore).returncode == 0

@@ -7,19 +7,12 @@ import pytest
 
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
-from ragsweep.indexes import Flat
 from ragsweep.pipeline import Graph, Parts, graph
 from ragsweep.rerankers import NoReranker
-from ragsweep.retrievers import HybridConvex, Vector
-from toys import Letters, LongestFirst, Whole, Words, built, corpus
+from ragsweep.retrievers import HybridConvex
+from toys import LongestFirst, Whole, Words, built, corpus, vector
 
 NONE = built(NoReranker())
-
-
-def vector(weight: float = 1.0) -> Built:
-    embedder, index = Letters(weight), Flat()
-    spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": Spec("Flat", "1")})
-    return Built(Vector(embedder, index), spec)
 
 
 def hybrid(alpha: float = 0.5, weight: float = 1.0) -> Built:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.identity import Built, Spec
+from ragsweep.indexes import Flat
+from ragsweep.retrievers import Vector
 from ragsweep.types import Corpus, Embeddings, Evidence, GoldenSet, Question, Rankings, Spans
 
 TEXTS = (
@@ -125,3 +127,10 @@ class LongestFirst:
 def built(value: Any, **parameters: Any) -> Built:
     """Pair a part with a spec made of its class and parameters."""
     return Built(value, Spec(type(value).__name__, "1", parameters))
+
+
+def vector(weight: float = 1.0) -> Built:
+    """Make a vector retriever of counted letters."""
+    embedder, index = Letters(weight), Flat()
+    spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": Spec("Flat", "1")})
+    return Built(Vector(embedder, index), spec)

@@ -20,7 +20,7 @@ from ragsweep.reasons import SKIPPED
 from ragsweep.results import DatasetFacts, Result, Summary
 from ragsweep.statistics.intervals import mean_intervals, quantile_interval
 from ragsweep.trec import write_run
-from ragsweep.types import NO_CHUNK, Chunks, Dataset, Metric, Question, Rankings, Scores, View
+from ragsweep.types import NO_CHUNK, Chunks, Dataset, Embeddings, Metric, Question, Rankings, Scores, View
 
 MOST_GROUPS = 40
 """A label with more values than this tells questions apart rather than grouping them."""
@@ -72,7 +72,7 @@ class Evaluator:
             groups=group(experiment.metrics, scores, questions),
             outcomes=outcomes(looked, scores, chunks),
             rankings={experiment.graph.ranking.address: write_run(run_rows(looked, chunks), tag=experiment.name)},
-            stages=_since(before, self.executor.work),
+            stages=self._stages(before, experiment.graph),
             latency=stage_latency(looked),
             warnings=tuple(self._warnings(experiment)),
             started=started,
@@ -107,11 +107,19 @@ class Evaluator:
             self._coverage[key] = (chunks, cover(chunks, golden, experiment.threshold))
         return self._coverage[key]
 
+    def _stages(self, before: Mapping[str, StageWork], graph: Graph) -> dict[str, dict[str, float]]:
+        """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
+        spent = _since(before, self.executor.work)
+        if graph.embeddings:
+            shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
+            spent["embed"]["tokens_cut_share"] = max(shares)
+        return spent
+
     def _warnings(self, experiment: Experiment) -> list[str]:
         said = []
         for node in experiment.graph.embeddings:
             embeddings = self.executor.get(node)
-            share = 1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1)
+            share = _cut_share(embeddings)
             if share >= CUT_WARNING:
                 cut = int((embeddings.tokens > embeddings.tokens_read).sum())
                 said.append(
@@ -119,6 +127,10 @@ class Evaluator:
                     " longer than its window; choose a smaller chunker.size"
                 )
         return said
+
+
+def _cut_share(embeddings: Embeddings) -> float:
+    return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
 def facts(dataset: Dataset) -> DatasetFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -26,9 +27,7 @@ class RerankerContract:
 
     tolerance: ClassVar[float] = 1e-4
 
-    def part(self) -> Reranker:
-        """Return an instance; it may be the same for every test."""
-        raise NotImplementedError
+    part: Callable[[], Reranker]  # it may return the same instance for every test
 
     def test_candidates_are_counted_from_zero(self) -> None:
         """It says how many candidates it wants to see; 0 leaves the ranking as it is."""

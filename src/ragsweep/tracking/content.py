@@ -28,11 +28,13 @@ def metrics(result: Result) -> dict[str, float]:
     A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
     interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, and
     is left out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
-    like.
+    like; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
     """
     found: dict[str, float] = {}
     for stage, numbers in result.latency.items():
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
+    if "tokens_cut_share" in result.stages.get("embed", {}):
+        found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
     for summary in result.summaries.values():
         name = _part(summary.name)
         found[name] = summary.value

@@ -1,0 +1,40 @@
+"""The contract of a dataset reader, as tests: ``class TestMine(DatasetContract): part = lambda self: Mine(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragsweep.types import DatasetReader
+
+
+class DatasetContract:
+    """Inherit, and set ``part`` to what returns a reader of a small dataset."""
+
+    part: Callable[[], DatasetReader]
+
+    def test_ids_are_unique(self) -> None:
+        """Results are joined by them."""
+        dataset = self.part().load()
+        assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
+        identifiers = [question.id for question in dataset.golden.questions]
+        assert len(set(identifiers)) == len(identifiers) > 0
+
+    def test_every_document_has_a_title_and_a_text(self) -> None:
+        """Either may be empty."""
+        corpus = self.part().load().corpus
+        assert len(corpus.ids) == len(corpus.titles) == len(corpus.texts)
+
+    def test_evidence_names_documents_of_the_corpus(self) -> None:
+        """A label that names anything else is an error of the reader, or dropped and counted."""
+        dataset = self.part().load()
+        named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
+        assert named <= set(dataset.corpus.ids)
+
+    def test_no_question_is_blank(self) -> None:
+        """There is nothing to ask."""
+        assert all(question.text.strip() for question in self.part().load().golden.questions)
+
+    def test_reading_twice_gives_the_same_digests(self) -> None:
+        """Results are found again by them."""
+        first, second = self.part().load(), self.part().load()
+        assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)
