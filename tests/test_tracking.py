@@ -312,6 +312,12 @@ def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None
     assert len(sent) == 2 * len(values)
 
 
+def test_groups_are_sent_for_headline_metrics_only() -> None:
+    grouped = {"category": {"a": {"mrr": summary("mrr"), "map": summary("map")}}}
+    sent = metrics(a_result(summaries={}, groups=grouped, config={"headline": ["mrr"]}))
+    assert sorted(sent) == ["category/a/mrr", "n_scored/category/a/mrr"]
+
+
 # --- places ---
 
 

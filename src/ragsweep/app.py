@@ -163,13 +163,22 @@ def parameters(job: Job) -> dict[str, str]:
                 if not whole:
                     walk(value, f"{name}.")
             elif key != "_target_":
-                found[name] = str(OmegaConf.to_container(value) if OmegaConf.is_list(value) else value)
+                found[name] = _spelled(value)
 
     walk(job.config, "")
     skipped = ("metrics.", "tracking.", "store.", "plan", "headline")
     kept = {name: value for name, value in found.items() if not name.startswith(skipped)}
     chosen = {group: str(option) for group, option in job.choices.items() if group in job.config and option}
     return {**chosen, **{name: str(mask(value, name)) for name, value in kept.items()}}
+
+
+def _spelled(value: Any) -> str:
+    """Spell a value as it is typed on the command line."""
+    if OmegaConf.is_list(value):
+        return f"[{','.join(map(_spelled, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 def run_job(config: DictConfig) -> float | None:

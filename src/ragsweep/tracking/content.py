@@ -26,8 +26,9 @@ def metrics(result: Result) -> dict[str, float]:
     """Name every number of a result.
 
     A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
-    interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, and
-    is left out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
+    interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, for
+    the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and is left
+    out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
     like; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
     """
     found: dict[str, float] = {}
@@ -42,11 +43,12 @@ def metrics(result: Result) -> dict[str, float]:
         found[f"n_failed/{name}"] = summary.n_failed
         found[f"low/{name}"] = summary.low
         found[f"high/{name}"] = summary.high
+    headline = result.config.get("headline")
     for label, values in result.groups.items():
         parts = _distinct(list(values))
         for value, summaries in values.items():
             for summary in summaries.values():
-                if not summary.n_scored:
+                if not summary.n_scored or (headline and summary.name not in headline):
                     continue
                 name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
                 found[name] = summary.value
