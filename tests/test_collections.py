@@ -45,11 +45,11 @@ def test_collection_runs_without_editing_anything(
 @pytest.mark.nightly
 def test_vectors_and_hybrids_on_scifact(session: Session, collections: Path) -> None:
     scifact = collections / "scifact"
-    vector = measured(session, scifact, "retriever=vector")
+    vector = measured(session, scifact, "retriever=vector", "embedder.dtype=float32")
     assert vector["ndcg_at_10"] == pytest.approx(0.64508, abs=0.002)
     assert vector["recall_at_10"] == pytest.approx(0.78333, abs=0.002)
     assert vector["recall_at_100"] == pytest.approx(0.925, abs=0.002)
-    rrf = measured(session, scifact, "retriever=hybrid_rrf", "retriever.k=60")
+    rrf = measured(session, scifact, "retriever=hybrid_rrf", "retriever.k=60", "embedder.dtype=float32")
     assert rrf["ndcg_at_10"] == pytest.approx(0.717, abs=0.005)
-    convex = measured(session, scifact, "retriever=hybrid_convex", "retriever.alpha=0.5")
+    convex = measured(session, scifact, "retriever=hybrid_convex", "retriever.alpha=0.5", "embedder.dtype=float32")
     assert convex["ndcg_at_10"] == pytest.approx(0.729, abs=0.005)

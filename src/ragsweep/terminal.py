@@ -39,7 +39,7 @@ class Terminal:
         """Print one line: what it is about, and the fact."""
         from rich.text import Text
 
-        self.console.print(Text.assemble((f"{word:<{_MARGIN}}", "bold"), text), soft_wrap=True)
+        self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), text), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
         """Say what will be done."""
