@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python run.py -m top_k=3,5,10
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses auto $(PYTEST)
 
 test-nightly: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m nightly $(PYTEST)

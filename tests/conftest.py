@@ -6,6 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Several test processes share the machine: threads that wait for each other cost more than they bring.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Timing never decides a test.
+settings.register_profile("ragsweep", deadline=None)
+settings.load_profile("ragsweep")
 
 
 @pytest.fixture(scope="session")

@@ -221,6 +221,21 @@ def test_single_config_that_fails_exits_1_with_one_line(ragsweep: Ragsweep, tmp_
     assert "Traceback" in log.read_text()
 
 
+def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "my_tracker.py").write_text(
+        "from ragsweep.errors import TrackingError\nfrom ragsweep.tracking import NoTracking\n\n"
+        "class Broken(NoTracking):\n    def log_result(self, result, parent, adopt=None):\n"
+        "        raise TrackingError('the server is down')\n"
+    )
+    (tmp_path / "conf" / "tracking").mkdir(parents=True)
+    (tmp_path / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
+    done = ragsweep("-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path), **trusted)
+    assert done.returncode == 1
+    assert done.stdout.count("but not in MLflow: the server is down") == 2
+    assert len([line for line in done.stdout.splitlines() if line.startswith("top_k=")]) == 2
+
+
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_sweep_is_marked_killed(
     sent: signal.Signals, status: int, tmp_path: Path, environment: dict[str, str]

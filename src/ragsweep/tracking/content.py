@@ -31,28 +31,29 @@ def metrics(result: Result) -> dict[str, float]:
     out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
     like; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
     """
-    found: dict[str, float] = {}
-    for stage, numbers in result.latency.items():
-        found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
-    if "tokens_cut_share" in result.stages.get("embed", {}):
-        found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    for summary in result.summaries.values():
+    headline = result.config.get("headline", ())
+    # MLflow's pages offer the metrics in the order in which they were sent.
+    summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
+    found = {_part(summary.name): summary.value for summary in summaries}
+    for summary in summaries:
         name = _part(summary.name)
-        found[name] = summary.value
         found[f"n_scored/{name}"] = summary.n_scored
         found[f"n_failed/{name}"] = summary.n_failed
         found[f"low/{name}"] = summary.low
         found[f"high/{name}"] = summary.high
-    headline = result.config.get("headline")
     for label, values in result.groups.items():
         parts = _distinct(list(values))
-        for value, summaries in values.items():
-            for summary in summaries.values():
+        for value, group in values.items():
+            for summary in group.values():
                 if not summary.n_scored or (headline and summary.name not in headline):
                     continue
                 name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
                 found[name] = summary.value
                 found[f"n_scored/{name}"] = summary.n_scored
+    for stage, numbers in result.latency.items():
+        found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
+    if "tokens_cut_share" in result.stages.get("embed", {}):
+        found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
     return found
 
 

@@ -1,10 +1,11 @@
-"""Make docs/mlflow.png: run a sweep on the bundled golden set and photograph MLflow's comparison of its configs.
+"""Fill the README from a real run: what the demo prints, MLflow's comparison of its configs, the measured table.
 
-Needs Chromium. From the clone: .venv/bin/python docs/picture.py
+Needs Chromium, and docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/python docs/readme.py
 """
 
 from __future__ import annotations
 
+import itertools
 import socket
 import subprocess
 import sys
@@ -16,26 +17,28 @@ from pathlib import Path
 from mlflow import MlflowClient
 
 ROOT = Path(__file__).resolve().parent.parent
-SHOWN = ["context_recall", "context_tokens"]
 BROWSER = [
-    *[
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--hide-scrollbars",
-    ],
-    *["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 ]
 
 
 def main() -> None:
-    """Sweep, serve, photograph."""
+    """Sweep, serve, photograph, write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run([sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"], cwd=folder, check=True)
+        demo = [sys.executable, str(ROOT / "run.py"), "-m", "top_k=3,5,10"]
+        printed = subprocess.run(demo, cwd=folder, check=True, capture_output=True, text=True).stdout
+        _fill("output", f"```text\n{_shown(printed)}\n```")
+        _fill("measured", _table((ROOT / "docs" / "measurements.md").read_text()))
         port = _free_port()
         server = subprocess.Popen(
             [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db",
@@ -47,6 +50,25 @@ def main() -> None:
         finally:
             server.terminate()
             server.wait()
+
+
+def _fill(name: str, text: str) -> None:
+    """Put a text between its two marks in the README."""
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(f"<!-- {name} -->\n")
+    readme.write_text(f"{before}<!-- {name} -->\n{text}\n<!-- /{name} -->{rest.partition(f'<!-- /{name} -->')[2]}")
+
+
+def _shown(printed: str) -> str:
+    """Leave out the path by which this environment's mlflow is called."""
+    return printed.rstrip().replace(f"{Path(sys.executable).parent}/", "")
+
+
+def _table(measurements: str) -> str:
+    """Take the first table."""
+    lines = measurements.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), lines[start:]))
 
 
 def _comparison(address: str) -> str:
