@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_groups_divide_the_questions() -> None:
     groups = Evaluator().evaluate(experiment()).groups["category"]
     assert {name: group["empty_rate"].n_total for name, group in groups.items()} == {"known": 3, "unknown": 1}
     assert math.isnan(groups["unknown"]["mrr"].value)
+
+
+def test_label_that_groups_nothing_is_left_out() -> None:
+    asked = [
+        replace(question, labels={"language": "en", "number": str(n), "half": str(n % 2)})
+        for n, question in enumerate(golden(*[(f"cats {n}", "d1") for n in range(50)]).questions)
+    ]
+    result = Evaluator().evaluate(experiment(GoldenSet(tuple(asked))))
+    assert set(result.groups) == {"half"}  # one language, fifty numbers, one category
+    assert result.outcomes["number"][49] == "49"
 
 
 def test_conversation_is_kept_out_of_retrieval() -> None:

@@ -109,3 +109,18 @@ def test_listener_hears_start_progress_and_end() -> None:
 
     Executor(heard).get(Node("embed", Spec("x", "1"), (), compute))
     assert heard.events == [("started", "embed"), ("1/2", "embed"), ("finished", "embed")]
+
+
+def test_seconds_of_a_stage_leave_out_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ragsweep.executor.time.perf_counter", lambda: clock[0])
+
+    def take(seconds: float) -> int:
+        clock[0] += seconds
+        return 0
+
+    slow = Node("embed", Spec("x", "1"), (), lambda work, rows: take(10.0))
+    quick = Node("index", Spec("y", "1"), (slow,), lambda work, rows: work.get(slow) + take(1.0))
+    executor = Executor()
+    executor.get(quick)
+    assert {stage: work.seconds for stage, work in executor.work.items()} == {"embed": 10.0, "index": 1.0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from ragsweep.identity import Built, Spec
 from ragsweep.pipeline import Graph, Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.retrievers import HybridConvex
-from toys import LongestFirst, Whole, Words, built, corpus, vector
+from ragsweep.types import Rankings
+from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
 NONE = built(NoReranker())
 
@@ -20,6 +23,10 @@ def hybrid(alpha: float = 0.5, weight: float = 1.0) -> Built:
     part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
     specs = {name: leg.spec for name, leg in legs.items()}
     return Built(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
+
+
+def toy_vectors() -> np.ndarray:
+    return Letters().embed_documents(corpus().texts).vectors
 
 
 def lay(retriever: Built, reranker: Built = NONE, top_k: int = 2, depth: int = 4) -> Graph:
@@ -111,4 +118,32 @@ def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch
     executor = Executor()
     vectors = executor.get(lay(retriever).embeddings[0]).vectors
     assert retriever.value.embedder.calls == [2, 2, 1]
-    assert vectors.shape == (5, 26)
+    np.testing.assert_array_equal(vectors, toy_vectors())
+
+
+def test_order_in_which_legs_are_written_changes_nothing() -> None:
+    one = hybrid()
+    legs = dict(reversed(one.value.legs.items()))
+    specs = dict(reversed(one.spec.parameters["legs"].items()))
+    turned = Built(HybridConvex(legs), Spec("HybridConvex", "1", {"alpha": 0.5, "legs": specs}))
+    assert list(turned.value.legs) != list(one.value.legs)
+    assert lay(turned).ranking.address == lay(one).ranking.address
+
+
+class Counting(Words):
+    """Remember how many queries came together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def retrieve(self, index: Mapping[str, np.ndarray], queries: Sequence[str], depth: int) -> Rankings:
+        self.asked.append(len(queries))
+        return super().retrieve(index, queries, depth)
+
+
+def test_probe_asks_one_question_at_a_time_after_a_warm_one() -> None:
+    retriever = Counting()
+    laid = lay(built(retriever))
+    Executor().get(laid.latency["retrieve"], ["cats", "bread", "source"])
+    assert retriever.asked == [3, 1, 1, 1, 1]  # the results themselves, one to warm up, three timed

@@ -22,7 +22,7 @@ from ragsweep.types import (
     VectorRetriever,
 )
 
-SHARD = 256
+SHARD = 64
 """Chunks embedded between two signs of life. Fixed, so that batches do not depend on anything a user sets."""
 
 
@@ -162,13 +162,16 @@ class _Stages:
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: Work, rows: Rows) -> Embeddings:
-            texts = self._texts(work)
+            texts, spans = self._texts(work), work.get(self.chunks)
+            order = np.argsort(spans.start - spans.end, kind="stable")  # longest first: neighbours need no padding
             shards = []
             for start in range(0, len(texts), SHARD):
                 work.progress(start, len(texts))
-                shards.append(embedder.embed_documents(texts[start : start + SHARD]))
+                rows = order[start : start + SHARD].tolist()
+                shards.append(embedder.embed_documents([texts[row] for row in rows]))
             work.progress(len(texts), len(texts))
-            return Embeddings(*(np.concatenate(columns) for columns in zip(*shards, strict=True)))
+            back = np.argsort(order, kind="stable")
+            return Embeddings(*(np.concatenate(columns)[back] for columns in zip(*shards, strict=True)))
 
         node = Node("embed", spec, (self.corpus, self.chunks), compute)
         if all(node.address != known.address for known in self.embeddings):
