@@ -9,7 +9,8 @@ import pytest
 from hypothesis import settings
 
 # Several test processes share the machine: threads that wait for each other cost more than they bring.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Timing never decides a test.
 settings.register_profile("ragsweep", deadline=None)
