@@ -234,6 +234,17 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
     assert done.returncode == 1
     assert done.stdout.count("but not in MLflow: the server is down") == 2
     assert len([line for line in done.stdout.splitlines() if line.startswith("top_k=")]) == 2
+    single = ragsweep("tracking=broken", *write_dataset(tmp_path), **trusted)
+    assert single.returncode == 1
+    assert "context_recall" in single.stdout
+    assert "in the ledger, but not in MLflow: the server is down" in single.stderr
+
+
+def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout.count("did not run to its end: NotADirectoryError") == 2
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

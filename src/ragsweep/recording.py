@@ -24,14 +24,19 @@ class Records:
     number: int
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
-        """Keep and show a result; once it is shown, it is everywhere."""
-        run = self._mirror(self._write(result), lambda: self._track(result, headline), terminal)
+        """Keep and show a result; in a sweep, once it is shown, it is everywhere.
+
+        Raises TrackingError for a single config that cannot be tracked, after it is kept and shown.
+        """
+        record = self._write(result)
         if self.sweep:
+            self._mirror(record, lambda: self._track(result, headline), terminal)
             terminal.finished(result, self.number, len(self.sweep.jobs), headline)
             return
         terminal.comparison([result], headline)
-        if run is not None:
-            terminal.look(self.tracker.look(), result.name, run)
+        run = self._track(result, headline)
+        self.ledger.mirrored(record, run)
+        terminal.look(self.tracker.look(), result.name, run)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
@@ -49,15 +54,14 @@ class Records:
             self.tracker.log_artifacts(run, artifacts(result.name, [result], [], headline))
         return run
 
-    def _mirror(self, record: int, track: Callable[[], str], terminal: Terminal) -> str | None:
+    def _mirror(self, record: int, track: Callable[[], str], terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
         try:
             run = track()
         except TrackingError as fault:
             terminal.line("warning", f"in {self.ledger.path}, but not in MLflow: {fault}")
-            return None
+            return
         self.ledger.mirrored(record, run)
-        return run
 
     def _parent(self) -> str | None:
         return self.sweep.parent if self.sweep else None

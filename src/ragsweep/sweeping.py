@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from ragsweep import interruption
 from ragsweep.app import SWEEP, Job, run_job, session
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
-from ragsweep.errors import ConfigError, RagsweepError
+from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
 from ragsweep.graph import Plan, plan
 from ragsweep.ledger import Ledger, Sweep
@@ -74,6 +74,9 @@ def _plain(planned: Plan) -> dict[str, object]:
 def _single(command: Command) -> int:
     try:
         hand_over(command.arguments)
+    except TrackingError as fault:  # the place was there when the command began, and the result is kept
+        print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
+        return 1
     except RagsweepError:
         raise
     except Exception as fault:
@@ -86,48 +89,49 @@ def _sweep(command: Command, config: DictConfig, ledger: Ledger, tracker: Tracke
     name = " ".join(command.overrides) or "sweep"
     parent = tracker.open_sweep(name, {}, {}, adopt=os.environ.get("MLFLOW_RUN_ID"))
     sweep = ledger.open_sweep(name, parent, command.jobs, command.names())
-    status = KILLED
+    status, why = KILLED, "interrupted"
     try:
-        with _environment(SWEEP, sweep.id):
-            _launch(command, sweep)
+        why = _launch(command, sweep)
         status = FINISHED
     finally:
         interruption.caught()
-        status = _close(sweep, ledger, tracker, terminal, config, status)
+        records = ledger.records(sweep.id)
+        lost = [_lost(sweep, n, why) for n in set(range(len(sweep.jobs))) - {record.job for record in records}]
+        failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *lost]
+        if status == FINISHED and (failed or any(record.run is None for record in records)):
+            status = FAILED
+        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+        terminal.comparison(results, list(config.headline))
+        terminal.failures(failed)
+        _close(sweep, status, tracker, lambda: artifacts(sweep.name, results, failed, list(config.headline)))
+        terminal.look(tracker.look(), sweep.name, sweep.parent)
     return 0 if status == FINISHED else 1
 
 
-def _launch(command: Command, sweep: Sweep) -> None:
-    """Let Hydra run the jobs; a job that failed has been recorded and does not stop the others."""
+def _launch(command: Command, sweep: Sweep) -> str:
+    """Let Hydra run the jobs; a job that failed has been recorded and does not stop the others.
+
+    Returns why a job that left no record did not run: what Hydra or its launcher raised.
+    """
     try:
         hand_over([*command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}"])
     except Exception as fault:
         logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
+        return f"{type(fault).__name__}: {fault}"
+    return "its process ended"
 
 
-def _close(sweep: Sweep, ledger: Ledger, tracker: Tracker, terminal: Terminal, config: DictConfig, status: str) -> str:
-    """Show and log what was measured, and say how the sweep ended."""
-    records = ledger.records(sweep.id)
-    outcomes = {record.job: record.outcome for record in records}
-    results = [outcome for outcome in outcomes.values() if isinstance(outcome, Result)]
-    failures = [outcomes[n] if n in outcomes else _lost(sweep, n) for n in range(len(sweep.jobs))]
-    failed = [failure for failure in failures if isinstance(failure, Failure)]
-    headline = list(config.headline)
-    if status == FINISHED and (failed or any(record.run is None for record in records)):
-        status = FAILED
-    terminal.comparison(results, headline)
-    terminal.failures(failed)
+def _lost(sweep: Sweep, number: int, why: str) -> Failure:
+    return Failure(sweep.names[number], sweep.jobs[number], {}, f"did not run to its end: {why}")
+
+
+def _close(sweep: Sweep, status: str, tracker: Tracker, make: Callable[[], dict[str, bytes]]) -> None:
+    """End the parent run with the files of the sweep; one that cannot be made must not leave the run open."""
     files: dict[str, bytes] = {}
     try:
-        files = artifacts(sweep.name, results, failed, headline)
-    finally:  # a picture that cannot be drawn must not leave the run open
+        files = make()
+    finally:
         tracker.close_sweep(sweep.parent, status, files, {})
-    terminal.look(tracker.look(), sweep.name, sweep.parent)
-    return status
-
-
-def _lost(sweep: Sweep, number: int) -> Failure:
-    return Failure(sweep.names[number], sweep.jobs[number], {}, "did not run to its end")
 
 
 def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], float | None] = run_job) -> int:

@@ -280,9 +280,6 @@ class HybridRetriever(Protocol):
         """Make one ranking of the legs'."""
 
 
-Retriever = TextRetriever | VectorRetriever | HybridRetriever
-
-
 class Reranker(Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
 

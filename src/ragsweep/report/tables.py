@@ -8,35 +8,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
 
 RESULTS_FORMAT = "ragsweep.results/1"
 NOT_MEASURED = "-"
-
-
-class Cell(NamedTuple):
-    """One metric of one config: value, 95 % interval (NaN where not measured), and on how many questions it rests."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    unit: str = ""
-
-
-class Row(NamedTuple):
-    """One config: its name and a cell a metric."""
-
-    name: str
-    cells: Mapping[str, Cell]
-
-
-def rows(results: Sequence[Result], metrics: Sequence[str] | None = None) -> list[Row]:
-    """Compare configs: one row each, one cell a metric (default: all); a metric that a config lacks is NaN with n 0."""
-    chosen = metric_names(results) if metrics is None else metrics
-    return [Row(result.name, {name: _cell(result.summaries.get(name)) for name in chosen}) for result in results]
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:
@@ -98,12 +75,6 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     writer.writerow([_harmless(column) for column in columns])
     writer.writerows([_harmless(line.get(column, "")) for column in columns] for line in lines)
     return buffer.getvalue().encode("utf-8", "replace")
-
-
-def _cell(summary: Summary | None) -> Cell:
-    if summary is None:
-        return Cell(math.nan, math.nan, math.nan, 0)
-    return Cell(summary.value, summary.low, summary.high, summary.n_scored, summary.unit)
 
 
 def _config(result: Result) -> dict[str, Any]:
