@@ -31,7 +31,6 @@ class Command:
 
     overrides: tuple[str, ...]  # as typed
     multirun: bool
-    sweeper: str  # class path of the sweeper
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
 
@@ -67,7 +66,7 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     except HydraException as fault:
         raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
     fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
-    command = Command(tuple(overrides), multirun, "", config_dir=config_dir)
+    command = Command(tuple(overrides), multirun, config_dir=config_dir)
     with _composing():
         hydra = _compose([*command.searched, *fixed], with_hydra=True).hydra
     mode = OmegaConf.select(hydra, "mode")
@@ -77,7 +76,7 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     if sweeps and not multirun:
         raise ConfigError(f'"{sweeps[0].input_line}" names several values: add -m to sweep over them')
     jobs = _expand(hydra, overrides) if multirun and sweeper.endswith("BasicSweeper") else (tuple(_task(overrides)),)
-    return replace(command, multirun=multirun, sweeper=sweeper, jobs=jobs)
+    return replace(command, multirun=multirun, jobs=jobs)
 
 
 def _expand(hydra: DictConfig, overrides: Sequence[str]) -> tuple[tuple[str, ...], ...]:
