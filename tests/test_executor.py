@@ -99,6 +99,12 @@ class Heard:
     def finished(self, node: Node, seconds: float) -> None:
         self.events.append(("finished", node.stage))
 
+    def waiting(self, node: Node) -> None:
+        self.events.append(("waiting", node.stage))
+
+    def warned(self, text: str) -> None:
+        self.events.append(("warned", text))
+
 
 def test_listener_hears_start_progress_and_end() -> None:
     heard = Heard()
@@ -107,7 +113,7 @@ def test_listener_hears_start_progress_and_end() -> None:
         work.progress(1, 2)
         return 0
 
-    Executor(heard).get(Node("embed", Spec("x", "1"), (), compute))
+    Executor(listener=heard).get(Node("embed", Spec("x", "1"), (), compute))
     assert heard.events == [("started", "embed"), ("1/2", "embed"), ("finished", "embed")]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.errors import TrackingError
-from ragsweep.ledger import Ledger
+from ragsweep.ledger import Ledger, Sweep
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
 
 
@@ -26,9 +26,13 @@ def result(name: str = "top_k=3") -> Result:
     )  # fmt: skip
 
 
+def opened(ledger: Ledger, *names: str, key: str = "key") -> Sweep:
+    return ledger.open_sweep(key, Sweep("", "s", "run", tuple((name,) for name in names), names, "place"))
+
+
 def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    sweep = ledger.open_sweep("s", "run", [["top_k=3"], ["top_k=5"]], ["top_k=3", "top_k=5"])
+    sweep = opened(ledger, "top_k=3", "top_k=5")
     ledger.mirrored(ledger.write(sweep.id, 0, result()), "child")
     (record,) = Ledger(tmp_path).records(sweep.id)
     assert (record.job, record.run) == (0, "child")
@@ -42,7 +46,7 @@ def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 def test_failure_is_read_back_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    sweep = ledger.open_sweep("s", "", [["a"]], ["a"])
+    sweep = opened(ledger, "a")
     failure = Failure("a", ("a",), {"x": "1"}, "no luck", "trace", 1.0, 2.0)
     ledger.write(sweep.id, 0, failure)
     assert ledger.records(sweep.id)[0].outcome == failure
@@ -50,7 +54,7 @@ def test_failure_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 def test_job_that_runs_again_replaces_its_record(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    sweep = ledger.open_sweep("s", "", [["a"]], ["a"])
+    sweep = opened(ledger, "a")
     ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"))
     ledger.write(sweep.id, 0, result("a"))
     assert [record.outcome.name for record in ledger.records(sweep.id)] == ["a"]

@@ -28,7 +28,7 @@ def terminal(stream: io.StringIO) -> Terminal:
 def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringIO) -> None:
     stages: Mapping[str, StageCount] = {"chunk": StageCount(3, 1, 0), "context": StageCount(3, 3, 1)}
     terminal.plan(Plan(3, dict(stages)))
-    assert stream.getvalue() == "plan     3 configs · 6 stage runs asked for, 4 distinct, 1 stored\n"
+    assert stream.getvalue() == "plan     3 configs · 6 stage runs asked for, 4 distinct, 1 stored · less than 1 s\n"
 
 
 def test_comparison_is_never_cut_however_long_the_names(terminal: Terminal, stream: io.StringIO) -> None:

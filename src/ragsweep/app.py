@@ -1,13 +1,9 @@
-"""Turn configs into experiments, and run one as a Hydra job. Here, and in the command line, config meets domain."""
+"""Turn configs into experiments: here config meets domain."""
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import time
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,20 +13,17 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.building import Builder
-from ragsweep.errors import ConfigError, RagsweepError, nearest
+from ragsweep.errors import ConfigError, nearest
 from ragsweep.evaluation import Evaluator, Experiment, has_evidence
+from ragsweep.executor import Executor
 from ragsweep.identity import content_hash
 from ragsweep.ledger import Ledger
 from ragsweep.pipeline import Parts, graph
-from ragsweep.recording import Records
-from ragsweep.results import Failure, Result
 from ragsweep.secrets import mask
-from ragsweep.terminal import Terminal
+from ragsweep.store import open_store
+from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, Metric
-
-SWEEP = "RAGSWEEP_SWEEP"
-"""Environment variable by which a job of a sweep finds the sweep."""
 
 _WHOLE_NODE = re.compile(r"^\$\{[\w.]+\}$")
 
@@ -49,8 +42,8 @@ class Job:
 class Session:
     """What the jobs of one process share: parts, datasets, and all that was computed."""
 
-    builder: Builder = field(default_factory=Builder)
     evaluator: Evaluator = field(default_factory=Evaluator)
+    builder: Builder = field(default_factory=Builder)
     _datasets: dict[str, Dataset] = field(default_factory=dict)
 
     def prepare(self, job: Job) -> Experiment:
@@ -112,10 +105,37 @@ class Session:
         return tuple(metrics.values())
 
 
+def session(config: DictConfig) -> Session:
+    """Return this process's session for the config's store."""
+    return _session(_folder(config), config.store.stages)
+
+
+def ledger(config: DictConfig) -> Ledger:
+    """Return this process's ledger in the config's store."""
+    return _ledger(_folder(config))
+
+
+def _folder(config: DictConfig) -> Path:
+    path, stages = config.store.path, config.store.stages
+    if not isinstance(path, str) or not path:
+        raise ConfigError(f"store.path: must be a folder, given {path!r}")
+    if not isinstance(stages, bool):
+        raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
+    return Path(path).absolute()
+
+
 @cache
-def session() -> Session:
-    """Return this process's session."""
-    return Session()
+def _session(folder: Path, stages: bool) -> Session:
+    executor = Executor(listener=Lines(Terminal.current()))
+    if stages:
+        # Asked for anew at each warning: a stage's progress may be on the screen by then.
+        executor.store = open_store(folder / "stages", lambda text: executor.listener.warned(text))
+    return Session(Evaluator(executor))
+
+
+@cache
+def _ledger(folder: Path) -> Ledger:
+    return Ledger(folder)
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -179,59 +199,3 @@ def _spelled(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
-
-
-def run_job(config: DictConfig) -> float | None:
-    """Evaluate one config as Hydra's task: write it down, show it, track it; return the objective.
-
-    A failure is written down as well and raised again, so that Hydra goes on with the other jobs and knows.
-    """
-    from hydra.core.hydra_config import HydraConfig
-
-    hydra = HydraConfig.get()
-    ledger = Ledger(Path(config.store.path))
-    sweep = ledger.sweep(os.environ[SWEEP]) if os.environ.get(SWEEP) else None
-    number = int(hydra.job.num) if sweep else 0
-    overrides = tuple(map(str, hydra.overrides.task))
-    job = Job(config, sweep.names[number] if sweep else _single_name(overrides), overrides, hydra.runtime.choices)
-    terminal = Terminal.current(plain=sweep is not None and "Basic" not in hydra.launcher._target_)
-    records = Records(ledger, session().tracker(config), sweep, number)
-    started = time.time()
-    try:
-        result = _evaluate(job, terminal)
-    except Exception as fault:
-        logging.getLogger(__name__).exception("the job failed")
-        records.keep_failure(_failure(job, fault, started), terminal)
-        raise
-    records.keep(result, terminal, list(config.headline))
-    return _finite(result, str(config.objective))
-
-
-def _evaluate(job: Job, terminal: Terminal) -> Result:
-    experiment = session().prepare(job)
-    with terminal.listening(session().evaluator.executor):
-        return session().evaluator.evaluate(experiment)
-
-
-def _single_name(overrides: Sequence[str]) -> str:
-    return " ".join(overrides) or "defaults"
-
-
-def _failure(job: Job, fault: Exception, started: float) -> Failure:
-    known = isinstance(fault, RagsweepError)
-    error = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-    return Failure(
-        name=job.name,
-        overrides=job.overrides,
-        parameters=parameters(job),
-        error=error if known else f"{type(fault).__name__}: {error}",
-        traceback="" if known else traceback.format_exc(),
-        started=started,
-        ended=time.time(),
-    )
-
-
-def _finite(result: Result, objective: str) -> float | None:
-    """Return the objective; NaN is no value to search by."""
-    value = result.summaries[objective].value
-    return value if value == value else None

@@ -33,6 +33,7 @@ class Command:
     multirun: bool
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
+    picks: bool = False  # the sweeper can be told which jobs to launch
 
     @property
     def arguments(self) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
+from ragsweep.graph import Wanted, walk
 from ragsweep.latency import sample
 from ragsweep.pipeline import Graph, chunks_of
 from ragsweep.reasons import SKIPPED
@@ -44,6 +45,14 @@ class Experiment:
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
     signature: str
 
+    @property
+    def wanted(self) -> list[Wanted]:
+        """List what evaluating it asks for."""
+        queries, laid = self.dataset.golden.queries, self.graph
+        whole = [Wanted(node, ()) for node in (laid.chunks, *laid.embeddings)]
+        probed = [Wanted(node, sample(queries)) for node in laid.latency.values()]
+        return [Wanted(laid.context, queries), *whole, *probed]
+
 
 @dataclass
 class Evaluator:
@@ -59,7 +68,7 @@ class Evaluator:
         questions = experiment.dataset.golden.questions
         rankings = self._rankings(experiment, questions)
         chunks, coverage = self._covered(experiment)
-        looked = view(coverage, rankings, experiment.top_k, self._latency(experiment.graph, questions))
+        looked = view(coverage, rankings, experiment.top_k, self._latency(experiment))
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
         return Result(
             signature=experiment.signature,
@@ -83,7 +92,7 @@ class Evaluator:
         """Rank for all questions that need retrieval; conversation gets an empty ranking."""
         graph = experiment.graph
         asked = [n for n, question in enumerate(questions) if question.needs_retrieval]
-        texts = [questions[n].text for n in asked]
+        texts = experiment.dataset.golden.queries
         found: Rankings = self.executor.get(graph.ranking, texts)
         self.executor.get(graph.context, texts)
         positions = np.full((len(questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)
@@ -91,10 +100,10 @@ class Evaluator:
         positions[asked], scores[asked] = found.positions, found.scores
         return Rankings(positions, scores, found.chunks)
 
-    def _latency(self, graph: Graph, questions: Sequence[Question]) -> dict[str, NDArray[np.float64]]:
-        probed = sample([question.text for question in questions if question.needs_retrieval])
+    def _latency(self, experiment: Experiment) -> dict[str, NDArray[np.float64]]:
+        questions, probed = experiment.dataset.golden.questions, sample(experiment.dataset.golden.queries)
         known = {}
-        for stage, node in graph.latency.items():
+        for stage, node in experiment.graph.latency.items():
             seconds = dict(zip(probed, self.executor.get(node, probed), strict=True))
             known[stage] = np.array([seconds.get(question.text, np.nan) for question in questions])
         return known
@@ -110,6 +119,11 @@ class Evaluator:
     def _stages(self, before: Mapping[str, StageWork], graph: Graph) -> dict[str, dict[str, float]]:
         """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
         spent = _since(before, self.executor.work)
+        for node in walk(graph.wanted):
+            if node.stage in spent:  # what it cost when it was computed, be that today or long ago
+                spent[node.stage]["first_seconds"] = spent[node.stage].get(
+                    "first_seconds", 0.0
+                ) + self.executor.seconds(node)
         if graph.embeddings:
             shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
             spent["embed"]["tokens_cut_share"] = max(shares)

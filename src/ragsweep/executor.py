@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from ragsweep.blobs import Piece
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Node, Rows
+from ragsweep.rows import RowTable, cut
+from ragsweep.store import Cost, Store
 
 
 class Listener(Protocol):
@@ -25,6 +29,12 @@ class Listener(Protocol):
     def finished(self, node: Node, seconds: float) -> None:
         """Hear that it is done."""
 
+    def waiting(self, node: Node) -> None:
+        """Hear that another process computes a node, and that this one waits for it."""
+
+    def warned(self, text: str) -> None:
+        """Hear what the user should know."""
+
 
 class Silence:
     """Listen to nothing."""
@@ -38,6 +48,12 @@ class Silence:
     def finished(self, node: Node, seconds: float) -> None:
         """Ignore."""
 
+    def waiting(self, node: Node) -> None:
+        """Ignore."""
+
+    def warned(self, text: str) -> None:
+        """Ignore."""
+
 
 @dataclass
 class StageWork:
@@ -48,104 +64,112 @@ class StageWork:
     seconds: float = 0.0
 
 
-@dataclass
-class RowTable:
-    """The known rows of one node: keys, and their values as arrays over the keys."""
-
-    position: dict[str, int] = field(default_factory=dict)
-    columns: Any = None  # a NamedTuple of arrays, or one array
-
-    def missing(self, rows: Rows) -> list[str]:
-        """List the keys without a value, each once, in the order asked."""
-        return [key for key in dict.fromkeys(rows) if key not in self.position]
-
-    def add(self, rows: Sequence[str], columns: Any) -> None:
-        """Append rows."""
-        start = len(self.position)
-        self.position.update({key: start + n for n, key in enumerate(rows)})
-        self.columns = columns if self.columns is None else _combine([self.columns, columns])
-
-    def take(self, rows: Rows) -> Any:
-        """Return the rows asked for, in that order."""
-        wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
-        if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
-            return self.columns
-        return _map(self.columns, lambda column: column[wanted])
-
-
-def _map(columns: Any, change: Any) -> Any:
-    if isinstance(columns, tuple):
-        return columns._replace(  # type: ignore[attr-defined]
-            **{name: change(value) if isinstance(value, np.ndarray) else value for name, value in _fields(columns)}
-        )
-    return change(columns)
-
-
-def _fields(columns: Any) -> list[tuple[str, Any]]:
-    return list(zip(columns._fields, columns, strict=True))
-
-
-def _combine(tables: list[Any]) -> Any:
-    first = tables[0]
-    if isinstance(first, tuple):
-        joined = {
-            name: np.concatenate([getattr(table, name) for table in tables])
-            for name, value in _fields(first)
-            if isinstance(value, np.ndarray)
-        }
-        return first._replace(**joined)  # type: ignore[attr-defined]
-    return np.concatenate(tables)
-
-
 class Executor:
-    """Keep results by address, for as long as the process lives, and count what was done."""
+    """Keep results by address: in memory for as long as the process lives, and in a store where there is one.
 
-    def __init__(self, listener: Listener | None = None) -> None:
+    What was done is counted by stage, and what each value cost when it was first computed is remembered.
+    """
+
+    def __init__(self, store: Store | None = None, listener: Listener | None = None) -> None:
+        self.store = store
         self.listener: Listener = listener or Silence()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
         self._rows: dict[str, RowTable] = {}
+        self._costs: dict[str, float] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; for a rows node, the rows asked for in that order."""
-        if node.kind == "whole":
-            return self._get_whole(node)
-        return self._get_rows(node, rows if rows is not None else ())
-
-    def stored(self, node: Node) -> bool:
-        """Say whether something is known of this node already."""
-        return node.address in self._whole or node.address in self._rows
-
-    def _get_whole(self, node: Node) -> Any:
+        if node.kind == "rows":
+            return self._get_rows(node, rows if rows is not None else ())
         if node.address in self._whole:
             self._count(node).recalled += 1
         else:
-            self._whole[node.address] = self._compute(node, ())
+            self._whole[node.address] = self._get_whole(node)
         return self._whole[node.address]
 
-    def _get_rows(self, node: Node, rows: Rows) -> Any:
+    def known(self, node: Node, rows: Rows | None = None) -> bool:
+        """Say whether a value, or all these rows of it, need not be computed."""
+        if node.address in self._whole:
+            return True
         table = self._rows.get(node.address)
-        missing = table.missing(rows) if table is not None else list(dict.fromkeys(rows))
-        if missing or table is None:
-            computed = self._compute(node, missing)
-            # Looked up anew: computing may have asked for rows of this very node.
-            table = self._rows.setdefault(node.address, RowTable())
-            table.add(missing, computed)
-        else:
+        if table is not None and table.covers(rows or ()):
+            return True
+        store = self._store_of(node)
+        return store is not None and store.has(node, rows or ())
+
+    def estimate(self, node: Node, rows: Rows) -> float | None:
+        """Tell from what was measured on this machine how many seconds a value, or these rows, will take."""
+        if self.store is None:
+            return None
+        return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
+
+    def seconds(self, node: Node) -> float:
+        """Return what a node's value cost when it was computed, in this process or long ago; 0 where unknown."""
+        if node.address not in self._costs:
+            store = self._store_of(node)
+            self._costs[node.address] = store.cost(node) if store else 0.0
+        return self._costs[node.address]
+
+    def _get_whole(self, node: Node) -> Any:
+        """Read a whole value from the store; compute it where it is not there, unless another process just does."""
+        store = self._store_of(node)
+        if store is None:
+            return self._compute(node, (), None)[0]
+        value = store.whole(node)
+        if value is None:
+            with self._alone(node, store):
+                value = store.whole(node)
+                if value is None:
+                    value, seconds = self._compute(node, (), None)
+                    store.keep_whole(node, value, seconds)
+                    # Read back where it can be: the memory is free again, and cold and warm are the same bits.
+                    kept = store.whole(node)
+                    return value if kept is None else kept
+        self._count(node).recalled += 1
+        return value
+
+    def _get_rows(self, node: Node, rows: Rows) -> Any:
+        table, store = self._rows.setdefault(node.address, RowTable()), self._store_of(node)
+        if store and not table.covers(rows):
+            _read(table, store, node)
+        if table.covers(rows):
             self._count(node).recalled += 1
+        else:
+            with self._alone(node, store):
+                self._add_rows(node, rows, table, store)
         return table.take(rows)
 
-    def _compute(self, node: Node, rows: Rows) -> Any:
+    def _add_rows(self, node: Node, rows: Rows, table: RowTable, store: Store | None) -> None:
+        if store:
+            _read(table, store, node)  # another process may have added them while this one waited
+        if table.covers(rows):
+            self._count(node).recalled += 1
+            return
+        kept = _Kept(node, table, store)
+        missing = table.missing(rows)
+        value, seconds = self._compute(node, missing, kept)
+        kept.keep(missing, value, seconds - kept.seconds)
+
+    def _compute(self, node: Node, rows: Rows, kept: _Kept | None) -> tuple[Any, float]:
         self.listener.started(node, len(rows))
-        work = _Work(self, node)
-        begin = time.perf_counter()
+        work = _Work(self, node, kept)
         value = node.compute(work, rows)
-        seconds = time.perf_counter() - begin - work.elsewhere
+        seconds = work.seconds()
         count = self._count(node)
         count.executed += 1
         count.seconds += seconds
+        self._costs[node.address] = self._costs.get(node.address, 0.0) + seconds
         self.listener.finished(node, seconds)
-        return value
+        return value, seconds
+
+    def _alone(self, node: Node, store: Store | None) -> AbstractContextManager[None]:
+        if store is None:
+            return nullcontext()
+        return store.locks.alone(node.address, lambda: self.listener.waiting(node))
+
+    def _store_of(self, node: Node) -> Store | None:
+        return self.store if node.stored else None
 
     def _count(self, node: Node) -> StageWork:
         if node.stage == SOURCE:
@@ -153,13 +177,48 @@ class Executor:
         return self.work.setdefault(node.stage, StageWork())
 
 
+def _read(table: RowTable, store: Store, node: Node) -> None:
+    """Add what the store knows and the table does not."""
+    for segment in store.segments(node, table.seen):
+        table.add(segment.piece.keys or (), segment.piece.value)
+        table.seen = segment.number
+
+
+@dataclass
+class _Kept:
+    """Where the rows of a running computation go: into the table, and into the store."""
+
+    node: Node
+    table: RowTable
+    store: Store | None
+    seconds: float = 0.0  # of the computation, up to the rows kept last
+
+    def keep(self, rows: Rows, value: Any, seconds: float) -> None:
+        self.seconds += seconds
+        new = [n for n, key in enumerate(rows) if key not in self.table.position]
+        if len(new) < len(rows):
+            rows, value = [rows[n] for n in new], cut(value, np.array(new, dtype=np.int64))
+        self.table.add(rows, value)
+        if self.store and rows:
+            self.store.keep_rows(self.node, Piece(tuple(rows), value), Cost(len(rows), seconds))
+
+
 class _Work:
     """What one computation sees: its inputs and nothing else."""
 
-    def __init__(self, executor: Executor, node: Node) -> None:
+    def __init__(self, executor: Executor, node: Node, kept: _Kept | None) -> None:
         self._executor = executor
         self._node = node
-        self.elsewhere = 0.0  # seconds spent in other nodes
+        self._kept = kept
+        self._begun = time.perf_counter()
+        self._elsewhere = 0.0  # seconds spent in other nodes
+        self._pieces = [0, 0]  # made, and recalled
+
+    def seconds(self) -> float:
+        """Return how long this node's own work has taken so far; pieces that were there already count as made."""
+        made, recalled = self._pieces
+        spent = time.perf_counter() - self._begun - self._elsewhere
+        return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         assert any(node is given for given in self._node.inputs), f"{self._node.stage} reads what is not its input"
@@ -167,7 +226,26 @@ class _Work:
         try:
             return self._executor.get(node, rows)
         finally:
-            self.elsewhere += time.perf_counter() - begin
+            self._elsewhere += time.perf_counter() - begin
 
     def progress(self, done: int, total: int) -> None:
         self._executor.listener.progressed(self._node, done, total)
+
+    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+        store = self._executor.store
+        found = store.piece(self._node, name) if store else None
+        self._pieces[found is not None] += 1
+        if found is not None:
+            return found
+        made = make()
+        if store:
+            store.keep_piece(self._node, name, made)
+        return made
+
+    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        store = self._executor.store
+        return store.space(shape, dtype) if store else np.empty(shape, dtype)
+
+    def keep(self, rows: Rows, value: Any) -> None:
+        assert self._kept is not None, f"{self._node.stage} has no rows to keep"
+        self._kept.keep(rows, value, self.seconds() - self._kept.seconds)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from ragsweep.identity import Node
+from ragsweep.identity import Node, Rows
 
 SOURCE = "corpus"
 """The stage that is given, not computed; it is in no count."""
@@ -27,13 +28,34 @@ def _below(node: Node, seen: set[str]) -> Iterator[Node]:
     yield node
 
 
+class Wanted(NamedTuple):
+    """A node that a config asks for, and the rows of it."""
+
+    node: Node
+    rows: Rows
+
+
+class Known(Protocol):
+    """What there is already, and how long the rest takes."""
+
+    def known(self, node: Node, rows: Rows | None = None) -> bool:
+        """Say whether a value, or all these rows of it, need not be computed."""
+
+    def estimate(self, node: Node, rows: Rows) -> float | None:
+        """Tell how many seconds a value, or these rows of it, will take; None where nothing like it was measured."""
+
+
 @dataclass
 class StageCount:
-    """Stage runs that the configs ask for, how many of them are distinct, and how many need not be run."""
+    """Stage runs that the configs ask for, how many of them are distinct, and how many need not be run.
+
+    ``seconds`` is how long the others will take; None where nothing like one of them was measured on this machine.
+    """
 
     asked: int = 0
     distinct: int = 0
     stored: int = 0
+    seconds: float | None = 0.0
 
 
 @dataclass
@@ -45,30 +67,66 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """Add up all stages."""
+        """Add up all stages; the seconds of those that can be told."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
             sum(count.distinct for count in counts),
             sum(count.stored for count in counts),
+            sum(count.seconds or 0.0 for count in counts),
         )
 
+    @property
+    def untold(self) -> list[str]:
+        """Name the stages of which nobody can tell how long they take."""
+        return [stage for stage, count in self.stages.items() if count.seconds is None]
 
-def plan(configs: Sequence[Sequence[Node]], stored: Callable[[Node], bool]) -> Plan:
-    """Count the stage runs of configs, each given by the nodes it wants.
 
-    ``stored`` says of a node that its result is there already.
+def plan(configs: Sequence[Sequence[Wanted]], there: Known) -> Plan:
+    """Count the stage runs of configs, each given by what it wants.
+
+    A run need not be done if its result is there, or if everything that would read it is there.
     """
     made = Plan(configs=len(configs))
-    distinct: set[str] = set()
+    nodes: dict[str, Node] = {}
     for wanted in configs:
-        for node in walk(wanted):
-            if node.stage == SOURCE:
-                continue
-            count = made.stages.setdefault(node.stage, StageCount())
-            count.asked += 1
-            if node.address not in distinct:
-                distinct.add(node.address)
-                count.distinct += 1
-                count.stored += stored(node)
+        for node in walk([one.node for one in wanted]):
+            if node.stage != SOURCE:
+                made.stages.setdefault(node.stage, StageCount()).asked += 1
+                nodes[node.address] = node
+    missing = _missing([one for wanted in configs for one in wanted], there)
+    for address, node in nodes.items():
+        count = made.stages[node.stage]
+        count.distinct += 1
+        if address not in missing:
+            count.stored += 1
+            continue
+        told = there.estimate(node, missing[address]) if node.stored else 0.0
+        count.seconds = None if told is None or count.seconds is None else count.seconds + told
     return made
+
+
+def _missing(wanted: Sequence[Wanted], there: Known) -> dict[str, Rows]:
+    """Return the addresses that must be computed, with the rows: from the results down, as far as needed."""
+    found: dict[str, Rows] = {}
+    seen: set[tuple[str, int]] = set()
+
+    def visit(node: Node, rows: Rows) -> None:
+        if node.stage == SOURCE or (node.address, id(rows)) in seen:
+            return
+        seen.add((node.address, id(rows)))
+        if not node.stored and not any(_is_missing(given, rows) for given in node.inputs):
+            return
+        if node.stored and there.known(node, rows):
+            return
+        found[node.address] = max(found.get(node.address, rows), rows, key=len)
+        for given in node.inputs:
+            visit(given, rows)
+
+    def _is_missing(node: Node, rows: Rows) -> bool:
+        visit(node, rows)
+        return node.address in found
+
+    for one in wanted:
+        visit(one.node, one.rows)
+    return found

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
+import numpy as np
+
 
 def content_hash(value: Any) -> str:
     """Hash a value made of JSON types by its canonical form (sorted keys): the same in every process."""
@@ -70,13 +72,22 @@ Rows = Sequence[str]
 
 
 class Work(Protocol):
-    """What a stage may ask for while it computes: results of its inputs, and to say how far it has come."""
+    """What a stage may ask for while it computes: results of its inputs, and to keep what is done so far."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return an input's result."""
 
     def progress(self, done: int, total: int) -> None:
         """Say how far the work has come."""
+
+    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+        """Make a piece of a whole value, or recall it from a computation of this node that was interrupted."""
+
+    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return an array to fill, outside of the process's memory where there is a store."""
+
+    def keep(self, rows: Rows, value: Any) -> None:
+        """Keep rows that are done before all are; the computation still returns all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +104,9 @@ class Node:
     compute: Callable[[Work, Rows], Any] = field(repr=False)
     kind: Literal["whole", "rows"] = "whole"
     label: str = ""  # a word for people: the leg's name
+    result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and words
+    stored: bool = True  # False: made faster than read back
+    amount: float = 1.0  # how much work a whole value is (characters of text), to tell how long another will take
 
     @cached_property
     def address(self) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = 0.5
 """Seconds after which an exception that nobody has caught is raised again."""
 
 _received: list[int] = []
+
+
+_late: list[float] = []
 
 
 class Interrupted(BaseException):
@@ -32,6 +39,34 @@ def caught() -> None:
     """Stop raising: the exception has arrived."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise TimeoutError inside the block once it has taken so many seconds; in the main thread only."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGUSR1, _time_out)
+    timer = threading.Timer(seconds, _end, [seconds])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        _late.clear()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _end(seconds: float) -> None:
+    _late.append(seconds)
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def _time_out(number: int, frame: FrameType | None) -> None:
+    if _late:
+        raise TimeoutError(f"it took more than timeout={_late[0]:g} seconds")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

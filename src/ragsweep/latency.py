@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ SAMPLE = 50
 """How many questions are probed at most."""
 
 
-def sample(queries: Sequence[str]) -> list[str]:
+@lru_cache(64)
+def sample(queries: tuple[str, ...]) -> tuple[str, ...]:
     """Choose the questions to probe: by hash, so that the same ones are chosen from any order and most supersets."""
-    return sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE]
+    return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
 @cache
@@ -55,7 +56,7 @@ def latency_node(
 
     spec = Spec("ragsweep.latency", "1", files={"machine": machine()})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
-    return Node("latency", spec, inputs, compute, "rows", target.label)
+    return Node("latency", spec, inputs, compute, "rows", target.label, np.ndarray)
 
 
 def _seconds(target: Node, work: Work, row: Rows) -> float:
@@ -75,3 +76,14 @@ class _Inputs:
 
     def progress(self, done: int, total: int) -> None:
         """Say nothing: one question is no progress."""
+
+    def keep(self, rows: Rows, value: Any) -> None:
+        """Keep nothing: what is timed is known already."""
+
+    def piece(self, name: str, make: Callable[[], Any]) -> Any:
+        """Make it anew."""
+        return make()
+
+    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return memory."""
+        return np.empty(shape, dtype)

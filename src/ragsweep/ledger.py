@@ -5,31 +5,44 @@ One transaction a config. Every value is JSON (NaN as null) and nothing is ever 
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import sqlite3
+import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ragsweep.errors import TrackingError
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.leases import BEAT, Holder, myself
+from ragsweep.record_format import Encoded, decode, encode
+from ragsweep.results import Failure, Result
 
+VERSION = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, parent TEXT, jobs TEXT NOT NULL, names TEXT NOT NULL, created REAL NOT NULL
+    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL,
+    parent TEXT NOT NULL, status TEXT NOT NULL, jobs TEXT NOT NULL, names TEXT NOT NULL, created REAL NOT NULL
 );
+CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
-    id INTEGER PRIMARY KEY, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT, run TEXT,
-    record TEXT NOT NULL, created REAL NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
+    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, record TEXT NOT NULL, scores BLOB NOT NULL, shared TEXT NOT NULL,
+    created REAL NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
+CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS claims (
+    sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
+    heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
+);
 """
+WHOLE = -1
+"""The number under which a sweep itself is claimed, by the process that runs the command."""
+
+RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
 
 @dataclass(frozen=True)
@@ -41,15 +54,30 @@ class Sweep:
     parent: str  # the MLflow run; empty without tracking
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
+    place: str = ""  # where it is tracked
+    status: str = RUNNING
 
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one job, and the MLflow run that mirrors it."""
+    """What became of one job, and its MLflow run: one that is not ``mirrored`` is of an earlier attempt, or half written."""
 
+    id: int
+    sweep: str | None
     job: int
     run: str | None
+    mirrored: bool
     outcome: Result | Failure
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who works on a job, how often it was begun, and whether that process still lives."""
+
+    job: int
+    holder: Holder
+    attempts: int
+    lives: bool
 
 
 class Ledger:
@@ -57,108 +85,243 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
+        self._beating = False
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._transaction() as connection:
-                for statement in SCHEMA.split(";"):
-                    connection.execute(statement)
+                self._make_tables(connection)
         except (OSError, sqlite3.Error) as fault:
             raise TrackingError(
                 f"cannot write results to {self.path}: {fault}; set store.path to another folder"
             ) from None
 
-    def open_sweep(self, name: str, parent: str, jobs: Sequence[Sequence[str]], names: Sequence[str]) -> Sweep:
-        """Write a sweep down before its first job starts."""
-        sweep = Sweep(uuid.uuid4().hex, name, parent, tuple(map(tuple, jobs)), tuple(names))
+    # --- sweeps ------------------------------------------------------------------------------------------------
+
+    def latest(self, key: str) -> Sweep | None:
+        """Return the last sweep of this key: of these configs, tracked at one place."""
+        with self._reading() as connection:
+            row = connection.execute(
+                f"SELECT {_SWEEP} FROM sweeps WHERE key = ? ORDER BY round DESC LIMIT 1", (key,)
+            ).fetchone()
+        return _sweep(row) if row else None
+
+    def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
+        """Write a sweep down before its first job starts, as the next round of its key, and claim it."""
         with self._transaction() as connection:
+            (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
+            identifier = f"{key}-{rounds}"
             connection.execute(
-                "INSERT INTO sweeps VALUES (?, ?, ?, ?, ?, ?)",
-                (sweep.id, name, parent, json.dumps(sweep.jobs), json.dumps(sweep.names), time.time()),
-            )
-        return sweep
+                "INSERT INTO sweeps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    identifier, key, rounds, sweep.place, sweep.name, sweep.parent, RUNNING, json.dumps(sweep.jobs),
+                    json.dumps(sweep.names), time.time(),
+                ),
+            )  # fmt: skip
+            _claim(connection, identifier, WHOLE)
+        self._beat()
+        return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
         """Read a sweep back; in a job's process, say."""
-        with self._transaction() as connection:
-            row = connection.execute(
-                "SELECT id, name, parent, jobs, names FROM sweeps WHERE id = ?", (identifier,)
-            ).fetchone()
-        return Sweep(row[0], row[1], row[2], tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4])))
+        with self._reading() as connection:
+            row = connection.execute(f"SELECT {_SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
+        return _sweep(row)
 
-    def write(self, sweep: str | None, job: int, outcome: Result | Failure) -> int:
+    def sweeps(self) -> list[Sweep]:
+        """Read all sweeps, the oldest first."""
+        with self._reading() as connection:
+            rows = connection.execute(f"SELECT {_SWEEP} FROM sweeps ORDER BY created").fetchall()
+        return [_sweep(row) for row in rows]
+
+    def set_status(self, sweep: str, status: str) -> None:
+        """Say how far a sweep is: RUNNING, FINISHED, FAILED or KILLED; one that is not running is claimed by nobody."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
+            if status != RUNNING:
+                connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE))
+
+    def set_parent(self, sweep: str, parent: str) -> None:
+        """Note a sweep's parent run, which is made only when there is something to show."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
+
+    def abandoned(self) -> list[Sweep]:
+        """List the sweeps that are running by name only: the process of their command is dead."""
+        return [one for one in self.sweeps() if one.status == RUNNING and not self._held(one.id)]
+
+    # --- jobs --------------------------------------------------------------------------------------------------
+
+    def claim(self, sweep: str, job: int) -> Claim | Literal["finished"] | None:
+        """Take a job for this process; None if it is now ours, else who has it, or that it is finished."""
+        with self._transaction() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status = 'finished'", (sweep, job)
+            ).fetchone()
+            if found:
+                return "finished"
+            row = connection.execute(
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, job)
+            ).fetchone()
+            if row and (held := _held(row)).lives and held.holder != myself():
+                return held
+            _claim(connection, sweep, job)
+        self._beat()
+        return None
+
+    def release(self, sweep: str, job: int) -> None:
+        """Give a job back that was not done, and that is to be done later."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
+
+    def claims(self, sweep: str) -> list[Claim]:
+        """List who works on which job, dead processes included."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job != ?", (sweep, WHOLE)
+            ).fetchall()
+        return [_held(row) for row in rows]
+
+    def write(self, sweep: str | None, job: int, outcome: Result | Failure, place: str = "") -> int:
         """Write down what became of a job, all of it or nothing, and return the record's number.
 
-        A repeated job replaces its record. Rankings are not kept: they are large, and the tracker has them.
+        A repeated job replaces its record and keeps its run. Rankings are not kept: they are large, and the tracker
+        has them.
         """
-        if isinstance(outcome, Result):
-            outcome = dataclasses.replace(outcome, rankings={})
         status = "finished" if isinstance(outcome, Result) else "failed"
         signature = outcome.signature if isinstance(outcome, Result) else None
-        text = json.dumps(_to_json(dataclasses.asdict(outcome)), allow_nan=False)
+        kept = encode(outcome)
         with self._transaction() as connection:
+            before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
+            connection.execute("DELETE FROM records WHERE sweep = ? AND job = ?", (sweep, job))
+            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
+            connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (kept.shared_digest, kept.shared))
             cursor = connection.execute(
-                "INSERT OR REPLACE INTO records (sweep, job, status, signature, record, created)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (sweep, job, status, signature, text, time.time()),
-            )
+                "INSERT INTO records (sweep, job, status, signature, place, run, mirrored, record, scores, shared,"
+                " created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
+                (
+                    sweep, job, status, signature, place, before[0] if before else None, kept.text, kept.scores,
+                    kept.shared_digest, time.time(),
+                ),
+            )  # fmt: skip
             return int(cursor.lastrowid or 0)
 
     def mirrored(self, record: int, run: str) -> None:
         """Note the MLflow run that shows a record."""
         with self._transaction() as connection:
-            connection.execute("UPDATE records SET run = ? WHERE id = ?", (run, record))
+            connection.execute("UPDATE records SET run = ?, mirrored = 1 WHERE id = ?", (run, record))
+
+    def run(self, record: int) -> str | None:
+        """Return the MLflow run that an earlier attempt at a record's job left."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
+        return found[0] if found else None
+
+    def retry(self, sweep: str) -> None:
+        """Let the failed jobs of a sweep be run again."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE records SET status = 'retry' WHERE sweep = ? AND status = 'failed'", (sweep,))
+
+    def jobs(self, sweep: str, *statuses: str) -> set[int]:
+        """Return the jobs of a sweep whose record has one of these statuses: "finished", "failed"."""
+        with self._reading() as connection:
+            rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
+        return {job for job, status in rows if status in statuses}
+
+    def record(self, sweep: str, job: int) -> Record:
+        """Read the record of a job."""
+        return self._records("records.sweep = ? AND job = ?", (sweep, job))[0]
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        with self._transaction() as connection:
+        return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
+
+    def unmirrored(self, place: str) -> list[Record]:
+        """Read the records that a tracker should show and does not."""
+        return self._records("records.place = ? AND mirrored = 0 ORDER BY id", (place,))
+
+    def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
+        with self._reading() as connection:
             rows = connection.execute(
-                "SELECT job, run, status, record FROM records WHERE sweep = ? ORDER BY job", (sweep,)
+                "SELECT id, sweep, job, run, mirrored, record, scores, data FROM records"
+                f" JOIN shared ON shared.digest = records.shared WHERE {condition}",
+                values,
             ).fetchall()
-        return [Record(job, run, _outcome(status, json.loads(text))) for job, run, status, text in rows]
+        return [Record(*row[:4], bool(row[4]), decode(Encoded(row[5], row[6], row[7]))) for row in rows]
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _held(self, sweep: str) -> bool:
+        with self._reading() as connection:
+            row = connection.execute(
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE)
+            ).fetchone()
+        return row is not None and _held(row).lives
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and version != VERSION:
+            raise TrackingError(
+                f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
+                " move it away, or set store.path to another folder"
+            )
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _beat(self) -> None:
+        """Keep this process's claims alive in the eyes of other machines for as long as it lives."""
+        if not self._beating:
+            self._beating = True
+            threading.Thread(target=self._keep_beating, name="ragsweep-heartbeat", daemon=True).start()
+
+    def _keep_beating(self) -> None:
+        me = myself()
+        while True:
+            time.sleep(BEAT)
+            with suppress(sqlite3.Error), self._transaction() as connection:
+                connection.execute(
+                    "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
+                    (time.time(), me.host, me.process, me.started),
+                )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
-        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
+        with self._reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            yield connection
         finally:
             connection.close()
 
 
-def _to_json(value: Any) -> Any:
-    """Turn numbers that JSON has no word for into null, and arrays into lists."""
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        return _to_json(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+_SWEEP = "id, name, parent, jobs, names, place, status"
+_CLAIM = "job, host, process, started, heartbeat, attempts"
 
 
-def _outcome(status: str, fields: dict[str, Any]) -> Result | Failure:
-    fields["overrides"] = tuple(fields["overrides"])
-    if status == "failed":
-        return Failure(**fields)
-    fields["dataset"] = DatasetFacts(**{**fields["dataset"], "notes": tuple(fields["dataset"]["notes"])})
-    fields["summaries"] = _summaries(fields["summaries"])
-    fields["groups"] = {
-        label: {value: _summaries(group) for value, group in values.items()}
-        for label, values in fields["groups"].items()
-    }
-    fields["warnings"] = tuple(fields["warnings"])
-    return Result(**fields)
+def _sweep(row: Sequence[Any]) -> Sweep:
+    jobs, names = tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4]))
+    return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
 
 
-def _summaries(fields: dict[str, dict[str, Any]]) -> dict[str, Summary]:
-    numbers = ("value", "low", "high")
-    return {
-        name: Summary(**{**one, **{key: math.nan for key in numbers if one[key] is None}})
-        for name, one in fields.items()
-    }
+def _held(row: Sequence[Any]) -> Claim:
+    holder = Holder(row[1], row[2], row[3])
+    return Claim(row[0], holder, row[5], holder.lives(time.time() - row[4]))
+
+
+def _claim(connection: sqlite3.Connection, sweep: str, job: int) -> None:
+    me = myself()
+    connection.execute(
+        "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
+        " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
+        " attempts = attempts + 1",
+        (sweep, job, me.host, me.process, me.started, time.time()),
+    )

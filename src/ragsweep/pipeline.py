@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node
 from ragsweep.types import (
@@ -18,12 +20,16 @@ from ragsweep.types import (
     Floats,
     HybridRetriever,
     Rankings,
+    Spans,
     Texts,
     VectorRetriever,
 )
 
 SHARD = 64
-"""Chunks embedded between two signs of life. Fixed, so that batches do not depend on anything a user sets."""
+"""Chunks embedded at a time, and kept. Fixed, so that batches do not depend on anything a user sets."""
+
+PAIRS = 256
+"""Pairs of a query and a chunk scored at a time, and kept."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Graph:
     @property
     def wanted(self) -> tuple[Node, ...]:
         """List what an evaluation asks for."""
-        return (self.context, *self.latency.values())
+        return (self.context, self.chunks, *self.embeddings, *self.latency.values())
 
 
 def graph(parts: Parts) -> Graph:
@@ -61,7 +67,10 @@ def graph(parts: Parts) -> Graph:
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
     ranking = stages.reranked(first)
-    context = _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k))
+    context = replace(
+        _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k)),
+        stored=False,  # a slice is made faster than read back
+    )
     return Graph(stages.corpus, stages.chunks, tuple(stages.embeddings), first, ranking, context, dict(stages.latency))
 
 
@@ -75,10 +84,9 @@ def _stage(
     parameters: Mapping[str, Any],
     inputs: tuple[Node, ...],
     compute: Callable[[Work, Rows], Any],
-    label: str = "",
 ) -> Node:
     """Make a rows node of a step that belongs to the pipeline itself."""
-    return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", label)
+    return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
 
 
 def _cut(ranking: Node, top_k: int) -> Callable[[Work, Rows], Rankings]:
@@ -98,11 +106,18 @@ class _Stages:
         self.latency: dict[str, Node] = {}
         corpus = parts.corpus
         given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
-        self.corpus = Node("corpus", given, (), lambda work, rows: corpus)
+        self.corpus = Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
         chunker = parts.chunker
-        self.chunks = Node(
-            "chunk", chunker.spec, (self.corpus,), lambda work, rows: chunker.value.split(work.get(self.corpus))
+        self.chunks = self._whole(
+            "chunk", chunker.spec, (self.corpus,), lambda work: chunker.value.split(work.get(self.corpus)), Spans
         )
+
+    def _whole(
+        self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work], Any], result: type,
+        label: str = "",
+    ) -> Node:  # fmt: skip
+        amount = max(self.parts.corpus.characters, 1)
+        return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
 
     def _texts(self, work: Work) -> Texts:
         return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
@@ -122,7 +137,7 @@ class _Stages:
     def _text(self, built: Built, label: str) -> Node:
         part, depth = built.value, self.parts.depth
         inputs = (self.corpus, self.chunks)
-        index = Node("index", built.spec, inputs, lambda work, rows: part.build(self._texts(work)), label=label)
+        index = self._whole("index", built.spec, inputs, lambda work: part.build(self._texts(work)), dict, label)
 
         def compute(work: Work, rows: Rows) -> Rankings:
             found: Rankings = part.retrieve(work.get(index), rows, depth)
@@ -135,14 +150,11 @@ class _Stages:
         search, index_spec = built.value.index, built.spec.parameters["index"]
         embeddings = self._embeddings(embedder, embedder_spec)
         queries = Node(
-            "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label
-        )
-        index = Node(
-            "index",
-            index_spec,
-            (embeddings,),
-            lambda work, rows: search.build(work.get(embeddings).vectors),
-            label=label,
+            "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label,
+            np.ndarray,
+        )  # fmt: skip
+        index = self._whole(
+            "index", index_spec, (embeddings,), lambda work: search.build(work.get(embeddings).vectors), dict, label
         )
 
         def compute(work: Work, rows: Rows) -> Rankings:
@@ -156,24 +168,15 @@ class _Stages:
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str
     ) -> Node:
         with_depth = Spec(spec.target, spec.version, {**spec.parameters, "depth": self.parts.depth}, spec.files)
-        node = Node("retrieve", with_depth, inputs, compute, "rows", label)
+        node = Node("retrieve", with_depth, inputs, compute, "rows", label, Rankings)
         self._timed(f"retrieve/{label}".strip("/"), node)
         return node
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
-        def compute(work: Work, rows: Rows) -> Embeddings:
-            texts, spans = self._texts(work), work.get(self.chunks)
-            order = np.argsort(spans.start - spans.end, kind="stable")  # longest first: neighbours need no padding
-            shards = []
-            for start in range(0, len(texts), SHARD):
-                work.progress(start, len(texts))
-                rows = order[start : start + SHARD].tolist()
-                shards.append(embedder.embed_documents([texts[row] for row in rows]))
-            work.progress(len(texts), len(texts))
-            back = np.argsort(order, kind="stable")
-            return Embeddings(*(np.concatenate(columns)[back] for columns in zip(*shards, strict=True)))
+        def compute(work: Work) -> Embeddings:
+            return _embedded(work, embedder, self._texts(work), work.get(self.chunks))
 
-        node = Node("embed", spec, (self.corpus, self.chunks), compute)
+        node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
         if all(node.address != known.address for known in self.embeddings):
             self.embeddings.append(node)
         return node
@@ -195,7 +198,7 @@ class _Stages:
 
         rule = built.spec.without("legs")
         spec = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
-        node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label)
+        node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label, Rankings)
         self._timed(f"fuse/{label}".strip("/"), node)
         return node
 
@@ -206,12 +209,17 @@ class _Stages:
             return first
 
         def score(work: Work, keys: Rows) -> Floats:
-            texts = self._texts(work)
-            scores: Floats = part.score([(query, texts[position]) for position, query in map(_pair, keys)])
-            return scores
+            texts, parts = self._texts(work), [np.empty(0, np.float32)]
+            for start in range(0, len(keys), PAIRS):
+                some = keys[start : start + PAIRS]
+                parts.append(part.score([(query, texts[position]) for position, query in map(_pair, some)]))
+                work.keep(some, parts[-1])
+                work.progress(start + len(some), len(keys))
+            return np.concatenate(parts)
 
         spec = self.parts.reranker.spec
-        pairs = Node("rerank", spec.without("candidates"), (self.corpus, self.chunks), score, "rows")
+        inputs = (self.corpus, self.chunks)
+        pairs = Node("rerank", spec.without("candidates"), inputs, score, "rows", result=np.ndarray)
 
         def reorder(work: Work, rows: Rows) -> Rankings:
             ranking: Rankings = work.get(first, rows)
@@ -222,6 +230,25 @@ class _Stages:
         probe = latency_node(pairs, first, lambda ranking, rows: _pair_keys(ranking.positions[:, :candidates], rows))
         self.latency["rerank"] = probe
         return node
+
+
+def _embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
+    """Embed all chunks, the longest first: neighbours of one length need no padding."""
+    order = np.argsort(spans.start - spans.end, kind="stable")
+    filled: list[np.ndarray] = []
+    for start in range(0, len(texts), SHARD):
+        work.progress(start, len(texts))
+        rows = order[start : start + SHARD]
+        shard = work.piece(
+            f"{start}-{start + len(rows)}",
+            partial(embedder.embed_documents, [texts[row] for row in rows.tolist()]),
+        )
+        if not filled:
+            filled = [work.space((len(texts), *column.shape[1:]), column.dtype) for column in shard]
+        for column, values in zip(filled, shard, strict=True):
+            column[rows] = values
+    work.progress(len(texts), len(texts))
+    return Embeddings(*filled) if filled else embedder.embed_documents([])
 
 
 def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:

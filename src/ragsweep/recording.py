@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragsweep.errors import TrackingError
@@ -11,7 +11,7 @@ from ragsweep.ledger import Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
-from ragsweep.tracking import Tracker
+from ragsweep.tracking import Spot, Tracker
 
 
 @dataclass(frozen=True)
@@ -30,42 +30,40 @@ class Records:
         """
         record = self._write(result)
         if self.sweep:
-            self._mirror(record, lambda: self._track(result, headline), terminal)
+            self._mirror(record, result, terminal)
             terminal.finished(result, self.number, len(self.sweep.jobs), headline)
             return
         terminal.comparison([result], headline)
-        run = self._track(result, headline)
+        run = mirror(self.tracker, result, self._spot(record))
+        self.tracker.log_artifacts(run, artifacts(result.name, [result], [], headline))
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
-        track = self.tracker.log_failure
-        self._mirror(self._write(failure), lambda: track(failure, self._parent(), self._adopted()), terminal)
+        self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
             terminal.failed(failure, self.number, len(self.sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
-        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome)
+        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.place)
 
-    def _track(self, result: Result, headline: Sequence[str]) -> str:
-        run = self.tracker.log_result(result, self._parent(), self._adopted())
-        if not self.sweep:
-            self.tracker.log_artifacts(run, artifacts(result.name, [result], [], headline))
-        return run
-
-    def _mirror(self, record: int, track: Callable[[], str], terminal: Terminal) -> None:
+    def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
         try:
-            run = track()
+            run = mirror(self.tracker, outcome, self._spot(record))
         except TrackingError as fault:
             terminal.line("warning", f"in {self.ledger.path}, but not in MLflow: {fault}")
             return
         self.ledger.mirrored(record, run)
 
-    def _parent(self) -> str | None:
-        return self.sweep.parent if self.sweep else None
+    def _spot(self, record: int) -> Spot:
+        if self.sweep:
+            return Spot(self.sweep.parent, self.number, self.ledger.run(record))
+        return Spot(None, record, os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
 
-    def _adopted(self) -> str | None:
-        """Return the run that ``mlflow run`` made for a single config."""
-        return None if self.sweep else os.environ.get("MLFLOW_RUN_ID")
+
+def mirror(tracker: Tracker, outcome: Result | Failure, spot: Spot) -> str:
+    """Show an outcome in the tracker, and return the run's id."""
+    log = tracker.log_result if isinstance(outcome, Result) else tracker.log_failure
+    return log(outcome, spot)  # type: ignore[operator]

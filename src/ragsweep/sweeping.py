@@ -7,57 +7,80 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption
-from ragsweep.app import SWEEP, Job, run_job, session
+from ragsweep import interruption, mirroring
+from ragsweep.app import Job, Session, ledger, session
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
 from ragsweep.graph import Plan, plan
-from ragsweep.ledger import Ledger, Sweep
+from ragsweep.identity import content_hash
+from ragsweep.jobs import SWEEP, run_job
+from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
+from ragsweep.recording import Records
 from ragsweep.report import artifacts
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
 
-FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+ATTEMPTS = 3
+"""How often a job is begun whose process dies."""
 
 
 def run(command: Command) -> int:
     """Do what was typed; return the exit status."""
     configs = compose_jobs(command)
-    experiments = _prepare(command, configs)
-    planned = plan([experiment.graph.wanted for experiment in experiments], session().evaluator.executor.stored)
-    terminal = Terminal.current()
-    wanted = configs[0].plan
-    if wanted not in (True, False, "json"):
-        raise ConfigError(f"plan: must be true, false or json, given {wanted!r}")
-    if wanted == "json":
+    _check(configs)
+    own, terminal = session(configs[0]), Terminal.current()
+    experiments = _prepare(own, command, configs)
+    planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
+    if configs[0].plan == "json":
         print(json.dumps(_plain(planned)))
         return 0
-    if wanted:
+    if configs[0].plan:
         terminal.plan_table(planned)
         return 0
-    tracker = session().tracker(configs[0])
+    tracker = own.tracker(configs[0])
     tracker.check()
-    ledger = Ledger(Path(configs[0].store.path))
-    terminal.plan(planned)
-    if command.multirun:
-        return _sweep(command, configs[0], ledger, tracker, terminal)
-    return _single(command)
+    if not command.multirun:
+        terminal.plan(planned)
+        status = _single(command)
+    else:
+        signatures = [experiment.signature for experiment in experiments]
+        status = _Sweeping(command, configs[0], ledger(configs[0]), tracker, terminal).run(signatures, planned)
+    mirroring.end_abandoned(ledger(configs[0]), tracker, terminal)
+    return status
 
 
-def _prepare(command: Command, configs: Sequence[DictConfig]) -> list[Experiment]:
+def _check(configs: Sequence[DictConfig]) -> None:
+    """Refuse settings of the command as a whole that mean nothing."""
+    config = configs[0]
+    if config.plan not in (True, False, "json"):
+        raise ConfigError(f"plan: must be true, false or json, given {config.plan!r}")
+    if not isinstance(config.rerun, bool):
+        raise ConfigError(f"rerun: must be true or false, given {config.rerun!r}")
+    for key in ("timeout", "max_failures"):
+        value = config[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+            raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
+    # Where results are kept cannot differ within a sweep: they would not be found again.
+    for key in ("store", "tracking"):
+        if any(other[key] != config[key] for other in configs):
+            raise ConfigError(f"{key}: cannot differ within a sweep")
+
+
+def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> list[Experiment]:
     """Check every config before the first one starts; all faults at once, each said once."""
     experiments, faults = [], {}
     for config, name, overrides in zip(configs, command.names(), command.jobs, strict=True):
         try:
-            experiments.append(session().prepare(Job(config, name, overrides)))
+            experiments.append(own.prepare(Job(config, name, overrides)))
         except RagsweepError as fault:
             faults[str(fault)] = fault
     if faults:
@@ -68,7 +91,7 @@ def _prepare(command: Command, configs: Sequence[DictConfig]) -> list[Experiment
 
 def _plain(planned: Plan) -> dict[str, object]:
     stages = {stage: dataclasses.asdict(count) for stage, count in planned.stages.items()}
-    return {"configs": planned.configs, "stages": stages, "seconds": None}
+    return {"configs": planned.configs, "stages": stages, "seconds": None if planned.untold else planned.total.seconds}
 
 
 def _single(command: Command) -> int:
@@ -85,53 +108,138 @@ def _single(command: Command) -> int:
     return 0
 
 
-def _sweep(command: Command, config: DictConfig, ledger: Ledger, tracker: Tracker, terminal: Terminal) -> int:
-    name = " ".join(command.overrides) or "sweep"
-    parent = tracker.open_sweep(name, {}, {}, adopt=os.environ.get("MLFLOW_RUN_ID"))
-    sweep = ledger.open_sweep(name, parent, command.jobs, command.names())
-    status, why = KILLED, "interrupted"
-    try:
-        why = _launch(command, sweep)
-        status = FINISHED
-    finally:
-        interruption.caught()
-        records = ledger.records(sweep.id)
-        lost = [_lost(sweep, n, why) for n in set(range(len(sweep.jobs))) - {record.job for record in records}]
-        failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *lost]
-        if status == FINISHED and (failed or any(record.run is None for record in records)):
+@dataclass
+class _Sweeping:
+    """One multirun, from its first word to its last."""
+
+    command: Command
+    config: DictConfig
+    ledger: Ledger
+    tracker: Tracker
+    terminal: Terminal
+
+    def run(self, signatures: Sequence[str], planned: Plan) -> int:
+        key = content_hash([signatures, self.tracker.place])
+        found = None if self.config.rerun else self.ledger.latest(key)
+        if found is None:
+            self.terminal.plan(planned)
+            return self._go(self._open(key))
+        if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
+            raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
+        if found.status == FINISHED:
+            self.ledger.release(found.id, WHOLE)
+            self.terminal.line("done", f'"{found.name}" is finished already; rerun=true runs it again')
+            self._show(found, self.ledger.records(found.id), [])
+            return 0
+        return self._go(self._resume(found, planned))
+
+    def _open(self, key: str) -> Sweep:
+        name = " ".join(self.command.overrides) or "sweep"
+        sweep = self.ledger.open_sweep(
+            key, Sweep("", name, "", self.command.jobs, tuple(self.command.names()), self.tracker.place)
+        )
+        return self._with_parent(sweep)
+
+    def _with_parent(self, sweep: Sweep) -> Sweep:
+        adopt = os.environ.get("MLFLOW_RUN_ID") or self.tracker.find_sweep(sweep.id)
+        parent = self.tracker.open_sweep(sweep.name, {"ragsweep.sweep": sweep.id}, {}, adopt)
+        self.ledger.set_parent(sweep.id, parent)
+        return dataclasses.replace(sweep, parent=parent)
+
+    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
+        """Take up a sweep that did not end well: what is finished stays, and is mirrored where it is not yet."""
+        self.ledger.retry(sweep.id)
+        done = len(self.ledger.jobs(sweep.id, "finished"))
+        self.terminal.line("resume", f"{done} of {len(sweep.jobs)} configs are done already")
+        self.terminal.plan(planned)
+        self.ledger.set_status(sweep.id, "RUNNING")
+        self.ledger.claim(sweep.id, WHOLE)
+        if not sweep.parent:
+            sweep = self._with_parent(sweep)
+        else:
+            self.tracker.reopen_sweep(sweep.parent)
+        mirroring.complete(self.ledger, self.tracker, sweep, self.terminal)
+        return sweep
+
+    def _go(self, sweep: Sweep) -> int:
+        status, why = KILLED, "interrupted"
+        try:
+            why = self._launch(sweep)
+            status = FINISHED
+        finally:
+            interruption.caught()
+            status = self._close(sweep, status, why)
+        return 0 if status == FINISHED else 1
+
+    def _launch(self, sweep: Sweep) -> str:
+        """Let Hydra run the jobs, again and again while that helps: one that kills its process takes others with it.
+
+        Returns why a job that left no record did not run: what Hydra or its launcher raised.
+        """
+        why = ""
+        while pending := self._pending(sweep):
+            alone = [claim.job for claim in self.ledger.claims(sweep.id) if claim.job in pending]
+            before = self._state(sweep)
+            why = self._launch_once(sweep, alone[:1] or pending)
+            self._bury(sweep)
+            if self._state(sweep) == before:
+                break
+        return why
+
+    def _pending(self, sweep: Sweep) -> list[int]:
+        """List the jobs to be run; those that other processes are at are waited for."""
+        while any(claim.lives for claim in self.ledger.claims(sweep.id)):
+            time.sleep(0.2)
+        return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, "finished", "failed"))
+
+    def _state(self, sweep: Sweep) -> object:
+        attempts = sorted((claim.job, claim.attempts) for claim in self.ledger.claims(sweep.id))
+        return self.ledger.jobs(sweep.id, "finished", "failed"), attempts
+
+    def _launch_once(self, sweep: Sweep, jobs: Sequence[int]) -> str:
+        """Let Hydra run jobs; a job that failed has been recorded and does not stop the others."""
+        only = [f"hydra.sweeper.only={list(jobs)}"] if self.command.picks and len(jobs) < len(sweep.jobs) else []
+        try:
+            hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *only])
+        except Exception as fault:
+            logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
+            return f"{type(fault).__name__}: {fault}"
+        return "its process ended"
+
+    def _bury(self, sweep: Sweep) -> None:
+        """Write down as failed the jobs whose process died again and again."""
+        for claim in self.ledger.claims(sweep.id):
+            if not claim.lives and claim.attempts >= ATTEMPTS:
+                error = f"its process died {claim.attempts} times: killed, or out of memory"
+                failure = _lost(sweep, claim.job, error)
+                Records(self.ledger, self.tracker, sweep, claim.job).keep_failure(failure, self.terminal)
+
+    def _close(self, sweep: Sweep, status: str, why: str) -> str:
+        """Say what came of the sweep; the parent run must not be left open, whatever fails."""
+        records = self.ledger.records(sweep.id)
+        lost = sorted(set(range(len(sweep.jobs))) - {record.job for record in records})
+        missed = [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
+        failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
+        if status == FINISHED and (failed or not all(record.mirrored for record in records)):
             status = FAILED
+        try:
+            files = self._show(sweep, records, failed)
+            mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
+        finally:
+            self.ledger.set_status(sweep.id, status)
+        return status
+
+    def _show(self, sweep: Sweep, records: Sequence[Record], failed: Sequence[Failure]) -> dict[str, bytes]:
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        terminal.comparison(results, list(config.headline))
-        terminal.failures(failed)
-        _close(sweep, status, tracker, lambda: artifacts(sweep.name, results, failed, list(config.headline)))
-        terminal.look(tracker.look(), sweep.name, sweep.parent)
-    return 0 if status == FINISHED else 1
-
-
-def _launch(command: Command, sweep: Sweep) -> str:
-    """Let Hydra run the jobs; a job that failed has been recorded and does not stop the others.
-
-    Returns why a job that left no record did not run: what Hydra or its launcher raised.
-    """
-    try:
-        hand_over([*command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}"])
-    except Exception as fault:
-        logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
-        return f"{type(fault).__name__}: {fault}"
-    return "its process ended"
+        headline = list(self.config.headline)
+        self.terminal.comparison(results, headline)
+        self.terminal.failures(failed)
+        self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
+        return artifacts(sweep.name, results, failed, headline)
 
 
 def _lost(sweep: Sweep, number: int, why: str) -> Failure:
-    return Failure(sweep.names[number], sweep.jobs[number], {}, f"did not run to its end: {why}")
-
-
-def _close(sweep: Sweep, status: str, tracker: Tracker, make: Callable[[], dict[str, bytes]]) -> None:
-    """End the parent run with the files of the sweep; one that cannot be made must not leave the run open."""
-    files: dict[str, bytes] = {}
-    try:
-        files = make()
-    finally:
-        tracker.close_sweep(sweep.parent, status, files, {})
+    return Failure(sweep.names[number], sweep.jobs[number], {}, why)
 
 
 def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], float | None] = run_job) -> int:

@@ -45,16 +45,16 @@ class Terminal:
         """Say what will be done."""
         total = plan.total
         configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
-        self.line(
-            "plan",
-            f"{configs} · {total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored",
-        )
+        counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
+        self.line("plan", f"{configs} · {counts} · {_expected(plan)}")
 
     def plan_table(self, plan: Plan) -> None:
         """Say by stage what would be done."""
         self.plan(plan)
         for stage, count in plan.stages.items():
-            self.line("", f"{stage:<14}{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored")
+            told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
+            counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
+            self.line("", f"{stage:<14}{counts}{told}")
 
     @contextmanager
     def listening(self, executor: Executor) -> Iterator[None]:
@@ -68,11 +68,11 @@ class Terminal:
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
-            executor.listener = _Bars(self, progress)
+            before, executor.listener = executor.listener, _Bars(self, progress)
             try:
                 yield
             finally:
-                executor.listener = Silence()
+                executor.listener = before
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a job that went well."""
@@ -113,11 +113,44 @@ class Terminal:
             self.line("look", f'{command}   ·   run "{name}" ({(run or "")[:8]})')
 
 
-class _Bars:
+def _expected(plan: Plan) -> str:
+    """Say how long a plan will take, as far as that can be told."""
+    if plan.total.stored == plan.total.distinct:
+        return "nothing to compute"
+    if not plan.untold:
+        return _duration(plan.total.seconds)
+    untold = f"not yet measured on this machine: {', '.join(plan.untold)}"
+    return f"{_duration(plan.total.seconds)} and what is {untold}" if plan.total.seconds else f"time unknown, {untold}"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "time unknown"
+    if seconds < 1:
+        return "less than 1 s"
+    return f"about {seconds:.0f} s" if seconds < 180 else f"about {seconds / 60:.0f} min"
+
+
+class Lines(Silence):
+    """Say as lines what the user should know, and nothing of progress."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def warned(self, text: str) -> None:
+        """Print a warning."""
+        self._terminal.line("warning", text)
+
+    def waiting(self, node: Node) -> None:
+        """Say what is waited for."""
+        self._terminal.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
+
+
+class _Bars(Lines):
     """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
 
     def __init__(self, terminal: Terminal, progress: Any) -> None:
-        self._terminal = terminal
+        super().__init__(terminal)
         self._progress = progress
         self._tasks: dict[str, Any] = {}
         self._totals: dict[str, int] = {}

@@ -52,6 +52,11 @@ class Corpus:
         return {identifier: n for n, identifier in enumerate(self.ids)}
 
     @cached_property
+    def characters(self) -> int:
+        """Count the characters of all texts: how much work a corpus is."""
+        return sum(map(len, self.texts))
+
+    @cached_property
     def digest(self) -> str:
         """Hash ids, titles and texts: equal content has an equal digest wherever it lies."""
         state = hashlib.sha256()
@@ -102,6 +107,11 @@ class GoldenSet:
     questions: tuple[Question, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     repeated_passages: bool = False  # an anchor found in another document too marks the same passage there
+
+    @cached_property
+    def queries(self) -> tuple[str, ...]:
+        """List the texts of the questions that need retrieval, in their order."""
+        return tuple(question.text for question in self.questions if question.needs_retrieval)
 
     @cached_property
     def digest(self) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ragsweep.tracking.client import Mlflow
 from ragsweep.tracking.none import NoTracking
+from ragsweep.tracking.spot import Spot
 
-__all__ = ["Mlflow", "NoTracking", "Tracker"]
+__all__ = ["Mlflow", "NoTracking", "Spot", "Tracker"]
 
 Tracker = Mlflow | NoTracking

@@ -10,6 +10,20 @@ from ragsweep.results import Failure, Result
 class NoTracking:
     """Record nothing, with the methods of :class:`Mlflow`."""
 
+    place = ""
+
+    def children(self, parent):
+        return {}
+
+    def end_abandoned(self, parent, jobs):
+        pass
+
+    def reopen_sweep(self, run_id):
+        pass
+
+    def find_sweep(self, identifier):
+        return None
+
     def check(self) -> None:
         """Find nothing wrong."""
 
@@ -17,13 +31,13 @@ class NoTracking:
         """Return the id that was given, or an empty one."""
         return adopt or ""
 
-    def log_result(self, result: Result, parent: str | None, adopt: str | None = None) -> str:
+    def log_result(self, result: Result, spot) -> str:
         """Return the id that was given, or an empty one."""
-        return adopt or ""
+        return spot.adopt or ""
 
-    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
+    def log_failure(self, failure: Failure, spot) -> str:
         """Return the id that was given, or an empty one."""
-        return adopt or ""
+        return spot.adopt or ""
 
     def close_sweep(
         self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]

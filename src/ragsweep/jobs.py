@@ -1,0 +1,109 @@
+"""Run one config as Hydra's task: claim it, evaluate it, write down what became of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import traceback
+
+from omegaconf import DictConfig
+
+from ragsweep.app import Job, ledger, parameters, session
+from ragsweep.errors import RagsweepError
+from ragsweep.interruption import deadline
+from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.recording import Records
+from ragsweep.results import Failure, Result
+from ragsweep.terminal import Terminal
+
+SWEEP = "RAGSWEEP_SWEEP"
+"""Environment variable by which a job of a sweep finds the sweep."""
+
+
+def run_job(config: DictConfig) -> float | None:
+    """Evaluate one config: write it down, show it, track it; return the objective.
+
+    A job of a sweep that is done already, or that another process does, is left alone. A failure is written down as
+    well and raised again, so that Hydra goes on with the other jobs and knows.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    kept = ledger(config)
+    sweep = kept.sweep(os.environ[SWEEP]) if os.environ.get(SWEEP) else None
+    number = int(hydra.job.num) if sweep else 0
+    if sweep:
+        _stop_after(kept, sweep, config.max_failures)
+        taken = kept.claim(sweep.id, number)
+        if taken == "finished":
+            return _stored(kept, sweep, number, str(config.objective))
+        if isinstance(taken, Claim):
+            raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
+    overrides = tuple(map(str, hydra.overrides.task))
+    name = sweep.names[number] if sweep else " ".join(overrides) or "defaults"
+    job = Job(config, name, overrides, hydra.runtime.choices)
+    terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
+    records = Records(kept, session(config).tracker(config), sweep, number)
+    result = _run(job, terminal, records)
+    records.keep(result, terminal, list(config.headline))
+    return _finite(result, str(config.objective))
+
+
+_IN_PROCESS = ("BasicLauncher", "InlineLauncher")
+
+
+def _run(job: Job, terminal: Terminal, records: Records) -> Result:
+    started = time.time()
+    try:
+        with deadline(job.config.timeout):
+            return _evaluate(job, terminal)
+    except (Exception, SystemExit) as fault:
+        logging.getLogger(__name__).exception("the job failed")
+        records.keep_failure(_failure(job, fault, started), terminal)
+        if isinstance(fault, SystemExit):
+            raise RuntimeError(f"it called sys.exit({fault.code!r})") from fault
+        raise
+    except BaseException:
+        if records.sweep:
+            records.ledger.release(records.sweep.id, records.number)
+        raise
+
+
+def _evaluate(job: Job, terminal: Terminal) -> Result:
+    own = session(job.config)
+    experiment = own.prepare(job)
+    with terminal.listening(own.evaluator.executor):
+        return own.evaluator.evaluate(experiment)
+
+
+def _stop_after(kept: Ledger, sweep: Sweep, failures: int | None) -> None:
+    """Raise RagsweepError where as many jobs of a sweep have failed as may."""
+    if failures is not None and len(kept.jobs(sweep.id, "failed")) >= failures:
+        raise RagsweepError(f"not run: {failures} configs failed, and max_failures={failures}")
+
+
+def _stored(kept: Ledger, sweep: Sweep, number: int, objective: str) -> float | None:
+    outcome = kept.record(sweep.id, number).outcome
+    assert isinstance(outcome, Result)
+    return _finite(outcome, objective)
+
+
+def _failure(job: Job, fault: BaseException, started: float) -> Failure:
+    known = isinstance(fault, RagsweepError)
+    error = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    return Failure(
+        name=job.name,
+        overrides=job.overrides,
+        parameters=parameters(job),
+        error=error if known else f"{type(fault).__name__}: {error}",
+        traceback="" if known else traceback.format_exc(),
+        started=started,
+        ended=time.time(),
+    )
+
+
+def _finite(result: Result, objective: str) -> float | None:
+    """Return the objective; NaN is no value to search by."""
+    value = result.summaries[objective].value
+    return value if value == value else None

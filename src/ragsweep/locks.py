@@ -1,0 +1,59 @@
+"""Let one process at a time work on a thing, among all of a machine: the kernel frees the lock when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+
+class Locks:
+    """Locks by name, as single bytes of one file: any number of names, and nothing to clean up.
+
+    A process that holds a lock may take it again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, which is made where it does not exist; raises OSError where that cannot be."""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._held: dict[int, int] = {}
+
+    @contextmanager
+    def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold the lock of a name inside the block; call ``waiting`` once where another process holds it."""
+        byte = _byte(name)
+        if not self._held.get(byte):
+            self._take(byte, waiting)
+        self._held[byte] = self._held.get(byte, 0) + 1
+        try:
+            yield
+        finally:
+            self._held[byte] -= 1
+            if not self._held[byte]:
+                del self._held[byte]
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    def _take(self, byte: int, waiting: Callable[[], None]) -> None:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except BlockingIOError:
+            waiting()
+            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
+
+
+def locks(path: Path) -> Locks:
+    """Return this process's locks in a file: closing a second handle would free all locks of the first."""
+    return _opened(path.resolve(), os.getpid())
+
+
+@cache
+def _opened(path: Path, process: int) -> Locks:
+    return Locks(path)
+
+
+def _byte(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
