@@ -6,12 +6,14 @@ import dataclasses
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ragsweep.errors import TrackingError
-from ragsweep.ledger import Ledger, Sweep
+from ragsweep.leases import LAPSE
+from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
 
 
@@ -85,3 +87,92 @@ def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrackingError, match=r"cannot write results to .*; set store\.path"):
         Ledger(tmp_path / "file")
+
+
+def test_sweep_is_opened_anew_as_a_further_round_of_its_key(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first, second = opened(ledger, "a"), opened(ledger, "a")
+    assert first.id != second.id
+    assert ledger.latest("key") == second
+    assert ledger.latest("other") is None
+    assert [one.id for one in ledger.sweeps()] == [first.id, second.id]
+
+
+def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a", "b")
+    code = (
+        "import sys, time; from pathlib import Path; from ragsweep.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "print(ledger.claim(sys.argv[2], 0), flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), sweep.id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "None\n"
+        taken = ledger.claim(sweep.id, 0)
+        assert isinstance(taken, Claim)
+        assert (taken.holder.process, taken.lives) == (other.pid, True)
+        assert ledger.claim(sweep.id, 1) is None
+        other.kill()
+    assert [(claim.job, claim.lives) for claim in ledger.claims(sweep.id)] == [(0, False), (1, True)]
+    assert ledger.claim(sweep.id, 0) is None
+    assert [(claim.job, claim.attempts) for claim in ledger.claims(sweep.id)] == [(0, 2), (1, 1)]
+
+
+def test_process_of_another_machine_lives_as_long_as_its_heart_beats(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    for silent, free in ((LAPSE / 2, False), (2 * LAPSE, True)):
+        with ledger._transaction() as connection:
+            connection.execute("DELETE FROM claims WHERE job = 0")
+            row = (sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
+            connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        assert (ledger.claim(sweep.id, 0) is None) == free
+
+
+def test_what_is_written_down_is_claimed_by_nobody_and_never_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a", "b")
+    ledger.claim(sweep.id, 0)
+    ledger.write(sweep.id, 0, result("a"))
+    assert ledger.claims(sweep.id) == []
+    assert ledger.claim(sweep.id, 0) == "finished"
+    ledger.claim(sweep.id, 1)
+    ledger.release(sweep.id, 1)
+    assert ledger.claims(sweep.id) == []
+
+
+def test_failed_job_that_is_run_again_keeps_its_run(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.mirrored(ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), "place"), "run")
+    assert ledger.jobs(sweep.id, "failed") == {0}
+    ledger.retry(sweep.id)
+    assert ledger.records(sweep.id) == []
+    assert ledger.jobs(sweep.id, "failed", "finished") == set()
+    again = ledger.write(sweep.id, 0, result("a"), "place")
+    assert ledger.run(again) == "run"
+    (waiting,) = ledger.records(sweep.id)
+    assert (waiting.id, waiting.run, waiting.mirrored, waiting.place) == (again, "run", False, "place")
+
+
+def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.ledger import Ledger, Sweep\n"
+        "print(Ledger(Path(sys.argv[1])).open_sweep('key', Sweep('', 's', '', ((),), ('a',))).id)"
+    )
+    dead = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    ledger = Ledger(tmp_path)
+    mine = opened(ledger, "a", key="mine")
+    assert [one.id for one in ledger.abandoned()] == [dead.stdout.strip()]
+    ledger.set_status(dead.stdout.strip(), "KILLED")
+    ledger.set_status(mine.id, "FINISHED")
+    assert ledger.abandoned() == []
+
+
+def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
+    with Ledger(tmp_path)._transaction() as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(TrackingError, match=r"another version of ragsweep \(format 99.*set store\.path"):
+        Ledger(tmp_path)

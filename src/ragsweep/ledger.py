@@ -60,13 +60,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one job, and its MLflow run: one that is not ``mirrored`` is of an earlier attempt, or half written."""
+    """What became of one job, and its MLflow run; where not ``mirrored``, that of an earlier attempt, or half written."""
 
     id: int
     sweep: str | None
     job: int
     run: str | None
     mirrored: bool
+    place: str  # where it is tracked
     outcome: Result | Failure
 
 
@@ -134,7 +135,7 @@ class Ledger:
         return [_sweep(row) for row in rows]
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Say how far a sweep is: RUNNING, FINISHED, FAILED or KILLED; one that is not running is claimed by nobody."""
+        """Say how far a sweep is; one that is not RUNNING is claimed by nobody."""
         with self._transaction() as connection:
             connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
             if status != RUNNING:
@@ -235,18 +236,18 @@ class Ledger:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
         return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
 
-    def unmirrored(self, place: str) -> list[Record]:
-        """Read the records that a tracker should show and does not."""
-        return self._records("records.place = ? AND mirrored = 0 ORDER BY id", (place,))
+    def singles(self) -> list[Record]:
+        """Read the records of configs that were run by themselves."""
+        return self._records("records.sweep IS NULL ORDER BY id", ())
 
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, record, scores, data FROM records"
+                "SELECT id, sweep, job, run, mirrored, place, record, scores, data FROM records"
                 f" JOIN shared ON shared.digest = records.shared WHERE {condition}",
                 values,
             ).fetchall()
-        return [Record(*row[:4], bool(row[4]), decode(Encoded(row[5], row[6], row[7]))) for row in rows]
+        return [Record(*row[:4], bool(row[4]), row[5], decode(Encoded(*row[6:]))) for row in rows]
 
     # --- inside ------------------------------------------------------------------------------------------------
 

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 
 from ragsweep.errors import TrackingError
-from ragsweep.ledger import FAILED, FINISHED, KILLED, Ledger, Record, Sweep
+from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
 from ragsweep.recording import mirror
+from ragsweep.report import artifacts
+from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
-from ragsweep.tracking import Spot, Tracker
+from ragsweep.tracking import Child, Place, Tracker
+
+SWEEP_TAG = "ragsweep.sweep"
 
 
-def show(ledger: Ledger, tracker: Tracker, record: Record, parent: str, run: str | None = None) -> None:
-    """Show a record in the tracker, in the run that an earlier attempt made where there is one."""
-    spot = Spot(parent, record.job, run or record.run) if record.sweep else Spot(None, record.id, record.run)
-    ledger.mirrored(record.id, mirror(tracker, record.outcome, spot))
+def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
+    """Open a sweep's parent run, or find the one that a process made which died before it could note it."""
+    parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
+    parent = tracker.open_sweep(sweep.name, {SWEEP_TAG: sweep.id}, {}, parent)
+    if sweep.place == tracker.identity:
+        ledger.set_parent(sweep.id, parent)
+    return parent
 
 
 def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
     """Show a sweep's records that are not shown yet, and end its runs that have no record."""
     records = ledger.records(sweep.id)
     try:
-        children = tracker.children(sweep.parent)
-        for record in records:
-            if not record.mirrored:
-                child = children.get(record.job)
-                show(ledger, tracker, record, sweep.parent, child.run_id if child else None)
+        _show(ledger, tracker, [record for record in records if not record.mirrored], sweep.parent)
         tracker.end_abandoned(sweep.parent, [record.job for record in records])
     except TrackingError as fault:
         terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}")
@@ -45,12 +47,12 @@ def close(
 def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
     """Mark as KILLED the sweeps whose process is dead: they would be shown as running for ever."""
     for sweep in ledger.abandoned():
-        if sweep.place != tracker.place:
+        if sweep.place != tracker.identity:
             continue
         terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
         try:
             if sweep.parent:
-                tracker.end_abandoned(sweep.parent, [])
+                tracker.end_abandoned(sweep.parent)
                 tracker.close_sweep(sweep.parent, KILLED, {}, {})
         except TrackingError as fault:
             terminal.line("warning", str(fault))
@@ -59,14 +61,66 @@ def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> int:
-    """Show everything that this tracker should show and does not; return how many records were sent."""
-    waiting = ledger.unmirrored(tracker.place)
-    for identifier, records in groupby(waiting, key=lambda record: record.sweep):
-        some = list(records)
-        if identifier is None:
-            for record in some:
-                show(ledger, tracker, record, "")
+    """Show all that is in the ledger and not in the tracker; return how many records were sent.
+
+    A tracker that the results were meant for gets what it missed in an outage; another one gets everything. What is
+    there already is found by its tags, so this can be repeated.
+    """
+    sent = 0
+    for sweep in ledger.sweeps():
+        if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
+            terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
             continue
-        sweep = ledger.sweep(identifier)
-        ...
-    return len(waiting)
+        try:
+            sent += _sync_sweep(ledger, tracker, sweep)
+        finally:
+            ledger.release(sweep.id, WHOLE)
+    return sent + sum(_sync_single(ledger, tracker, record) for record in ledger.singles())
+
+
+def _sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
+    here, records = sweep.place == tracker.identity, ledger.records(sweep.id)
+    if here and sweep.parent and all(record.mirrored for record in records):
+        return 0
+    parent = (sweep.parent if here else None) or tracker.find({SWEEP_TAG: sweep.id})
+    children = tracker.children(parent) if parent else {}
+    shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
+    missing = [one for one in records if not (one.mirrored if here else one.job in shown)]
+    if parent and not missing:
+        return 0
+    parent = open_parent(ledger, tracker, sweep, parent)
+    _show(ledger, tracker, missing, parent, here)
+    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    failures = [record.outcome for record in records if isinstance(record.outcome, Failure)]
+    headline = list(results[0].config.get("headline", ())) if results else []
+    status = FINISHED if len(results) == len(sweep.jobs) else FAILED
+    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, headline), {})
+    if here:
+        ledger.set_status(sweep.id, status)
+    return len(missing)
+
+
+def _show(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
+    """Show records, in the runs that earlier attempts left where there are any."""
+    children: Mapping[int, Child] = tracker.children(parent, [record.job for record in records]) if records else {}
+    for record in records:
+        child = children.get(record.job)
+        run = mirror(tracker, record.outcome, Place(parent, record.job, child.run_id if child else None))
+        if here:
+            ledger.mirrored(record.id, run)
+
+
+def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
+    here = record.place == tracker.identity
+    if here and record.mirrored:
+        return 0
+    left = tracker.find({"ragsweep.kind": "config"}, record.outcome.started)
+    if left and not here:
+        return 0
+    run = mirror(tracker, record.outcome, Place(adopt=left))
+    if isinstance(record.outcome, Result):
+        headline = list(record.outcome.config.get("headline", ()))
+        tracker.log_artifacts(run, artifacts(record.outcome.name, [record.outcome], [], headline))
+    if here:
+        ledger.mirrored(record.id, run)
+    return 1

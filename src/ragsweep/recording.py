@@ -11,7 +11,7 @@ from ragsweep.ledger import Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
-from ragsweep.tracking import Spot, Tracker
+from ragsweep.tracking import Place, Tracker
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Records:
             terminal.finished(result, self.number, len(self.sweep.jobs), headline)
             return
         terminal.comparison([result], headline)
-        run = mirror(self.tracker, result, self._spot(record))
+        run = mirror(self.tracker, result, self._at(record))
         self.tracker.log_artifacts(run, artifacts(result.name, [result], [], headline))
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
@@ -46,24 +46,25 @@ class Records:
             terminal.failed(failure, self.number, len(self.sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
-        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.place)
+        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.identity)
 
     def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
         try:
-            run = mirror(self.tracker, outcome, self._spot(record))
+            run = mirror(self.tracker, outcome, self._at(record))
         except TrackingError as fault:
             terminal.line("warning", f"in {self.ledger.path}, but not in MLflow: {fault}")
             return
         self.ledger.mirrored(record, run)
 
-    def _spot(self, record: int) -> Spot:
+    def _at(self, record: int) -> Place:
         if self.sweep:
-            return Spot(self.sweep.parent, self.number, self.ledger.run(record))
-        return Spot(None, record, os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
+            return Place(self.sweep.parent, self.number, self.ledger.run(record))
+        return Place(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
 
 
-def mirror(tracker: Tracker, outcome: Result | Failure, spot: Spot) -> str:
+def mirror(tracker: Tracker, outcome: Result | Failure, at: Place) -> str:
     """Show an outcome in the tracker, and return the run's id."""
-    log = tracker.log_result if isinstance(outcome, Result) else tracker.log_failure
-    return log(outcome, spot)  # type: ignore[operator]
+    if isinstance(outcome, Result):
+        return tracker.log_result(outcome, at)
+    return tracker.log_failure(outcome, at)

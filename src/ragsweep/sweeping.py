@@ -119,7 +119,7 @@ class _Sweeping:
     terminal: Terminal
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
-        key = content_hash([signatures, self.tracker.place])
+        key = content_hash([signatures, self.tracker.identity])
         found = None if self.config.rerun else self.ledger.latest(key)
         if found is None:
             self.terminal.plan(planned)
@@ -136,15 +136,13 @@ class _Sweeping:
     def _open(self, key: str) -> Sweep:
         name = " ".join(self.command.overrides) or "sweep"
         sweep = self.ledger.open_sweep(
-            key, Sweep("", name, "", self.command.jobs, tuple(self.command.names()), self.tracker.place)
+            key, Sweep("", name, "", self.command.jobs, tuple(self.command.names()), self.tracker.identity)
         )
         return self._with_parent(sweep)
 
     def _with_parent(self, sweep: Sweep) -> Sweep:
-        adopt = os.environ.get("MLFLOW_RUN_ID") or self.tracker.find_sweep(sweep.id)
-        parent = self.tracker.open_sweep(sweep.name, {"ragsweep.sweep": sweep.id}, {}, adopt)
-        self.ledger.set_parent(sweep.id, parent)
-        return dataclasses.replace(sweep, parent=parent)
+        adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
+        return dataclasses.replace(sweep, parent=mirroring.open_parent(self.ledger, self.tracker, sweep, adopt))
 
     def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
         """Take up a sweep that did not end well: what is finished stays, and is mirrored where it is not yet."""
@@ -178,10 +176,10 @@ class _Sweeping:
         """
         why = ""
         while pending := self._pending(sweep):
-            alone = [claim.job for claim in self.ledger.claims(sweep.id) if claim.job in pending]
+            # Those whose process died go one by one: then it is known which of them it was.
+            suspects = [claim.job for claim in self.ledger.claims(sweep.id) if claim.job in pending]
             before = self._state(sweep)
-            why = self._launch_once(sweep, alone[:1] or pending)
-            self._bury(sweep)
+            why = self._launch_once(sweep, suspects[:1] or pending)
             if self._state(sweep) == before:
                 break
         return why
@@ -190,6 +188,7 @@ class _Sweeping:
         """List the jobs to be run; those that other processes are at are waited for."""
         while any(claim.lives for claim in self.ledger.claims(sweep.id)):
             time.sleep(0.2)
+        self._bury(sweep)
         return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, "finished", "failed"))
 
     def _state(self, sweep: Sweep) -> object:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ragsweep.tracking.children import ALONE, Child, Place
 from ragsweep.tracking.client import Mlflow
 from ragsweep.tracking.none import NoTracking
-from ragsweep.tracking.spot import Spot
 
-__all__ = ["Mlflow", "NoTracking", "Spot", "Tracker"]
+__all__ = ["ALONE", "Child", "Mlflow", "NoTracking", "Place", "Tracker"]
 
 Tracker = Mlflow | NoTracking

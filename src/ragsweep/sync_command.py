@@ -1,0 +1,34 @@
+"""`ragsweep sync`: show in MLflow what is in the ledger and not there."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsweep import mirroring
+from ragsweep.errors import InputError
+from ragsweep.ledger import Ledger
+from ragsweep.terminal import Terminal
+from ragsweep.tracking import Mlflow
+
+_ABOUT = """Send to MLflow what the ledger holds and MLflow lacks: after an outage, or into another database.
+What is there already is left alone."""
+
+
+def sync(arguments: Sequence[str]) -> int:
+    """Do what was typed after ``ragsweep sync``; return the exit status."""
+    parser = argparse.ArgumentParser("ragsweep sync", description=_ABOUT)
+    parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
+    parser.add_argument("--uri", help="as tracking.uri: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db")
+    parser.add_argument("--experiment", default="ragsweep")
+    flags = parser.parse_args(arguments)
+    if not Path(flags.path, "ledger.db").exists():
+        raise InputError(f"{flags.path}: no ledger.db in it; give the folder of store.path with --path")
+    tracker, terminal = Mlflow(flags.uri, flags.experiment), Terminal.current()
+    tracker.check()
+    sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal)
+    terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
+    terminal.line("look", tracker.look())
+    return 0

@@ -1,7 +1,0 @@
-from typing import NamedTuple
-
-
-class Spot(NamedTuple):
-    parent: str | None
-    job: int
-    adopt: str | None

@@ -1,0 +1,46 @@
+"""A retriever whose jobs end badly, each in its own way; the package that tests/test_bad_jobs.py trusts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragsweep.ranking import arrange
+from ragsweep.types import Arrays, Rankings
+
+
+class Fateful:
+    """Rank in the order of positions, unless fate has something else in mind."""
+
+    VERSION = "1"
+
+    def __init__(self, fate: str = "good") -> None:
+        self.fate = fate
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        return {"count": np.array([len(texts)])}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        if self.fate == "raises":
+            raise ValueError("no luck today")
+        if self.fate == "exits":
+            sys.exit(3)
+        if self.fate == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fate == "hangs":
+            time.sleep(600)
+        if self.fate == "memory":
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, before[1]))
+            try:
+                np.ones(16 << 30, dtype=np.uint8)
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, before)
+        positions = np.tile(np.arange(int(index["count"][0])), (len(queries), 1))
+        return arrange(positions, -positions.astype(np.float32), depth)

@@ -1,0 +1,110 @@
+"""A job that dies takes only itself: the others are kept, and it is said what became of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragsweep.ledger import Ledger
+from ragsweep.results import Failure, Result
+from test_cli import ROOT, write_dataset
+
+SAID = {
+    "raises": "ValueError: no luck today",
+    "exits": "SystemExit: 3",
+    "killed": "its process died 3 times: killed, or out of memory",
+    "hangs": "TimeoutError: it took more than timeout=3 seconds",
+    "memory": "MemoryError: Unable to allocate",
+}
+LAUNCHERS = {
+    "inline": [],
+    "basic": ["hydra/launcher=basic"],
+    "joblib": ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
+    "submitit_local": ["hydra/launcher=submitit_local"],
+    "ray": ["hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2"],
+}
+PLUGINS = {"joblib": "hydra_joblib_launcher", "submitit_local": "hydra_submitit_launcher", "ray": "hydra_ray_launcher"}
+
+
+def sweep(folder: Path, fates: list[str], *more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    environment = {**kept, "PYTHONPATH": str(Path(__file__).parent), "RAGSWEEP_TRUSTED_PACKAGES": "fates",
+                   "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # fmt: skip
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    jobs = f"+retriever.fate={','.join(fates)}"
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *data, "retriever=fateful", jobs, "tracking=none", *more]
+    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "retriever" / "fateful.yaml").write_text("_target_: fates.Fateful\n")
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )  # fmt: skip
+
+
+def outcomes(folder: Path) -> dict[str, Result | Failure]:
+    ledger = Ledger(folder / ".ragsweep")
+    (only,) = ledger.sweeps()
+    return {record.outcome.name: record.outcome for record in ledger.records(only.id)}
+
+
+def check(folder: Path, fates: list[str], *more: str) -> None:
+    """Run until the command itself survives; every outcome is as fate has it."""
+    bad = [fate for fate in fates if fate in SAID]
+    done = sweep(folder, fates, "timeout=3", *more)
+    while done.returncode == -9:  # a launcher without processes of its own dies with its job
+        done = sweep(folder, fates, "timeout=3", *more)
+    assert done.returncode == (1 if bad else 0), done.stderr
+    found = outcomes(folder)
+    for fate in fates:
+        outcome = found[f"+retriever.fate={fate}"]
+        if fate in SAID:
+            assert isinstance(outcome, Failure), fate
+            assert outcome.error.startswith(SAID[fate])
+            assert f"failed   +retriever.fate={fate} · {outcome.error}" in done.stdout
+            assert "no luck" not in outcome.error or "fates.py" in outcome.traceback
+        else:
+            assert isinstance(outcome, Result), outcome
+
+
+def test_bad_jobs_take_only_themselves_with_them(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "raises", "exits", "memory", "hangs", "two"])
+
+
+def test_killed_worker_takes_only_its_own_job_with_it(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "two", "killed", "three", "four"], *LAUNCHERS["joblib"])
+
+
+def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "killed", "two"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_twenty_jobs_six_of_them_bad(launcher: str, tmp_path: Path) -> None:
+    if launcher in PLUGINS and importlib.util.find_spec(f"hydra_plugins.{PLUGINS[launcher]}") is None:
+        pytest.skip(f"{PLUGINS[launcher]} is not installed")
+    good = [f"good{n}" for n in range(14)]
+    fates = [
+        *good[:3],
+        "raises",
+        *good[3:6],
+        "killed",
+        "exits",
+        *good[6:10],
+        "memory",
+        *good[10:12],
+        "hangs",
+        *good[12:],
+    ]
+    check(tmp_path, fates, *LAUNCHERS[launcher])
+
+
+def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
+    done = sweep(tmp_path, ["raises", "exits", "one", "two"], "max_failures=2")
+    assert done.returncode == 1
+    assert "not run: 2 configs failed, and max_failures=2" in done.stdout
+    assert {name for name, outcome in outcomes(tmp_path).items() if isinstance(outcome, Result)} == set()
