@@ -1,4 +1,4 @@
-"""Record results in MLflow, by its client only: no global state is touched.
+"""Record results in MLflow, by its client only: no active run, no global tracking uri is touched.
 
 One parent run a sweep, one child a config (``mlflow.parentRunId``). Statuses are always set explicitly, because MLflow
 by itself leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
@@ -7,32 +7,32 @@ by itself leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is n
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import shlex
-import shutil
-import sqlite3
-import sys
-import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from ragsweep.errors import TrackingError
 from ragsweep.results import Failure, Result
-from ragsweep.tracking import content, place
+from ragsweep.tracking import children, content, files, place, server, tables
+from ragsweep.tracking.children import ALONE, Child, Place
+from ragsweep.tracking.connection import Connection, Opened
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Experiment
+    from mlflow.entities import Experiment, Param, Run
 
-KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsweep.error", "ragsweep.warnings"
+LONGEST_NAME = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
-PROBE_SECONDS = 5
+LONGEST_REQUEST = 800_000
+"""Bytes of parameters in one request; MLflow allows 1 MB for them and the metrics."""
+CUT = " ... (whole in long_tags.json)"
+FEW = 50
+"""Children that are rather looked up one by one (20 ms each) than among all (10 ms each)."""
+PAGE = 200
 
 
 class Mlflow:
@@ -43,119 +43,152 @@ class Mlflow:
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
         experiment: name of the experiment; it is made where it does not exist.
 
-    All methods but ``look`` raise TrackingError where MLflow cannot be reached or refuses.
+    All methods but ``look`` raise TrackingError where MLflow cannot be reached or refuses. While a server is away they
+    do so at once. What was begun can be done again: see ``children`` and :class:`Place`.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "ragsweep") -> None:
         self.uri = place.absolute(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self._experiments: dict[str, str] = {}  # parent run ("" for none) -> id of the experiment it is in
 
     def check(self) -> None:
-        """Make sure that results can be recorded: reach the place, make or upgrade its tables, make the experiment.
+        """Raise what stands against recording here, as far as can be told without MLflow, in milliseconds."""
+        place.refuse_unusable(self.uri)
+        path = place.database(self.uri)
+        with self._place.told():
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with place.alone(self.uri):
+                    tables.inspect(self.uri, path, self.experiment)
+            elif place.is_server(self.uri):
+                server.greet(self.uri, self.experiment)
+
+    def prepare(self) -> None:
+        """Check, load MLflow, make or upgrade its tables, and make the experiment; the first record does it otherwise.
 
         Any number of processes may do this at once on an empty place: one works, the others wait.
         """
-        place.refuse_unusable(self.uri)
-        path = place.database(self.uri)
-        with self._told():
-            if path:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            if place.is_server(self.uri):
-                _greet(self.uri)
-            with place.alone(self.uri):
-                if path:
-                    _mend_tables(self.uri, path)
-                self._experiment_of(None)
+        self.check()
+        with self._place.talking():
+            self._own_experiment()
 
     def look(self) -> str:
         """Return the command that opens MLflow's pages on what was recorded, or the server's address."""
         if place.is_server(self.uri):
-            page = f"/#/experiments/{self._experiments['']}" if "" in self._experiments else ""
-            return place.masked(self.uri).rstrip("/") + page
+            known = self._place.experiments.get(self.experiment)
+            return place.masked(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
         if place.database(self.uri) == Path("mlflow.db").absolute():
-            return f"{_command()} ui"
-        return f"{_command()} ui --backend-store-uri {shlex.quote(place.masked(self.uri))}"
+            return f"{place.command()} ui"
+        return f"{place.command()} ui --backend-store-uri {shlex.quote(place.masked(self.uri))}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Open the parent run and return its id. ``adopt``: use this run, which somebody else made (``mlflow run``)."""
-        with self._told():
-            run_id = self._open(name, None, adopt, {**tags, KIND: "sweep"})
-            self._log_values(run_id, parameters, {}, adopt is not None)
-            return run_id
+        with self._place.talking():
+            run = self._open(name, Place(adopt=adopt), {**tags, children.KIND: "sweep"})
+            self._place.homes[run.id] = run
+            self._log_values(run, parameters, {})
+            return run.id
+
+    def reopen_sweep(self, run_id: str) -> None:
+        """Set the parent run of a sweep that goes on to RUNNING, and remove what a killed process left half written."""
+        with self._place.talking():
+            self._place.client().update_run(run_id, status="RUNNING")
+            files.sweep_out(self._place.home(run_id).artifacts)
 
     def close_sweep(
         self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
     ) -> None:
         """Write what belongs to the whole sweep into the parent run, and end it whatever happens.
 
-        ``status`` is FINISHED, FAILED or KILLED.
+        ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value a metric.
         """
-        with self._told():
+        with self._place.talking():
             try:
-                self._log_values(run_id, {}, metrics)
-                self._write(run_id, artifacts)
+                if metrics:
+                    run = self._place.client().get_run(run_id)
+                    self._log_values(Opened.of(run, run), {}, metrics)
+                files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
             finally:
-                self._client().set_terminated(run_id, status)
+                self._place.client().set_terminated(run_id, status)
+
+    def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
+        """Find the runs of a sweep's configs by job number; ``jobs``: only of these, which is quicker where few.
+
+        Where two runs claim one job (a kill between a request and its answer), a finished one wins; the other is ended
+        as KILLED and says why in the tag ``ragsweep.killed``.
+        """
+        with self._place.talking():
+            if jobs is not None and len(jobs) <= FEW:
+                runs = [run for job in jobs for run in self._search(parent, f"tags.`{children.JOB}` = '{job}'")]
+            else:
+                runs = list(self._search(parent, f"tags.`{children.KIND}` = 'config'"))
+            found, losers = children.settle(runs)
+            for run_id, why in losers.items():
+                self._kill(run_id, why)
+            return found if jobs is None else {job: child for job, child in found.items() if job in set(jobs)}
+
+    def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
+        """End the RUNNING children that nobody will complete, all but those of the jobs ``kept``, and return their ids.
+
+        They become KILLED and say why in the tag ``ragsweep.killed``.
+        """
+        with self._place.talking():
+            numbers = {str(job) for job in kept}
+            runs = self._search(parent, "attributes.status = 'RUNNING'")
+            ended = [str(run.info.run_id) for run in runs if run.data.tags.get(children.JOB) not in numbers]
+            for run_id in ended:
+                self._kill(run_id, "its process ended before it was recorded whole")
+            return ended
 
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
         """Write files into a run; a name may hold slashes (``plots/recall.png``)."""
-        with self._told():
-            self._write(run_id, artifacts)
+        with self._place.talking():
+            files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
 
-    def log_result(self, result: Result, parent: str | None, adopt: str | None = None) -> str:
+    def log_result(self, result: Result, at: Place = ALONE) -> str:
         """Record a config as a run of its own and return the run's id.
 
-        The rankings go to the parent, where siblings share them, or without a parent into the run itself.
+        The rankings go to the parent, where siblings share them, or without a parent into the run itself; one that is
+        there already is not rendered. Doing it again with ``at.adopt`` completes what is missing, and doubles nothing.
         """
-        tags = {KIND: "config", SIGNATURE: result.signature}
+        tags = {children.KIND: "config", children.SIGNATURE: result.signature}
         if result.warnings:
-            tags[WARNINGS] = "\n".join(result.warnings)
-        with self._told(), self._run(result, parent, adopt, tags) as run_id:
-            self._log_values(run_id, result.parameters, content.metrics(result), adopt is not None)
-            self._log_dataset(run_id, result)
-            files = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
-            self._write(run_id, files)
-            self._log_rankings(parent or run_id, result.rankings)
-            return run_id
+            tags[children.WARNINGS] = "\n".join(result.warnings)
+        with self._place.talking(), self._run(result, at, tags) as run:
+            written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
+            self._log_values(run, result.parameters, content.metrics(result), written)
+            self._log_dataset(run.id, result)
+            self._log_rankings(self._place.home(at.parent) if at.parent else run, result.rankings)
+            return run.id
 
-    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
+    def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
         """Record a config that could not be evaluated as a FAILED run: the error as a tag, the traceback as a file."""
-        tags = {KIND: "config", ERROR: failure.error}
-        with self._told(), self._run(failure, parent, adopt, tags, "FAILED") as run_id:
-            self._log_values(run_id, failure.parameters, {}, adopt is not None)
-            self._write(run_id, {"traceback.txt": content.encoded(failure.traceback or failure.error)})
-            return run_id
+        tags = {children.KIND: "config", children.ERROR: failure.error}
+        with self._place.talking(), self._run(failure, at, tags, "FAILED") as run:
+            written = {"traceback.txt": content.encoded(failure.traceback or failure.error)}
+            self._log_values(run, failure.parameters, {}, written)
+            return run.id
 
-    def _client(self) -> MlflowClient:
-        _quieten()
-        from mlflow import MlflowClient
-
-        return MlflowClient(self.uri)  # cheap: MLflow keeps one store a uri
-
-    def _experiment_of(self, parent: str | None) -> str:
-        """Return the id of the experiment: the parent's, where there is one (children are shown only inside it)."""
-        if (parent or "") not in self._experiments:
-            known = self._client().get_run(parent).info.experiment_id if parent else self._own_experiment()
-            self._experiments[parent or ""] = known
-        return self._experiments[parent or ""]
+    @property
+    def _place(self) -> Connection:
+        return Connection.to(self.uri)
 
     def _own_experiment(self) -> str:
-        path = place.database(self.uri)
-        found = self._find_or_make(str((path.parent / "mlruns").as_uri()) if path else None)
-        if found.lifecycle_stage == "deleted":
-            raise TrackingError(
-                f'{place.masked(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with '
-                f"`mlflow experiments restore -x {found.experiment_id}`, or choose another with tracking.experiment"
-            )
-        if path:
-            place.check_folder(found.artifact_location)
-        return str(found.experiment_id)
+        known = self._place.experiments
+        if self.experiment not in known:
+            path = place.database(self.uri)
+            found = self._find_or_make(str((path.parent / "mlruns").as_uri()) if path else None)
+            if found.lifecycle_stage == "deleted":
+                raise place.deleted(self.uri, self.experiment, str(found.experiment_id))
+            if path:
+                place.check_folder(found.artifact_location)
+            known[self.experiment] = str(found.experiment_id)
+        return known[self.experiment]
 
     def _find_or_make(self, artifacts: str | None) -> Experiment:
         from mlflow.exceptions import MlflowException
 
-        client = self._client()
+        client = self._place.client()
         found = client.get_experiment_by_name(self.experiment)
         if found is None:
             try:
@@ -166,52 +199,92 @@ class Mlflow:
                     raise
         return found
 
-    def _open(
-        self, name: str, parent: str | None, adopt: str | None, tags: Mapping[str, str], started: float = 0.0
-    ) -> str:
+    def _search(self, parent: str, condition: str) -> Iterator[Run]:
+        client, experiment, token = self._place.client(), self._place.home(parent).experiment, None
+        query = f"tags.`{children.PARENT}` = '{parent}' and {condition}"
+        while True:
+            page = client.search_runs([experiment], query, max_results=PAGE, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _kill(self, run_id: str, why: str) -> None:
+        self._place.client().set_tag(run_id, children.KILLED, why)
+        self._place.client().set_terminated(run_id, "KILLED")
+
+    def _open(self, name: str, at: Place, tags: dict[str, str], started: float = 0.0) -> Opened:
+        if len(name) > LONGEST_NAME:
+            name, tags = name[: LONGEST_NAME - 4] + " ...", {**tags, children.NAME: name}
+        if at.job is not None:
+            tags = {**tags, children.JOB: str(at.job)}
+        short = {content.key(key): _told_short(value) for key, value in tags.items()}
+        if at.parent:
+            short[children.PARENT] = at.parent
+        run = self._adopt(at.adopt, name, short) if at.adopt else self._create(at.parent, name, short, started)
+        if len(long := {key: value for key, value in tags.items() if len(value) > LONGEST_TAG}):
+            files.write(run.artifacts, {"long_tags.json": _json(long)}, self.uri)
+        return run
+
+    def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> Opened:
+        # MLflow shows children inside their parent's experiment only.
+        experiment = self._place.home(parent).experiment if parent else self._own_experiment()
+        tags |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
+        return Opened.of(self._place.client().create_run(experiment, _milliseconds(started), tags, name))
+
+    def _adopt(self, run_id: str, name: str, tags: Mapping[str, str]) -> Opened:
         from mlflow.entities import RunTag
 
-        client = self._client()
-        sent = {content.key(key): value[:LONGEST_TAG] for key, value in tags.items()}
-        if parent:
-            sent["mlflow.parentRunId"] = parent
-        if adopt:
-            client.update_run(adopt, status="RUNNING", name=name)
-            client.log_batch(adopt, tags=[RunTag(key, value) for key, value in sent.items()])
-            return adopt
-        sent |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
-        run = client.create_run(self._experiment_of(parent), _milliseconds(started), sent, name)
-        return str(run.info.run_id)
+        client = self._place.client()
+        before = client.get_run(run_id)
+        client.update_run(run_id, status="RUNNING", name=name)
+        for key in {children.ERROR, children.WARNINGS, children.KILLED} & before.data.tags.keys() - tags.keys():
+            client.delete_tag(run_id, key)  # an earlier attempt's, and no longer true
+        client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+        run = Opened.of(before, before)
+        files.sweep_out(run.artifacts)
+        return run
 
     @contextmanager
     def _run(
-        self, record: Result | Failure, parent: str | None, adopt: str | None, tags: Mapping[str, str],
-        status: str = "FINISHED",
-    ) -> Generator[str, None, None]:  # fmt: skip
+        self, record: Result | Failure, at: Place, tags: dict[str, str], status: str = "FINISHED"
+    ) -> Generator[Opened, None, None]:
         """Open the run of one config and end it: with ``status`` if all went well, else FAILED or KILLED."""
-        run_id = self._open(record.name, parent, adopt, tags, record.started)
+        run = self._open(record.name, at, tags, record.started)
         try:
-            yield run_id
+            yield run
+            self._place.client().set_terminated(run.id, status, _milliseconds(record.ended))
         except BaseException as error:
             with suppress(Exception):  # what went wrong first is what the user should read
-                self._client().set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
+                if not self._place.is_cut():
+                    self._place.client().set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
-        self._client().set_terminated(run_id, status, _milliseconds(record.ended))
 
     def _log_values(
-        self, run_id: str, parameters: Mapping[str, str], metrics: Mapping[str, float], adopted: bool = False
+        self,
+        run: Opened,
+        parameters: Mapping[str, str],
+        metrics: Mapping[str, float],
+        artifacts: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Send parameters and metrics; the client cuts them into requests of the size that MLflow allows."""
+        """Send parameters, metrics and files; what an adopted run has already is not sent again."""
         from mlflow.entities import Metric, Param
 
-        client, now = self._client(), round(time.time() * 1000)
+        client, now = self._place.client(), round(time.time() * 1000)
         short, long = content.parameters(parameters)
-        there = client.get_run(run_id).data.params if adopted else {}  # a parameter cannot be written twice
-        numbers = [Metric(key, float(value), now, 0) for key, value in metrics.items() if math.isfinite(value)]
-        client.log_batch(run_id, numbers, [Param(key, value) for key, value in short.items() if key not in there])
-        if long:
-            text = json.dumps(long, indent=1, ensure_ascii=False)
-            self._write(run_id, {"long_parameters.json": content.encoded(text)})
+        # A parameter cannot be written twice, and a metric would get a second point.
+        there, counted = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
+        numbers = [
+            Metric(key, float(value), now, 0)
+            for key, value in metrics.items()
+            if math.isfinite(value) and counted.get(key) != value
+        ]
+        first, *others = _requests([Param(key, value) for key, value in short.items() if key not in there])
+        client.log_batch(run.id, numbers, first)  # the client cuts them where there are more than MLflow allows
+        for batch in others:
+            client.log_batch(run.id, params=batch)
+        sent = {**(artifacts or {}), **({"long_parameters.json": _json(long)} if long else {})}
+        files.write(run.artifacts, sent, self.uri)
 
     def _log_dataset(self, run_id: str, result: Result) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -220,92 +293,39 @@ class Mlflow:
         source, profile = content.dataset(result)
         digest = facts.golden_digest[:LONGEST_DIGEST]
         dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-        # MLflow shares the row of a dataset among all runs with this digest; tags belong to this run alone.
+        # MLflow shares the row of a dataset among all runs with this digest; tags belong to this run alone. A run that
+        # has the dataset already does not get it twice.
         tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
-        self._client().log_inputs(run_id, [DatasetInput(dataset, tags)])
+        self._place.client().log_inputs(run_id, [DatasetInput(dataset, tags)])
 
-    def _log_rankings(self, run_id: str, rankings: Mapping[str, str]) -> None:
-        files = {f"rankings/{address[:12]}.trec": text for address, text in rankings.items()}
-        there = {info.path for info in self._client().list_artifacts(run_id, "rankings")} if files else set()
-        self._write(run_id, {name: content.encoded(text) for name, text in files.items() if name not in there})
-
-    def _write(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
-        if not artifacts:
-            return
-        with tempfile.TemporaryDirectory(prefix="ragsweep-") as folder:
-            for name, data in artifacts.items():
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-            self._client().log_artifacts(run_id, folder)
-
-    @contextmanager
-    def _told(self) -> Generator[None, None, None]:
-        """Say in one sentence what MLflow says in many, without the password of the uri."""
-        _quieten()
-        from mlflow.exceptions import MlflowException
-        from sqlalchemy.exc import SQLAlchemyError
-
-        try:
-            yield
-        except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
-            shown = place.masked(self.uri)
-            fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
-            fact = place.masked(fact.replace(self.uri, shown))
-            # The cause may quote the uri, so it is dropped where that holds a password.
-            raise TrackingError(f"{shown}: {fact}; {place.WAY_OUT}") from (error if shown == self.uri else None)
+    def _log_rankings(self, home: Opened, rankings: Mapping[str, object]) -> None:
+        known = self._place.rankings
+        names = {f"rankings/{address[:12]}.trec": address for address in rankings}
+        asked = [name for name in names if (home.id, name) not in known]
+        new = files.missing(home.artifacts, asked, self.uri) if asked else []
+        files.write(home.artifacts, {name: content.encoded(str(rankings[names[name]])) for name in new}, self.uri)
+        known.update((home.id, name) for name in asked)
 
 
-def _quieten() -> None:
-    """Turn off telemetry, and what MLflow and its migrations say that is no warning, before it is imported."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("DO_NOT_TRACK", "true")
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+def _requests(parameters: list[Param]) -> list[list[Param]]:
+    """Cut parameters into requests of a size that MLflow allows; there is always one."""
+    batches: list[list[Param]] = [[]]
+    size = 0
+    for parameter in parameters:
+        size += len(json.dumps([parameter.key, parameter.value])) + 20
+        if size > LONGEST_REQUEST:
+            batches.append([])
+            size = 0
+        batches[-1].append(parameter)
+    return batches
 
 
-def _greet(uri: str) -> None:
-    """Raise TrackingError if no server answers soon; MLflow's own calls would try for minutes."""
-    from mlflow.exceptions import MlflowException
-    from mlflow.utils import credentials, rest_utils
-
-    try:
-        host = cast(Any, credentials).get_default_host_creds(uri)
-        cast(Any, rest_utils).http_request(host, "/health", "GET", max_retries=0, timeout=PROBE_SECONDS)
-    except MlflowException as error:
-        reason = place.masked(str(error).rpartition(": ")[2].strip("\"')"))
-        raise TrackingError(
-            f"{place.masked(uri)}: no MLflow server answers ({reason}); start one with "
-            "`mlflow server --backend-store-uri sqlite:///mlflow.db`, correct tracking.uri, or set tracking=none"
-        ) from None  # the cause quotes the uri
+def _told_short(tag: str) -> str:
+    return tag if len(tag) <= LONGEST_TAG else tag[: LONGEST_TAG - len(CUT)] + CUT
 
 
-def _mend_tables(uri: str, path: Path) -> None:
-    """Make the tables of a new database, and upgrade those of an older MLflow after copying the file."""
-    from alembic.util import CommandError
-    from mlflow import db
-    from mlflow.store.db import utils
-
-    found, wanted = place.revision(uri, path), cast(Any, utils)._get_latest_schema_revision()
-    if found == wanted:
-        return
-    copy = place.copy_database(path, found) if found else None
-    try:
-        cast(Any, db.upgrade).callback(uri)  # the function of `mlflow db upgrade`
-    except CommandError as error:
-        raise TrackingError(
-            f"{uri} has tables (revision {found}) that this mlflow does not know; it was written by a newer one, so "
-            f"upgrade mlflow, or set tracking.uri to another database (a copy is at {copy})"
-        ) from error
-
-
-def _command() -> str:
-    """Spell mlflow as it can be typed here: an environment that is not activated is not on the path."""
-    beside = Path(sys.executable).parent / "mlflow"
-    if shutil.which("mlflow") or not beside.exists():
-        return "mlflow"
-    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+def _json(values: Mapping[str, str]) -> bytes:
+    return content.encoded(json.dumps(values, indent=1, ensure_ascii=False))
 
 
 def _milliseconds(seconds: float) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ragsweep.results import Failure, Result
+from ragsweep.tracking.children import ALONE, Child, Place
 
 
 class NoTracking:
@@ -13,17 +14,31 @@ class NoTracking:
     def check(self) -> None:
         """Find nothing wrong."""
 
+    def prepare(self) -> None:
+        """Do nothing."""
+
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Return the id that was given, or an empty one."""
         return adopt or ""
 
-    def log_result(self, result: Result, parent: str | None, adopt: str | None = None) -> str:
-        """Return the id that was given, or an empty one."""
-        return adopt or ""
+    def reopen_sweep(self, run_id: str) -> None:
+        """Do nothing."""
 
-    def log_failure(self, failure: Failure, parent: str | None, adopt: str | None = None) -> str:
+    def log_result(self, result: Result, at: Place = ALONE) -> str:
         """Return the id that was given, or an empty one."""
-        return adopt or ""
+        return at.adopt or ""
+
+    def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
+        """Return the id that was given, or an empty one."""
+        return at.adopt or ""
+
+    def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
+        """Find no runs."""
+        return {}
+
+    def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
+        """End no runs."""
+        return []
 
     def close_sweep(
         self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]

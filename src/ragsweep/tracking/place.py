@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sqlite3
+import shutil
+import sys
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -78,44 +78,38 @@ def alone(uri: str) -> BaseFileLock:
     return FileLock(Path(tempfile.gettempdir(), f"ragsweep-{digest}.lock"), timeout=PATIENCE)
 
 
-def revision(uri: str, path: Path) -> str | None:
-    """Return the revision of the tables in a database file, None where it has none yet.
-
-    Raises TrackingError where the tables are another program's, sqlite3.Error where the file cannot be written.
-    MLflow itself would try to open an unusable file for a hundred seconds, and put its tables beside another's.
-    """
-    with closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
-        if not tables:
-            return None
-        if "experiments" not in tables or "alembic_version" not in tables:
-            raise TrackingError(
-                f"{masked(uri)} holds the tables of another program ({', '.join(tables[:3])} ...); "
-                "set tracking.uri to a database of its own"
-            )
-        found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return str(found[0]) if found else None
+def deleted(uri: str, experiment: str, identifier: str) -> TrackingError:
+    """Say that the experiment was deleted, and how it comes back."""
+    return TrackingError(
+        f'{masked(uri)}: the experiment "{experiment}" was deleted; bring it back with '
+        f"`mlflow experiments restore -x {identifier}`, or choose another with tracking.experiment"
+    )
 
 
-def copy_database(path: Path, mark: str) -> Path:
-    """Copy a database file before its tables are changed, once a revision."""
-    copy = path.with_name(f"{path.name}.{mark}.backup")
-    if not copy.exists():
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-    return copy
+def folder(location: str) -> Path | None:
+    """Return the folder that a location of artifacts names, None where it is none of this machine."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(url2pathname(parts.path) if parts.scheme else location)
 
 
 def check_folder(location: str) -> None:
     """Make a local folder for artifacts if need be; raises OSError where nothing can be written into it."""
-    parts = urlsplit(location)
-    if parts.scheme not in ("", "file"):
+    found = folder(location)
+    if found is None:
         return
-    folder = Path(url2pathname(parts.path) if parts.scheme else location)
-    folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"the folder for artifacts {folder} cannot be written")
+    found.mkdir(parents=True, exist_ok=True)
+    if not os.access(found, os.W_OK):
+        raise PermissionError(f"the folder for artifacts {found} cannot be written")
+
+
+def command() -> str:
+    """Spell mlflow as it can be typed here: an environment that is not activated is not on the path."""
+    beside = Path(sys.executable).parent / "mlflow"
+    if shutil.which("mlflow") or not beside.exists():
+        return "mlflow"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
 def _is_sqlite(uri: str) -> bool:
