@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
 import pickle
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import TrackingError
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.results import Failure
 from ragsweep.tracking import Mlflow, NoTracking, Place, Tracker, tables
 from ragsweep.tracking.content import key, metrics
 from ragsweep.tracking.place import absolute, database, masked
+from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
-QUIET = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    "NO_PROXY": "127.0.0.1",
-    "no_proxy": "127.0.0.1",
-}
 NAN = math.nan
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -58,35 +47,8 @@ def sqlite_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/files"]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **QUIET}, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/health", server, folder / "log")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)  # the server and its workers: a session of their own
-        server.wait(30)
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            opener.open(url, timeout=2)
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    pytest.fail(f"mlflow server did not start:\n{log.read_text()[-2000:]}")
+    with mlflow_server(tmp_path_factory.mktemp("server")) as uri:
+        yield uri
 
 
 @pytest.fixture(params=["sqlite", "server"])
@@ -94,45 +56,6 @@ def tracker(request: pytest.FixtureRequest) -> Mlflow:
     made = Mlflow(request.getfixturevalue(f"{request.param}_uri"), "an experiment")
     made.prepare()
     return made
-
-
-def summary(name: str, value: float = 0.5, low: float = 0.25, high: float = 0.75, scored: int = 2) -> Summary:
-    return Summary(name, value, low, high, n_total=4, n_scored=scored, n_skipped=1, n_failed=3 - scored)
-
-
-def a_result(**changes: Any) -> Result:
-    nothing = summary("mrr", NAN, NAN, math.inf, scored=0)
-    known = Result(
-        signature="5" * 64,
-        name="top_k=3",
-        overrides=("top_k=3",),
-        config={"top_k": 3, "retriever": {"legs": ("bm25", "vector")}, "name": "é"},
-        parameters={"top_k": "3", "retriever.legs.a@b": "", "prompt": "short"},
-        dataset=DatasetFacts("python", "c" * 64, "0123456789" * 6 + "abcd", 79, 4, 3, 1, {"no label": 2}),
-        summaries={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
-        groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
-                             "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
-        outcomes={"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]},
-        rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
-        stages={},
-        started=1_700_000_000.5,
-        ended=1_700_000_002.25,
-    )  # fmt: skip
-    return dataclasses.replace(known, **changes)
-
-
-def client(tracker: Mlflow) -> Any:
-    from mlflow import MlflowClient
-
-    return MlflowClient(tracker.uri)
-
-
-def files(tracker: Mlflow, run: str, folder: str | None = None) -> set[str]:
-    return {info.path for info in client(tracker).list_artifacts(run, folder)}
-
-
-def content(tracker: Mlflow, run: str, name: str) -> bytes:
-    return Path(client(tracker).download_artifacts(run, name)).read_bytes()
 
 
 # --- the contract ---
@@ -494,7 +417,7 @@ def test_deleted_experiment_is_said_with_the_way_out(
     path = copy(sqlite_uri, tmp_path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE experiments SET lifecycle_stage = 'deleted' WHERE experiment_id = 0")
-    with pytest.raises(TrackingError, match="was deleted.*mlflow experiments restore -x 0"):
+    with pytest.raises(TrackingError, match=r"was deleted.*mlflow experiments restore -x 0"):
         begin(Mlflow(f"sqlite:///{path}", "Default"))
 
 
