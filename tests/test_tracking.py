@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
 import pickle
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import TrackingError
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
-from ragsweep.tracking import Mlflow, NoTracking, Tracker
+from ragsweep.results import Failure
+from ragsweep.tracking import Mlflow, NoTracking, Place, Tracker, tables
 from ragsweep.tracking.content import key, metrics
 from ragsweep.tracking.place import absolute, database, masked
+from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
-QUIET = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    "NO_PROXY": "127.0.0.1",
-    "no_proxy": "127.0.0.1",
-}
 NAN = math.nan
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -58,81 +47,15 @@ def sqlite_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/files"]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **QUIET}, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/health", server, folder / "log")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)  # the server and its workers: a session of their own
-        server.wait(30)
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            opener.open(url, timeout=2)
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    pytest.fail(f"mlflow server did not start:\n{log.read_text()[-2000:]}")
+    with mlflow_server(tmp_path_factory.mktemp("server")) as uri:
+        yield uri
 
 
 @pytest.fixture(params=["sqlite", "server"])
 def tracker(request: pytest.FixtureRequest) -> Mlflow:
     made = Mlflow(request.getfixturevalue(f"{request.param}_uri"), "an experiment")
-    made.check()
+    made.prepare()
     return made
-
-
-def summary(name: str, value: float = 0.5, low: float = 0.25, high: float = 0.75, scored: int = 2) -> Summary:
-    return Summary(name, value, low, high, n_total=4, n_scored=scored, n_skipped=1, n_failed=3 - scored)
-
-
-def a_result(**changes: Any) -> Result:
-    nothing = summary("mrr", NAN, NAN, math.inf, scored=0)
-    known = Result(
-        signature="5" * 64,
-        name="top_k=3",
-        overrides=("top_k=3",),
-        config={"top_k": 3, "retriever": {"legs": ("bm25", "vector")}, "name": "é"},
-        parameters={"top_k": "3", "retriever.legs.a@b": "", "prompt": "short"},
-        dataset=DatasetFacts("python", "c" * 64, "0123456789" * 6 + "abcd", 79, 4, 3, 1, {"no label": 2}),
-        summaries={"ndcg_at_10": summary("ndcg_at_10"), "mrr": nothing},
-        groups={"category": {"how-to": {"mrr": summary("mrr", 0.125)}, "c++": {"mrr": summary("mrr", 1.0)},
-                             "c**": {"mrr": summary("mrr", 0.0)}, "none": {"mrr": nothing}}},
-        outcomes={"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]},
-        rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
-        stages={},
-        started=1_700_000_000.5,
-        ended=1_700_000_002.25,
-    )  # fmt: skip
-    return dataclasses.replace(known, **changes)
-
-
-def client(tracker: Mlflow) -> Any:
-    from mlflow import MlflowClient
-
-    return MlflowClient(tracker.uri)
-
-
-def files(tracker: Mlflow, run: str, folder: str | None = None) -> set[str]:
-    return {info.path for info in client(tracker).list_artifacts(run, folder)}
-
-
-def content(tracker: Mlflow, run: str, name: str) -> bytes:
-    return Path(client(tracker).download_artifacts(run, name)).read_bytes()
 
 
 # --- the contract ---
@@ -140,14 +63,14 @@ def content(tracker: Mlflow, run: str, name: str) -> bytes:
 
 def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
-    run = client(tracker).get_run(tracker.log_result(a_result(), parent))
+    run = client(tracker).get_run(tracker.log_result(a_result(), Place(parent, 3)))
     tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
 
     assert run.info.run_name == "top_k=3"
     assert run.info.status == "FINISHED"
     assert (run.info.start_time, run.info.end_time) == (1_700_000_000_500, 1_700_000_002_250)
     tags = {name: value for name, value in run.data.tags.items() if name.startswith("ragsweep.")}
-    assert tags == {"ragsweep.kind": "config", "ragsweep.signature": "5" * 64}
+    assert tags == {"ragsweep.kind": "config", "ragsweep.signature": "5" * 64, "ragsweep.job": "3"}
     assert run.data.tags["mlflow.parentRunId"] == parent
     assert run.data.params == {"top_k": "3", "retriever.legs.a_b": "", "prompt": "short"}
 
@@ -165,7 +88,7 @@ def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
 
 
 def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
-    sent = client(tracker).get_run(tracker.log_result(a_result(), None)).data.metrics
+    sent = client(tracker).get_run(tracker.log_result(a_result())).data.metrics
     twins = {name: value for name, value in sent.items() if name.startswith("category/c__")}
     assert sorted(twins.values()) == [0.0, 1.0]
     assert {name: value for name, value in sent.items() if "c__" not in name} == {
@@ -176,7 +99,7 @@ def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
 
 
 def test_golden_set_is_a_dataset_input_with_its_digest(tracker: Mlflow) -> None:
-    (given,) = client(tracker).get_run(tracker.log_result(a_result(), None)).inputs.dataset_inputs
+    (given,) = client(tracker).get_run(tracker.log_result(a_result())).inputs.dataset_inputs
     assert given.dataset.name == "python"
     assert given.dataset.digest == "012345678901234567890123456789012345"
     assert json.loads(given.dataset.source)["golden_digest"] == "0123456789" * 6 + "abcd"
@@ -192,7 +115,7 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     import yaml
     from pyarrow import parquet
 
-    run = tracker.log_result(a_result(), None)
+    run = tracker.log_result(a_result())
     assert files(tracker, run) == {"config.yaml", "outcomes.parquet", "rankings"}
     assert content(tracker, run, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
     config = yaml.safe_load(content(tracker, run, "config.yaml"))
@@ -209,9 +132,9 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    first = tracker.log_result(a_result(), parent)
+    first = tracker.log_result(a_result(), Place(parent, 3))
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
-    tracker.log_result(again, parent)
+    tracker.log_result(again, Place(parent, 5))
     tracker.close_sweep(parent, "KILLED", {}, {})
     assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
     assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/cd34cd34cd34.trec"}
@@ -220,7 +143,7 @@ def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> 
 
 
 def test_long_value_is_a_hash_and_stands_in_full_in_an_artifact(tracker: Mlflow) -> None:
-    run = tracker.log_result(a_result(parameters={"short": "x" * 6_000, "long": "é" * 6_001}), None)
+    run = tracker.log_result(a_result(parameters={"short": "x" * 6_000, "long": "é" * 6_001}))
     sent = client(tracker).get_run(run).data.params
     assert sent["short"] == "x" * 6_000
     assert sent["long"].startswith("sha256:")
@@ -231,7 +154,7 @@ def test_long_value_is_a_hash_and_stands_in_full_in_an_artifact(tracker: Mlflow)
 def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
     many = {f"p{n}": "é" * 5_000 for n in range(110)}
     summaries = {f"m{n}": summary(f"m{n}") for n in range(210)}
-    data = client(tracker).get_run(tracker.log_result(a_result(parameters=many, summaries=summaries), None)).data
+    data = client(tracker).get_run(tracker.log_result(a_result(parameters=many, summaries=summaries))).data
     assert data.params == many
     assert sum(name.startswith("low/m") for name in data.metrics) == 210
 
@@ -239,13 +162,16 @@ def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
 def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
     failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
-    made = tracker.log_failure(failure, parent)
+    made = tracker.log_failure(failure, Place(parent, 0))
     tracker.close_sweep(parent, "FAILED", {}, {})
     run = client(tracker).get_run(made)
     assert run.info.status == "FAILED"
     assert run.info.end_time == 2_000
     assert run.data.tags["ragsweep.kind"] == "config"
-    assert run.data.tags["ragsweep.error"] == ("boom " * 2_000)[:5_000]
+    shown, _, cut = run.data.tags["ragsweep.error"].partition(" ... ")
+    assert ("boom " * 2_000).startswith(shown)
+    assert (len(shown) > 4_900, cut) == (True, "(whole in long_tags.json)")
+    assert json.loads(content(tracker, made, "long_tags.json")) == {"ragsweep.error": "boom " * 2_000}
     assert run.data.tags["mlflow.parentRunId"] == parent
     assert run.data.params == {"top_k": "0"}
     assert content(tracker, made, "traceback.txt") == b"Traceback: line\nboom"
@@ -260,7 +186,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
     theirs = mlflow.create_run(elsewhere).info.run_id
     mlflow.log_batch(theirs, params=[Param("top_k", "given by mlflow run")])
     assert tracker.open_sweep("a sweep", {}, {"top_k": "3,5", "seed": "0"}, adopt=theirs) == theirs
-    child = mlflow.get_run(tracker.log_result(a_result(), theirs))
+    child = mlflow.get_run(tracker.log_result(a_result(), Place(theirs, 3)))
     tracker.close_sweep(theirs, "FINISHED", {}, {})
     assert child.info.experiment_id == elsewhere
     adopted = mlflow.get_run(theirs)
@@ -271,7 +197,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
 
 def test_adopted_run_becomes_the_config(tracker: Mlflow) -> None:
     theirs = client(tracker).create_run(client(tracker).get_experiment_by_name("an experiment").experiment_id)
-    assert tracker.log_result(a_result(), None, adopt=theirs.info.run_id) == theirs.info.run_id
+    assert tracker.log_result(a_result(), Place(adopt=theirs.info.run_id)) == theirs.info.run_id
     run = client(tracker).get_run(theirs.info.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["ndcg_at_10"] == 0.5
@@ -282,7 +208,7 @@ def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlf
     parent = tracker.open_sweep("sweep", {}, {}, None)
     broken = a_result(name="broken", rankings={"../x": "text"}, outcomes={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
-        tracker.log_result(broken, parent)
+        tracker.log_result(broken, Place(parent, 0))
     query = f"tags.`mlflow.parentRunId` = '{parent}'"
     (run,) = client(tracker).search_runs([client(tracker).get_run(parent).info.experiment_id], query)
     assert run.info.status == "FAILED"
@@ -291,7 +217,7 @@ def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlf
 
 
 def test_tracker_works_after_travelling_to_another_process(tracker: Mlflow) -> None:
-    run = pickle.loads(pickle.dumps(tracker)).log_result(a_result(), None)
+    run = pickle.loads(pickle.dumps(tracker)).log_result(a_result())
     assert client(tracker).get_run(run).info.status == "FINISHED"
 
 
@@ -321,13 +247,33 @@ def test_groups_are_sent_for_headline_metrics_only() -> None:
 # --- places ---
 
 
+def check(tracker: Mlflow) -> None:
+    tracker.check()
+
+
+def record(tracker: Mlflow) -> None:
+    tracker.open_sweep("sweep", {}, {}, None)
+
+
+def copy(uri: str, folder: Path) -> Path:
+    """Copy a database with its tables: to make them takes seconds."""
+    Mlflow(uri).prepare()
+    path = database(uri)
+    assert path is not None
+    return tables.copy_database(path, folder / "mlflow.db")
+
+
+refused = pytest.mark.parametrize("begin", [check, record, Mlflow.prepare])
+"""What cannot be used is refused by whatever comes first."""
+
+
 def test_look_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert Mlflow().look() == "mlflow ui"
     assert Mlflow("sqlite:///a b.db").look() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
     server = Mlflow(server_uri)
-    server.check()
+    server.prepare()
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
     assert server.look() == f"{server_uri}/#/experiments/{identifier}"
 
@@ -358,8 +304,7 @@ def test_database_stands_where_the_uri_says_with_artifacts_beside_it(name: str, 
     assert absolute(uri) == uri
     assert database(uri) == path
     tracker = Mlflow(uri)
-    tracker.check()
-    run = tracker.log_result(a_result(), None)
+    run = tracker.log_result(a_result())
     assert path.is_file()
     assert (path.parent / "mlruns" / run / "artifacts" / "config.yaml").is_file()
 
@@ -370,6 +315,7 @@ from ragsweep.tracking import Mlflow
 sys.stdin.read()
 tracker = Mlflow(sys.argv[1])
 tracker.check()
+assert "mlflow" not in sys.modules
 print(tracker.open_sweep("cold", {}, {"a": "b"}, None))
 """
 
@@ -406,27 +352,29 @@ def test_tables_of_an_older_mlflow_are_upgraded_after_a_copy(tmp_path: Path) -> 
     command.upgrade(config, older)
     tracker = Mlflow(f"sqlite:///{path}")
     tracker.check()
-    assert client(tracker).get_run(tracker.log_result(a_result(), None)).info.status == "FINISHED"
+    tracker.prepare()
+    assert client(tracker).get_run(tracker.log_result(a_result())).info.status == "FINISHED"
     with sqlite3.connect(tmp_path / f"mlflow.db.{older}.backup") as copy:
         assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (older,)
 
 
-def test_tables_of_a_newer_mlflow_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mlflow.db"
-    Mlflow(f"sqlite:///{path}").check()
+@refused
+def test_tables_of_a_newer_mlflow_are_refused(sqlite_uri: str, tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
+    path = copy(sqlite_uri, tmp_path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = 'fffffffffff1'")
     with pytest.raises(TrackingError, match=r"revision fffffffffff1.*newer.*upgrade mlflow"):
-        Mlflow(f"sqlite:///{path}").check()
+        begin(Mlflow(f"sqlite:///{path}"))
 
 
-def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+@refused
+def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
     path = tmp_path / "optuna.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE studies (id)")
         connection.execute("CREATE TABLE alembic_version (version_num)")
     with pytest.raises(TrackingError, match=r"optuna\.db holds the tables of another program .*studies"):
-        Mlflow(f"sqlite:///{path}").check()
+        begin(Mlflow(f"sqlite:///{path}"))
     with sqlite3.connect(path) as connection:
         assert {name for (name,) in connection.execute("SELECT name FROM sqlite_master")} == {
             "studies",
@@ -434,47 +382,53 @@ def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -
         }
 
 
-def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+@refused
+def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
     (tmp_path / "file").write_text("no database")
     (tmp_path / "mlruns").write_text("no folder")
     for uri in (f"sqlite:///{tmp_path}/file/mlflow.db", f"sqlite:///{tmp_path}", f"sqlite:///{tmp_path}/file",
                 f"sqlite:///{tmp_path}/mlflow.db"):  # fmt: skip
         begun = time.monotonic()
         with pytest.raises(TrackingError, match=r"set tracking\.uri to a place that can be written") as told:
-            Mlflow(uri).check()
+            begin(Mlflow(uri))
         assert str(told.value).startswith(uri)
         assert "\n" not in str(told.value)
         assert time.monotonic() - begun < 60
 
 
+@refused
 @pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/mlruns"])
-def test_folder_of_files_is_refused_with_the_way_out(uri: str) -> None:
+def test_folder_of_files_is_refused_with_the_way_out(uri: str, begin: Callable[[Mlflow], None]) -> None:
     with pytest.raises(TrackingError, match=r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"):
-        Mlflow(uri).check()
+        begin(Mlflow(uri))
 
 
-def test_database_in_memory_is_refused() -> None:
+@refused
+def test_database_in_memory_is_refused(begin: Callable[[Mlflow], None]) -> None:
     for uri in ("sqlite://", "sqlite:///:memory:"):
         with pytest.raises(TrackingError, match="keeps nothing"):
-            Mlflow(uri).check()
+            begin(Mlflow(uri))
 
 
-def test_deleted_experiment_is_said_with_the_way_out(sqlite_uri: str) -> None:
-    tracker = Mlflow(sqlite_uri, "to be deleted")
-    tracker.check()
-    identifier = client(tracker).get_experiment_by_name("to be deleted").experiment_id
-    client(tracker).delete_experiment(identifier)
-    with pytest.raises(TrackingError, match=f"was deleted.*mlflow experiments restore -x {identifier}"):
-        Mlflow(sqlite_uri, "to be deleted").check()
+@refused
+def test_deleted_experiment_is_said_with_the_way_out(
+    sqlite_uri: str, tmp_path: Path, begin: Callable[[Mlflow], None]
+) -> None:
+    path = copy(sqlite_uri, tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE experiments SET lifecycle_stage = 'deleted' WHERE experiment_id = 0")
+    with pytest.raises(TrackingError, match=r"was deleted.*mlflow experiments restore -x 0"):
+        begin(Mlflow(f"sqlite:///{path}", "Default"))
 
 
-def test_absent_server_is_said_soon_and_its_password_is_not() -> None:
+@refused
+def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlflow], None]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         uri = f"http://me:geheim@127.0.0.1:{free.getsockname()[1]}"
     begun = time.monotonic()
     with pytest.raises(TrackingError, match="no MLflow server answers") as told:
-        Mlflow(uri).check()
+        begin(Mlflow(uri))
     assert time.monotonic() - begun < 20
     assert "geheim" not in str(told.value)
     assert told.value.__cause__ is None
@@ -499,8 +453,8 @@ def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatc
     tracker: Tracker = NoTracking()
     tracker.check()
     assert tracker.open_sweep("sweep", {}, {}, "given") == "given"
-    assert tracker.log_result(a_result(), "") == ""
-    assert tracker.log_failure(Failure("a", (), {}, "boom"), "") == ""
+    assert tracker.log_result(a_result(), Place(adopt="given")) == "given"
+    assert tracker.log_failure(Failure("a", (), {}, "boom")) == ""
     tracker.close_sweep("", "FINISHED", {"a": b"b"}, {})
     tracker.log_artifacts("", {"a": b"b"})
     assert list(tmp_path.iterdir()) == []
