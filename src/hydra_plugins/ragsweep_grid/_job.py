@@ -1,0 +1,100 @@
+"""Run a job as Hydra does, at a small part of its price."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, _flush_loggers, env_override
+from hydra.types import HydraContext, TaskFunction
+from hydra.version import base_at_least
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from hydra_plugins.ragsweep_grid._cloning import clone, only, without
+from hydra_plugins.ragsweep_grid._logs import Logs
+from hydra_plugins.ragsweep_grid._writing import text
+
+
+def run_job(context: HydraContext, task: TaskFunction, config: DictConfig, logs: Logs) -> JobReturn:
+    """Run a job of a sweep: what ``hydra.core.utils.run_job`` does, in its order.
+
+    The result holds what the task returned or raised; what a callback raises is raised.
+    """
+    singleton = HydraConfig.instance()
+    before: Any = singleton.cfg
+    try:
+        folder = _enter(config)
+        result = JobReturn(cfg=without(config, "hydra"), hydra_cfg=clone(singleton.cfg))  # type: ignore[type-var]
+        result.overrides = list(map(str, config.hydra.overrides.task))
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with _working_in(folder if _changes_folder(config) else None):
+            result.working_dir = folder if _changes_folder(config) else os.getcwd()
+            logs.configure(config)
+            _save(config, result)
+            _call(context, task, config, result)
+        return result
+    finally:
+        singleton.cfg = before
+
+
+def _enter(config: DictConfig) -> str:
+    """Decide the job's folder, and let ``HydraConfig`` speak of this job."""
+    singleton: Any = HydraConfig.instance()
+    OmegaConf.set_readonly(config.hydra, True)
+    singleton.cfg = config  # the folder's name may ask for ${hydra:job.num}
+    parts = [str(OmegaConf.select(config, key)) for key in ("hydra.sweep.dir", "hydra.sweep.subdir")]
+    folder = os.path.join(*parts)
+    runtime = config.hydra.runtime
+    with read_write(runtime), open_dict(runtime):
+        runtime.output_dir = os.path.abspath(folder)
+    # The node is shown alone, but its interpolations reach into the whole config.
+    singleton.cfg = only(config, "hydra")
+    singleton.cfg._get_node("hydra")._set_parent(config)
+    return folder
+
+
+def _changes_folder(config: DictConfig) -> bool:
+    wanted = config.hydra.job.chdir
+    return not base_at_least("1.2") if wanted is None else bool(wanted)
+
+
+@contextmanager
+def _working_in(folder: str | None) -> Iterator[None]:
+    if folder is None:
+        yield
+        return
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _save(config: DictConfig, result: JobReturn) -> None:
+    if config.hydra.output_subdir is None:
+        return
+    folder = Path(config.hydra.runtime.output_dir) / config.hydra.output_subdir
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = {"config": result.cfg, "hydra": result.hydra_cfg, "overrides": config.hydra.overrides.task}
+    for name, part in saved.items():
+        (folder / f"{name}.yaml").write_text(text(part), encoding="utf-8")
+
+
+def _call(context: HydraContext, task: TaskFunction, config: DictConfig, result: JobReturn) -> None:
+    assert result.hydra_cfg is not None
+    with env_override(result.hydra_cfg.hydra.job.env_set):
+        context.callbacks.on_job_start(config=config, task_function=task)
+        try:
+            result.return_value = task(result.cfg)
+            result.status = JobStatus.COMPLETED
+        except Exception as fault:
+            result.return_value = fault
+            result.status = JobStatus.FAILED
+    result.task_name = JobRuntime.instance().get("name")
+    _flush_loggers()
+    context.callbacks.on_job_end(config=config, job_return=result)
