@@ -11,21 +11,23 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra._internal.config_repository import IConfigRepository
+from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.core.utils import JobRuntime
+from hydra.core.utils import JobRuntime, setup_globals
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode
-from hydra.version import getbase
+from hydra.version import getbase, setbase
 from omegaconf import Container, DictConfig, OmegaConf, open_dict
 from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
@@ -68,6 +70,12 @@ class Composer:
         OmegaConf.copy_cache(from_config=master, to_config=config)  # so that all jobs read one clock
         return config
 
+    def check(self, master: DictConfig, overrides: Sequence[str]) -> None:
+        """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
+        ours = not any(line.lstrip("+~").startswith("hydra") for line in overrides)
+        lines = [*map(str, master.hydra.overrides.hydra), *overrides]
+        self.compose(master.hydra.job.config_name, lines, task_only=ours)
+
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
         parsed = [_parse(line) for line in lines]
@@ -103,11 +111,15 @@ class Composer:
         return self._groups[asked]
 
     def _template(self, name: str | None, lines: tuple[str, ...]) -> DictConfig:
-        key = (name, lines, os.getcwd(), JobRuntime.instance().get("name"), getbase())
-        if key not in self._templates:
+        running = JobRuntime.instance().get("name")
+        key = (name, lines, str(Path.cwd()), getbase())
+        found = self._templates.get(key) or self._templates.get((*key, running))
+        if found is None:
             assert self._quick is not None
-            self._templates[key] = self._quick.load_configuration(name, list(lines), RunMode.RUN)
-        return self._templates[key]
+            found = self._quick.load_configuration(name, list(lines), RunMode.RUN)
+            # A job without a name of its own gets the program's: that is no template for another program.
+            self._templates[(*key, running) if found.hydra.job.name == running else key] = found
+        return found
 
 
 _composers: WeakKeyDictionary[ConfigLoader, Composer] = WeakKeyDictionary()
@@ -118,6 +130,19 @@ def composer(loader: ConfigLoader) -> Composer:
     if loader not in _composers:
         _composers[loader] = Composer(loader)
     return _composers[loader]
+
+
+def open_composer(folder: Path, added: Path | None = None, *, version_base: str) -> Composer:
+    """Return a composer of a program whose configs lie in a folder, without starting the program.
+
+    ``added`` is searched as the folder that is given with ``--config-dir``.
+    """
+    setbase(version_base)
+    setup_globals()
+    path = create_config_search_path(str(folder))
+    if added is not None:
+        path.prepend("command-line", f"file://{added.resolve()}", anchor=SearchPathQuery(provider="schema"))
+    return Composer(ConfigLoaderImpl(path))
 
 
 class _Shared:
@@ -221,7 +246,9 @@ def _remembering(loader: ConfigLoaderImpl) -> ConfigLoaderImpl:
 class _Remembering(IConfigRepository):
     """A repository that reads each file once."""
 
-    def __init__(self, delegate: IConfigRepository, read: dict[Any, dict[str, ConfigResult | None]] | None = None):
+    def __init__(
+        self, delegate: IConfigRepository, read: dict[Any, dict[str, ConfigResult | None]] | None = None
+    ) -> None:
         self._delegate = delegate
         self._all = {} if read is None else read
         self._read = self._all.setdefault((), {})
@@ -252,9 +279,7 @@ class _Remembering(IConfigRepository):
     def config_exists(self, config_path: str) -> bool:
         return self._delegate.config_exists(config_path)
 
-    def get_group_options(
-        self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG
-    ) -> list[str]:
+    def get_group_options(self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG) -> list[str]:
         return self._delegate.get_group_options(group_name, results_filter)
 
     def get_sources(self) -> list[ConfigSource]:

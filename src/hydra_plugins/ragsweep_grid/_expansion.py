@@ -29,24 +29,30 @@ class Job(NamedTuple):
         return f"{CASES}[{self.case}]: " if any(re.search(name, fault) for name in named) else ""
 
 
-def expand(typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None) -> list[Job]:
+def expand(
+    typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
+) -> list[Job]:
     """Multiply out what is swept over, as Hydra's basic sweeper does; with cases once for each of them.
 
     A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
     everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.
-    Of jobs with equal sets of overrides the first is kept.
+    Of jobs with equal sets of overrides the first is kept; without ``once`` all are, as Hydra's basic sweeper does.
 
     Raises HydraException for overrides that cannot be read and for cases that are no lists of overrides.
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
     last = _read(typed, "")
-    found: dict[frozenset[str], Job] = {}
+    found: list[Job] = []
     for number, case in _cases(cases):
         own = [] if number is None else _read(case, f"{CASES}[{number}]")
         keys = tuple(override.key_or_group for override in own)
-        for job in _product([*general, *own, *last]):
-            found.setdefault(frozenset(job), Job(job, number, keys))
-    return list(found.values())
+        found += [Job(job, number, keys) for job in _product([*general, *own, *last])]
+    if not once:
+        return found
+    first: dict[frozenset[str], Job] = {}
+    for job in found:
+        first.setdefault(frozenset(job.overrides), job)
+    return list(first.values())
 
 
 def stretches(numbers: Iterable[int], longest: int | None = None) -> list[range]:

@@ -6,7 +6,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 from omegaconf._utils import get_omega_conf_dumper
 
@@ -62,18 +62,11 @@ def _key(key: Any) -> Any:
 def _text(value: Any) -> str:
     if not isinstance(value, dict) or not value:
         return _dumped(value)
-    return "".join(_entry((), key, entry) for key, entry in value.items())
+    return "".join(_entry((), key, _Written(entry)) for key, entry in value.items())
 
 
-def _entry(above: tuple[Any, ...], key: Any, value: Any) -> str:
-    """Write an entry of a mapping; what lies below ``hydra`` is written, and remembered, entry by entry."""
-    if key == "hydra" and not above and isinstance(value, dict) and value:
-        return "hydra:\n" + "".join(_entry((key,), below, entry) for below, entry in value.items())
-    return _remembered(above, _Frozen({key: value}))
-
-
-class _Frozen:
-    """A plain value that can be a key: two are equal where they are written alike."""
+class _Written:
+    """A plain value as a key: two are equal where they are written alike, so that 1, true and "1" differ."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -83,16 +76,24 @@ class _Frozen:
         return hash(self._written)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and self._written == other._written
+        return isinstance(other, _Written) and self._written == other._written
 
 
-@lru_cache(maxsize=512)
-def _remembered(above: tuple[Any, ...], entry: _Frozen) -> str:
-    nested = entry.value
-    for key in reversed(above):
-        nested = {key: nested}
-    lines = _dumped(nested).split("\n")
-    return "\n".join(lines[len(above) :])
+@lru_cache(maxsize=4096, typed=True)
+def _entry(above: tuple[Any, ...], key: Any, entry: _Written) -> str:
+    """Write an entry of a mapping, at its depth; what did not change since it was written last is found as text."""
+    if not isinstance(entry.value, dict) or not entry.value:
+        return _nested((*above, key), entry.value)
+    head, _, _ = _nested((*above, key), {"": 0}).rpartition("\n" + "  " * (len(above) + 1))
+    inside = "".join(_entry((*above, key), below, _Written(value)) for below, value in entry.value.items())
+    return f"{head}\n{inside}"
+
+
+def _nested(path: tuple[Any, ...], value: Any) -> str:
+    """Write a value under its keys, without the lines of the keys above the last."""
+    for key in reversed(path):
+        value = {key: value}
+    return "\n".join(_dumped(value).split("\n")[len(path) - 1 :])
 
 
 def _dumped(value: Any) -> str:

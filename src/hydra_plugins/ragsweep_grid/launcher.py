@@ -12,8 +12,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
 from hydra_plugins.ragsweep_grid._composing import composer
-from hydra_plugins.ragsweep_grid._job import run_job
-from hydra_plugins.ragsweep_grid._logs import Logs
+from hydra_plugins.ragsweep_grid._job import Runner
 
 _log = logging.getLogger(__name__)
 
@@ -44,21 +43,19 @@ class InlineLauncher(Launcher):
         """Run the jobs; one that fails is a result that holds its exception."""
         setup_globals()
         assert self.config is not None
-        logs = Logs()
-        logs.between(self.config)
+        assert self.hydra_context is not None
+        assert self.task_function is not None
+        runner = Runner(self.hydra_context, self.task_function, self.config)
+        runner.logs.between()
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         _log.info("Launching %d jobs in this process", len(job_overrides))
         results = []
         for number, overrides in enumerate(job_overrides, start=initial_job_idx):
             _log.info("\t#%d : %s", number, " ".join(filter_overrides(overrides)))
-            results.append(self._run(number, overrides, logs))
-            logs.between(self.config)
+            config = composer(self.hydra_context.config_loader).sweep_config(self.config, overrides)
+            with open_dict(config):
+                config.hydra.job.id = number
+                config.hydra.job.num = number
+            results.append(runner.run(config))
+            runner.logs.between()
         return results
-
-    def _run(self, number: int, overrides: Sequence[str], logs: Logs) -> JobReturn:
-        assert self.config is not None and self.hydra_context is not None and self.task_function is not None
-        config = composer(self.hydra_context.config_loader).sweep_config(self.config, overrides)
-        with open_dict(config):
-            config.hydra.job.id = number
-            config.hydra.job.num = number
-        return run_job(self.hydra_context, self.task_function, config, logs)

@@ -89,11 +89,12 @@ class GridSweeper(Sweeper):
 
     def _check(self, jobs: Sequence[Job]) -> None:
         """Compose every job; a fault is said with the case where it was written."""
-        assert self.hydra_context is not None and self.config is not None
+        assert self.hydra_context is not None
+        assert self.config is not None
         composing = composer(self.hydra_context.config_loader)
         for job in jobs:
             try:
-                composing.sweep_config(self.config, job.overrides)
+                composing.check(self.config, job.overrides)
             except HydraException as fault:
                 if where := job.blamed(str(fault)):
                     raise HydraException(f"{where}{fault}") from fault
