@@ -186,21 +186,23 @@ def _is_unusual(override: Override) -> bool:
 
 
 def _is_plain(config: DictConfig, override: Override) -> bool:
-    """Say whether an override names its value without passing an interpolation.
+    """Say whether an override reaches its value through mappings alone.
 
     What an interpolation leads to could be something that Hydra fills in only after the overrides.
     """
     node: Any = config
-    *parents, last = split_key(override.key_or_group)
-    for part in parents:
-        node = node._get_node(part) if isinstance(node, DictConfig) and isinstance(node._value(), dict) else None
-        if node is not None and node._is_interpolation():
+    parts = split_key(override.key_or_group)
+    replaces = not (override.is_add() or override.is_delete() or isinstance(override.value(), dict | list))
+    for part in parts:
+        content = node.__dict__.get("_content")
+        if not isinstance(node, DictConfig) or not isinstance(content, dict):
             return False
-    scalar = not isinstance(override.value(), dict | list) and not (override.is_add() or override.is_delete())
-    if scalar or not isinstance(node, DictConfig) or not isinstance(node._value(), dict):
-        return node is None or isinstance(node, DictConfig)
-    child = node._get_node(last)
-    return child is None or not child._is_interpolation()
+        if part not in content:
+            return True
+        node = content[part]
+        if node._is_interpolation() and not (part is parts[-1] and replaces):
+            return False
+    return True
 
 
 def _fill(config: DictConfig, parsed: Sequence[Override]) -> None:
