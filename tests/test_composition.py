@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.composition import compose_jobs, config_folder, read_command
+from ragsweep.composition import Command, compose_jobs, config_folder, read_command
 from ragsweep.errors import ConfigError
 
 
@@ -49,6 +51,77 @@ def test_jobs_are_those_of_hydras_own_sweeper(overrides: list[str]) -> None:
 def test_names_tell_jobs_apart_and_leave_out_what_they_share() -> None:
     command = read_command(["top_k=3,5", "retriever=bm25", "depth=50,100"], multirun=True)
     assert command.names() == ["top_k=3 depth=50", "top_k=3 depth=100", "top_k=5 depth=50", "top_k=5 depth=100"]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.sampled_from(["a=1", "a=2", "b=1", "b=2", "c=1"]), max_size=4).map(tuple), min_size=1))
+def test_a_name_holds_the_overrides_that_some_sibling_lacks(jobs: list[tuple[str, ...]]) -> None:
+    names = Command((), multirun=True, jobs=tuple(jobs)).names()
+    for job, name in zip(jobs, names, strict=True):
+        varying = [override for override in job if any(override not in other for other in jobs)]
+        assert name == (" ".join(varying) or " ".join(job) or "defaults")
+
+
+CASES = "hydra.sweeper.cases=[['retriever=bm25'],['retriever=hybrid_rrf','retriever.k=20,40']]"
+
+
+def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
+    command = read_command([CASES, "top_k=3,5"], multirun=True)
+    assert command.names() == [
+        f"{case} top_k={top_k}"
+        for case in ("retriever=bm25", "retriever=hybrid_rrf retriever.k=20", "retriever=hybrid_rrf retriever.k=40")
+        for top_k in (3, 5)
+    ]
+    configs = compose_jobs(command)
+    assert [config.top_k for config in configs] == [3, 5] * 3
+    assert [config.retriever.get("k") for config in configs] == [None, None, 20, 20, 40, 40]
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        ("[['top_k=3'],['retriever=bm52']]", 'cases[1]: retriever=bm52: no such option; did you mean "bm25"?'),
+        (
+            "[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]",
+            'hydra.sweeper.cases[2]: retriever.kk=1: no key "retriever.kk"; did you mean "retriever.k1"?',
+        ),
+        ("[['top_k=3'],[]]", "hydra.sweeper.cases[1]: is empty"),
+        (
+            "[{top_k: 3}]",
+            "hydra.sweeper.cases[0]: must be a list of overrides, given {'top_k': 3}; write [\"top_k=3\"]",
+        ),
+        ("[['top_k=[']]", 'hydra.sweeper.cases[0]: cannot read "top_k=["'),
+        ("top_k", "hydra.sweeper.cases: must be null or a list of cases"),
+    ],
+)
+def test_a_bad_case_is_one_sentence_with_its_number(cases: str, message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read_command([f"hydra.sweeper.cases={cases}"], multirun=True))
+    assert message in str(fault.value)
+    assert len(str(fault.value).splitlines()) == 1
+
+
+def test_a_fault_of_what_is_typed_is_not_blamed_on_a_case() -> None:
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read_command([CASES, "topk=3,5"], multirun=True))
+    assert str(fault.value).startswith('topk=3: no key "topk"')
+
+
+def test_a_folder_of_configs_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--config-dir: no folder"):
+        read_command([], multirun=False, config_dir=str(tmp_path / "gone"))
+
+
+def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
+    assert len(read_command(["top_k=3,3"], multirun=True).jobs) == 1
+    assert len(read_command(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
+
+
+def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(tmp_path: Path) -> None:
+    (tmp_path / "reranker").mkdir()
+    (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
+    searched = f"hydra.searchpath=[file://{tmp_path},pkg://hydra.conf]"
+    assert compose_jobs(read_command([searched, "reranker=mine"], multirun=False))[0].reranker._target_ == "my.Reranker"
 
 
 def test_named_sweep_is_a_multirun_without_being_told() -> None:

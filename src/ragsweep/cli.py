@@ -57,7 +57,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     from ragsweep import sweeping
-    from ragsweep.composition import read_command
+    from ragsweep.composition import composed_once, read_command
     from ragsweep.secrets import refuse_secrets
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -74,10 +74,11 @@ def _run(arguments: list[str]) -> int:
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
     refuse_secrets(overrides)
-    command = read_command(overrides, flags.multirun, flags.config_dir)
-    if flags.cfg:
-        return sweeping.hand_over(arguments)
-    return sweeping.run(command)
+    with composed_once():
+        command = read_command(overrides, flags.multirun, flags.config_dir)
+        if flags.cfg:
+            return sweeping.hand_over(arguments)
+        return sweeping.run(command)
 
 
 def _split(words: Sequence[str]) -> list[str]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+    from hydra_plugins.ragsweep_grid import Composer, Job
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
@@ -34,6 +40,8 @@ class Command:
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
     picks: bool = False  # the sweeper can be told which jobs to launch
+    expanded: tuple[Job, ...] = field(default=(), repr=False, compare=False)  # the jobs with the cases they come from
+    composer: Composer | None = field(default=None, repr=False, compare=False)
 
     @property
     def arguments(self) -> list[str]:
@@ -41,17 +49,18 @@ class Command:
         folder = ["--config-dir", self.config_dir] if self.config_dir else []
         return [*(["-m"] if self.multirun else []), *folder, *self.overrides]
 
-    @property
-    def searched(self) -> list[str]:
-        """Spell the folder of --config-dir as an override."""
-        return [f"hydra.searchpath=[file://{Path(self.config_dir).resolve()}]"] if self.config_dir else []
-
     def names(self) -> list[str]:
         """Name each job by what tells it from its siblings."""
-        varying = {
-            override for job in self.jobs for override in job if any(override not in other for other in self.jobs)
-        }
+        named = Counter(override for job in self.jobs for override in set(job))
+        varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
         return [" ".join(o for o in job if o in varying) or " ".join(job) or "defaults" for job in self.jobs]
+
+
+def composed_once() -> AbstractContextManager[None]:
+    """Let Hydra, while this lasts, use what was composed here; no config file may change meanwhile."""
+    from hydra_plugins.ragsweep_grid import sharing
+
+    return sharing()
 
 
 def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | None = None) -> Command:
@@ -59,77 +68,86 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
 
     Raises ConfigError with the nearest known name for whatever cannot be composed.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except HydraException as fault:
-        raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
+    parsed = _parse(overrides)
+    composer = _composer(config_dir)
     fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
-    command = Command(tuple(overrides), multirun, config_dir=config_dir)
-    with _composing():
-        hydra = _compose([*command.searched, *fixed], with_hydra=True).hydra
+    hydra = _compose(composer, fixed, with_hydra=True).hydra
     mode = OmegaConf.select(hydra, "mode")
     multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
-    sweeper = str(hydra.sweeper._target_)
     sweeps = [o for o in parsed if o.is_sweep_override()]
     if sweeps and not multirun:
         raise ConfigError(f'"{sweeps[0].input_line}" names several values: add -m to sweep over them')
-    jobs = _expand(hydra, overrides) if multirun and sweeper.endswith("BasicSweeper") else (tuple(_task(overrides)),)
-    return replace(command, multirun=multirun, jobs=jobs)
+    task = tuple(o.input_line or "" for o in parsed if not o.is_hydra_override())
+    expanded = _expand(hydra, task) if multirun else ()
+    jobs = tuple(job.overrides for job in expanded) or (task,)
+    picks = str(hydra.sweeper._target_).endswith(".GridSweeper")
+    return Command(tuple(overrides), multirun, jobs, config_dir, picks, expanded, composer)
 
 
-def _expand(hydra: DictConfig, overrides: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Multiply out the values as Hydra's basic sweeper does; a test holds the two equal."""
+def _parse(overrides: Sequence[str]) -> list[Override]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    params = OmegaConf.select(hydra, "sweeper.params") or {}
-    lines = [f"{name}={value}" for name, value in params.items()] + _task(overrides)
-    choices: dict[str, list[str]] = {}
-    for override in OverridesParser.create().parse_overrides(lines):
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
-        elif override.is_discrete_sweep():
-            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
-        else:
-            raise ConfigError(f'"{override.input_line}": the basic sweeper takes choices and ranges, no intervals')
-    return tuple(itertools.product(*choices.values()))
-
-
-def _task(overrides: Sequence[str]) -> list[str]:
-    """Keep what concerns the job: Hydra's own settings are not part of a job's name."""
-    return [line for line in overrides if not re.match(r"^[+~]*hydra[./@=]", line)]
-
-
-def compose_jobs(command: Command) -> list[DictConfig]:
-    """Compose the config of every job."""
-    hydra_lines = [line for line in command.overrides if line not in _task(command.overrides)]
-    fixed = [line for line in hydra_lines if "," not in line]
-    with _composing():
-        return [_compose([*command.searched, *fixed, *job]) for job in command.jobs]
-
-
-@contextmanager
-def _composing() -> Iterator[None]:
-    from hydra import initialize_config_dir
-
-    with initialize_config_dir(config_dir=str(config_folder()), version_base=VERSION_BASE):
-        yield
-
-
-def _compose(overrides: Sequence[str], with_hydra: bool = False) -> DictConfig:
-    from hydra import compose
     from hydra.errors import HydraException
 
     try:
-        return compose(CONFIG, overrides=list(overrides), return_hydra_config=with_hydra)
+        return OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as fault:
+        raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
+
+
+def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:
+    """Multiply out what is swept, as the sweeper will; a sweeper that decides as it goes has no jobs yet."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_grid import expand
+
+    sweeper = str(hydra.sweeper._target_).rpartition(".")[2]
+    if sweeper not in ("BasicSweeper", "GridSweeper"):
+        return ()
+    try:
+        settings = OmegaConf.to_container(hydra.sweeper, resolve=True)
+        assert isinstance(settings, dict)
+        return tuple(expand(task, settings["params"], settings.get("cases"), once=sweeper == "GridSweeper"))
     except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(_explain(fault, overrides)) from None
+        raise ConfigError(str(fault).splitlines()[0]) from None
 
 
-def _explain(fault: Exception, overrides: Sequence[str]) -> str:
+def compose_jobs(command: Command) -> list[DictConfig]:
+    """Compose the config of every job.
+
+    Raises ConfigError for the first that cannot be composed, with the case where it was written.
+    """
+    composer = command.composer or _composer(command.config_dir)
+    hydra = [o for o in _parse(command.overrides) if o.is_hydra_override() and not o.is_sweep_override()]
+    fixed = [o.input_line or "" for o in hydra]
+    cases = {job.overrides: job for job in command.expanded}
+    configs = []
+    for job in command.jobs:
+        try:
+            configs.append(_compose(composer, [*fixed, *job]))
+        except ConfigError as fault:
+            raise ConfigError(f"{cases[job].blamed(str(fault)) if job in cases else ''}{fault}") from None
+    return configs
+
+
+def _composer(config_dir: str | None) -> Composer:
+    from hydra_plugins.ragsweep_grid import open_composer
+
+    added = None if config_dir is None else Path(config_dir)
+    if added is not None and not added.is_dir():
+        raise ConfigError(f'--config-dir: no folder "{config_dir}"')
+    return open_composer(config_folder(), added, version_base=VERSION_BASE)
+
+
+def _compose(composer: Composer, overrides: Sequence[str], with_hydra: bool = False) -> DictConfig:
+    from hydra.errors import HydraException
+
+    try:
+        return composer.compose(CONFIG, overrides, task_only=not with_hydra)
+    except (HydraException, OmegaConfBaseException) as fault:
+        raise ConfigError(_explain(fault, overrides, composer)) from None
+
+
+def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:
     """Say in one sentence what Hydra says in many, and add the nearest known name."""
     text = str(fault)
     if option := re.search(r"Could not find '([^']+)'", text):
@@ -143,7 +161,7 @@ def _explain(fault: Exception, overrides: Sequence[str]) -> str:
     ):
         name = key.group(1) or key.group(2)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        known = _keys(overrides)
+        known = _keys(overrides, composer)
         if key.group(2):
             return f"{line}: {name} is there already; leave out the +"
         return f'{line}: no key "{name}"{_near_key(name, known)}'
@@ -157,16 +175,15 @@ def _near_key(name: str, known: list[str]) -> str:
     return nearest(name, siblings or known)
 
 
-def _keys(overrides: Sequence[str]) -> list[str]:
+def _keys(overrides: Sequence[str], composer: Composer) -> list[str]:
     """List all keys of the config with the groups' options that were chosen, as far as they exist."""
-    from hydra import compose
     from hydra.errors import HydraException
 
     chosen = [line for line in overrides if "." not in line.partition("=")[0]]
     try:
-        config = compose(CONFIG, chosen)
+        config = composer.compose(CONFIG, chosen, task_only=True)
     except (HydraException, OmegaConfBaseException):
-        config = compose(CONFIG)
+        config = composer.compose(CONFIG, [], task_only=True)
     return list(_names(config, ""))
 
 

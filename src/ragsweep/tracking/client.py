@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragsweep.identity import content_hash
 from ragsweep.results import Failure, Result
 from ragsweep.tracking import children, content, files, place, server, tables
 from ragsweep.tracking.children import ALONE, Child, Place
@@ -71,6 +72,21 @@ class Mlflow:
         self.check()
         with self._place.talking():
             self._own_experiment()
+
+    @property
+    def identity(self) -> str:
+        """Tell this place and experiment from others, without a word of the uri, which may hold a password."""
+        return content_hash(["mlflow", self.uri, self.experiment])
+
+    def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
+        """Find the run with these tags that started then (seconds since 1970), if there is one."""
+        with self._place.talking():
+            conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+            if started is not None:
+                conditions.append(f"attributes.start_time = {_milliseconds(started)}")
+            client = self._place.client()
+            found = client.search_runs([self._own_experiment()], " and ".join(conditions), max_results=1)
+            return str(found[0].info.run_id) if found else None
 
     def look(self) -> str:
         """Return the command that opens MLflow's pages on what was recorded, or the server's address."""

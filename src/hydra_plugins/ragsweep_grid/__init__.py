@@ -1,0 +1,9 @@
+"""Hydra plugins for large sweeps: a sweeper that reads cases, and a launcher that costs little a job.
+
+Hydra runs every module of a plugin again when it looks for plugins; those that hold something begin with an underscore.
+"""
+
+from hydra_plugins.ragsweep_grid._composing import Composer, open_composer, sharing
+from hydra_plugins.ragsweep_grid._expansion import Job, expand
+
+__all__ = ["Composer", "Job", "expand", "open_composer", "sharing"]

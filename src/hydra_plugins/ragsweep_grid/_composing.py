@@ -1,0 +1,288 @@
+"""Compose many configs that differ in a few overrides: what only the groups decide is composed once a choice of groups.
+
+Everything that is not plainly safe is left to Hydra's own loader, so that a result, or an error, is always Hydra's.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.config_repository import IConfigRepository
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobRuntime, setup_globals
+from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.types import RunMode
+from hydra.version import getbase, setbase
+from omegaconf import Container, DictConfig, OmegaConf, open_dict
+from omegaconf._utils import split_key
+from omegaconf.errors import OmegaConfBaseException
+
+from hydra_plugins.ragsweep_grid._cloning import clone, without
+
+_FILLED = ("hydra.runtime", "hydra.overrides", "hydra.job.override_dirname", "hydra.job.config_name")
+"""What Hydra fills in after the overrides; whoever overrides it gets Hydra's own composition."""
+
+
+class Composer:
+    """Compose configs from one search path as its loader would.
+
+    A composer reads each file once: it is meant for one command, not for the life of a process.
+    """
+
+    def __init__(self, loader: ConfigLoader) -> None:
+        self._loader = loader
+        self._quick = _remembering(loader) if type(loader) is ConfigLoaderImpl else None
+        self._templates: dict[Any, DictConfig] = _shared.templates(loader)
+        self._groups: dict[tuple[str | None, str, tuple[str, ...]], bool] = {}
+        self.slow = 0  # how often Hydra's own loader was asked
+
+    def compose(self, name: str | None, overrides: Sequence[str], *, task_only: bool = False) -> DictConfig:
+        """Compose a config; with ``task_only`` without its node ``hydra``. Raises what Hydra raises."""
+        try:
+            config = self._composed(name, list(overrides), task_only)
+        except (HydraException, OmegaConfBaseException, ValueError, LookupError, AttributeError, TypeError):
+            config = None  # Hydra says it better
+        if config is not None:
+            return config
+        self.slow += 1
+        config = self._loader.load_configuration(name, list(overrides), RunMode.RUN)
+        return without(config, "hydra") if task_only else config
+
+    def sweep_config(self, master: DictConfig, overrides: Sequence[str]) -> DictConfig:
+        """Compose the config of a job of a sweep, as ``ConfigLoader.load_sweep_config`` does."""
+        lines = [*map(str, master.hydra.overrides.hydra), *overrides]
+        config = self.compose(master.hydra.job.config_name, lines)
+        OmegaConf.copy_cache(from_config=master, to_config=config)  # so that all jobs read one clock
+        return config
+
+    def check(self, master: DictConfig, overrides: Sequence[str]) -> None:
+        """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
+        ours = not any(line.lstrip("+~").startswith("hydra") for line in overrides)
+        lines = [*map(str, master.hydra.overrides.hydra), *overrides]
+        self.compose(master.hydra.job.config_name, lines, task_only=ours)
+
+    def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
+        """Compose from a template, or return None where that could give anything else than Hydra does."""
+        parsed = [_parse(line) for line in lines]
+        if self._quick is None or any(map(_is_unusual, parsed)):
+            return None
+        searched = tuple(line for line, o in zip(lines, parsed, strict=True) if o.key_or_group == "hydra.searchpath")
+        choosing = [o for o in parsed if self._chooses(name, o, searched)]
+        template = self._template(name, tuple(str(o.input_line) for o in choosing))
+        config = without(template, "hydra") if task_only else clone(template)
+        chosen = set(map(id, choosing))
+        for override in parsed:
+            if id(override) in chosen or (task_only and override.is_hydra_override()):
+                continue
+            if not _is_plain(config, override):
+                return None
+            ConfigLoaderImpl._apply_overrides_to_config([override], config)
+        if not task_only:
+            _fill(config, parsed)
+        return config
+
+    def _chooses(self, name: str | None, override: Override, searched: tuple[str, ...]) -> bool:
+        """Say whether an override acts on the defaults list; all others act on the composed config."""
+        if override.key_or_group == "hydra.searchpath":
+            return True
+        return not isinstance(override.value(), dict) and self._is_group(name, override.key_or_group, searched)
+
+    def _is_group(self, name: str | None, key: str, searched: tuple[str, ...]) -> bool:
+        asked = (name, key, searched)
+        if asked not in self._groups:
+            assert self._quick is not None
+            _, repository = self._quick._parse_overrides_and_create_caching_repo(name, list(searched))
+            self._groups[asked] = repository.group_exists(key)
+        return self._groups[asked]
+
+    def _template(self, name: str | None, lines: tuple[str, ...]) -> DictConfig:
+        running = JobRuntime.instance().get("name")
+        key = (name, lines, str(Path.cwd()), getbase())
+        found = self._templates.get(key) or self._templates.get((*key, running))
+        if found is None:
+            assert self._quick is not None
+            found = self._quick.load_configuration(name, list(lines), RunMode.RUN)
+            # A job without a name of its own gets the program's: that is no template for another program.
+            self._templates[(*key, running) if found.hydra.job.name == running else key] = found
+        return found
+
+
+_composers: WeakKeyDictionary[ConfigLoader, Composer] = WeakKeyDictionary()
+
+
+def composer(loader: ConfigLoader) -> Composer:
+    """Return the composer of a loader: the sweeper and the launcher of one command share it."""
+    if loader not in _composers:
+        _composers[loader] = Composer(loader)
+    return _composers[loader]
+
+
+def open_composer(folder: Path, added: Path | None = None, *, version_base: str) -> Composer:
+    """Return a composer of a program whose configs lie in a folder, without starting the program.
+
+    ``added`` is searched as the folder that is given with ``--config-dir``.
+    """
+    setbase(version_base)
+    setup_globals()
+    path = create_config_search_path(str(folder))
+    if added is not None:
+        path.prepend("command-line", f"file://{added.resolve()}", anchor=SearchPathQuery(provider="schema"))
+    return Composer(ConfigLoaderImpl(path))
+
+
+class _Shared:
+    """The templates of all composers with equal search paths, while somebody holds them."""
+
+    def __init__(self) -> None:
+        self.held: dict[Any, dict[Any, DictConfig]] | None = None
+
+    def templates(self, loader: ConfigLoader) -> dict[Any, DictConfig]:
+        if self.held is None or not isinstance(loader, ConfigLoaderImpl):
+            return {}
+        return self.held.setdefault(_searched(loader.config_search_path), {})
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Let composers with equal search paths share what they compose; no config file may change meanwhile."""
+    before = _shared.held
+    _shared.held = {} if before is None else before
+    try:
+        yield
+    finally:
+        _shared.held = before
+
+
+@lru_cache(maxsize=4096)
+def _parse(line: str) -> Override:
+    return OverridesParser.create().parse_override(line)
+
+
+def _is_unusual(override: Override) -> bool:
+    key = override.key_or_group
+    inside = any(key == filled or key.startswith(f"{filled}.") for filled in _FILLED)
+    above = any(filled.startswith(f"{key}.") for filled in _FILLED)
+    copied = key.startswith(("hydra.job.env_copy", "hydra.job.env_set")) and not override.is_add()
+    compared = override.is_delete() and override.value() is not None and "." in key
+    return override.is_sweep_override() or inside or above or copied or compared
+
+
+def _is_plain(config: DictConfig, override: Override) -> bool:
+    """Say whether an override reaches its value through mappings alone.
+
+    What an interpolation leads to could be something that Hydra fills in only after the overrides.
+    """
+    node: Any = config
+    parts = split_key(override.key_or_group)
+    replaces = not (override.is_add() or override.is_delete() or isinstance(override.value(), dict | list))
+    for part in parts:
+        content = node.__dict__.get("_content")
+        if not isinstance(node, DictConfig) or not isinstance(content, dict):
+            return False
+        if part not in content:
+            return True
+        node = content[part]
+        if node._is_interpolation() and not (part is parts[-1] and replaces):
+            return False
+    return True
+
+
+def _fill(config: DictConfig, parsed: Sequence[Override]) -> None:
+    """Write down what was asked for, as Hydra does when it has applied all overrides."""
+    hydra = config.hydra
+    _write(hydra.overrides.hydra, [str(o.input_line) for o in parsed if o.is_hydra_override()])
+    task = [o for o in parsed if not o.is_hydra_override()]
+    _write(hydra.overrides.task, [str(o.input_line) for o in task])
+    if hydra.job.env_copy:
+        with open_dict(hydra):
+            for key in hydra.job.env_copy:
+                hydra.job.env_set[key] = os.environ[key]
+    naming = hydra.job.config.override_dirname
+    hydra.job.override_dirname = get_overrides_dirname(
+        task, kv_sep=naming.kv_sep, item_sep=naming.item_sep, exclude_keys=naming.exclude_keys
+    )
+
+
+def _write(lines: Any, values: Sequence[str]) -> None:
+    """Replace a list of strings; to append them one by one is what OmegaConf takes longest for."""
+    lines.__dict__["_content"] = []
+    if not values:
+        return
+    lines.append(values[0])
+    first = lines._get_node(0)
+    for position, value in enumerate(values[1:], start=1):
+        node = clone(first, lines)
+        node.__dict__["_val"] = value
+        node._metadata.key = position
+        lines.__dict__["_content"].append(node)
+
+
+def _searched(path: ConfigSearchPath) -> tuple[tuple[str, str], ...]:
+    return tuple((str(entry.provider), str(entry.path)) for entry in path.get_path())
+
+
+def _remembering(loader: ConfigLoaderImpl) -> ConfigLoaderImpl:
+    quick = copy.copy(loader)
+    quick.repository = _Remembering(loader.repository)  # type: ignore[assignment]
+    return quick
+
+
+class _Remembering(IConfigRepository):
+    """A repository that reads each file once."""
+
+    def __init__(
+        self, delegate: IConfigRepository, read: dict[Any, dict[str, ConfigResult | None]] | None = None
+    ) -> None:
+        self._delegate = delegate
+        self._all = {} if read is None else read
+        self._read = self._all.setdefault((), {})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Remembering:
+        # Hydra copies the repository for every composition, because the copy may get other sources.
+        return _Remembering(copy.deepcopy(self._delegate, memo), self._all)
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        self._delegate.initialize_sources(config_search_path)
+        self._read = self._all.setdefault(_searched(config_search_path), {})
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self._read:
+            self._read[config_path] = self._delegate.load_config(config_path)
+        kept = self._read[config_path]
+        if kept is None:
+            return None
+        config: Container = clone(kept.config)  # Hydra merges it into what it returns
+        return dataclasses.replace(kept, config=config)
+
+    def get_schema_source(self) -> ConfigSource:
+        return self._delegate.get_schema_source()
+
+    def group_exists(self, config_path: str) -> bool:
+        return self._delegate.group_exists(config_path)
+
+    def config_exists(self, config_path: str) -> bool:
+        return self._delegate.config_exists(config_path)
+
+    def get_group_options(self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG) -> list[str]:
+        return self._delegate.get_group_options(group_name, results_filter)
+
+    def get_sources(self) -> list[ConfigSource]:
+        return self._delegate.get_sources()

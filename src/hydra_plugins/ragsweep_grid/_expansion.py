@@ -1,0 +1,134 @@
+"""Overrides in, jobs out: the product of what is swept, once for each case, each job once."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+CASES = "hydra.sweeper.cases"
+ONLY = "hydra.sweeper.only"
+_WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
+
+
+class Job(NamedTuple):
+    """The overrides of one job, and the case that it comes from; without cases there is none."""
+
+    overrides: tuple[str, ...]
+    case: int | None = None  # counted from 0
+    keys: tuple[str, ...] = ()  # what the case sets
+
+    def blamed(self, fault: str) -> str:
+        """Say where the job was written, if it is the case that a fault speaks of: ``hydra.sweeper.cases[2]: ``."""
+        named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
+        return f"{CASES}[{self.case}]: " if any(re.search(name, fault) for name in named) else ""
+
+
+def expand(
+    typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
+) -> list[Job]:
+    """Multiply out what is swept over, as Hydra's basic sweeper does; with cases once for each of them.
+
+    A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
+    everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.
+    Of jobs with equal sets of overrides the first is kept; without ``once`` all are, as Hydra's basic sweeper does.
+
+    Raises HydraException for overrides that cannot be read and for cases that are no lists of overrides.
+    """
+    general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
+    last = _read(typed, "")
+    found: list[Job] = []
+    for number, case in _cases(cases):
+        own = [] if number is None else _read(case, f"{CASES}[{number}]")
+        keys = tuple(override.key_or_group for override in own)
+        found += [Job(job, number, keys) for job in _product([*general, *own, *last])]
+    if not once:
+        return found
+    first: dict[frozenset[str], Job] = {}
+    for job in found:
+        first.setdefault(frozenset(job.overrides), job)
+    return list(first.values())
+
+
+def stretches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
+    """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
+    found: list[range] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1].stop == number and (longest is None or len(found[-1]) < longest):
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found
+
+
+def chosen(only: Any, jobs: int) -> list[int]:
+    """Check the list of job numbers that are to run; None means all.
+
+    Raises HydraException for what is no list of numbers from 0 to one less than the number of jobs.
+    """
+    if only is None:
+        return list(range(jobs))
+    if not isinstance(only, list):
+        raise HydraException(f"{ONLY}: must be null or a list of job numbers, given {only!r}; write [0,3,4]")
+    for number in only:
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < jobs:
+            raise HydraException(f"{ONLY}: no job has the number {number!r}; the {jobs} jobs are numbered from 0")
+    return only
+
+
+def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
+    if cases is None:
+        return [(None, [])]
+    if not isinstance(cases, list) or not cases:
+        raise HydraException(f"{CASES}: must be null or a list of cases, given {cases!r}; {_WAY_OUT}")
+    return [(number, _case(number, case)) for number, case in enumerate(cases)]
+
+
+def _case(number: int, case: Any) -> list[str]:
+    where = f"{CASES}[{number}]"
+    if isinstance(case, Mapping):
+        lines = ", ".join(f'"{key}={value}"' for key, value in case.items())
+        raise HydraException(f"{where}: must be a list of overrides, given {dict(case)!r}; write [{lines}]")
+    if not isinstance(case, list):
+        raise HydraException(f"{where}: must be a list of overrides, given {case!r}; write [{case}]")
+    if not case:
+        raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
+    for before, line in zip([None, *case], case, strict=False):
+        if isinstance(line, Mapping):
+            lines = ", ".join(f'"{key}={value}"' for key, value in line.items())
+            raise HydraException(f"{where}: {dict(line)!r} is no override; write {lines}")
+        if not isinstance(line, str):
+            quoted = f'; quote an override that holds commas: "{before},{line}"' if before else "; write KEY=VALUE"
+            raise HydraException(f"{where}: {line!r} is no override{quoted}")
+    return case
+
+
+def _read(lines: Sequence[str], where: str) -> list[Override]:
+    parser, overrides = OverridesParser.create(), []
+    for line in lines:
+        try:
+            override = parser.parse_override(line)
+        except HydraException as fault:
+            start = f"{where}: " if where else ""
+            raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            start = f"{where}: " if where else ""
+            raise HydraException(f'{start}"{line}": the grid takes choices and ranges, no intervals')
+        overrides.append(override)
+    return overrides
+
+
+def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
+    choices: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+    return itertools.product(*choices.values())
