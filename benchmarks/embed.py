@@ -6,7 +6,7 @@ Without the name of a part, all of them, which takes hours without units for bfl
 ``--rounds`` and ``--batch-sizes`` make them smaller. Figures are kept in a file (``--kept``), and the document is
 written from all that is in it: a part, or the quality of one variant, can be measured on its own. Variants take turns
 within each round and are compared within it, so that ratios hold on a machine that does other things too.
-The folder holds scifact. int8 is measured where onnx and onnxruntime are installed: see onnx_int8.py.
+The folder holds scifact and python_faq_en. int8 is measured where onnx and onnxruntime are installed: see onnx_int8.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ import numpy as np
 from published import ROOT, evaluate
 from ragsweep import model_files
 from ragsweep.app import Session
+from ragsweep.chunkers import Recursive
 from ragsweep.embedders import SentenceTransformerEmbedder
+from ragsweep.types import Chunks, Corpus, Texts
 
 PAGE = ROOT / "docs" / "performance_embedding.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
@@ -65,9 +67,9 @@ def embedder(variant: str, batch_size: int = 32) -> SentenceTransformerEmbedder:
     return OnnxInt8Embedder("bundled", device="cpu", dtype="float32", batch_size=batch_size)
 
 
-def read(name: str) -> list[str]:
+def read(name: str, collection: str = "scifact") -> list[str]:
     """Read the texts of documents or questions, a title in front of its text."""
-    lines = (Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact" / name).read_text("utf-8").splitlines()
+    lines = (Path(os.environ["RAGSWEEP_COLLECTIONS"]) / collection / name).read_text("utf-8").splitlines()
     return [f"{row.get('title', '')} {row['text']}".strip() for row in map(json.loads, lines)]
 
 
@@ -116,16 +118,21 @@ def queries(given: argparse.Namespace) -> dict[str, float]:
 
 def padding(given: argparse.Namespace) -> dict[str, list[list[Any]]]:
     """Count the tokens a model computes for each it reads, by shard, batch and limit; nothing is timed."""
-    texts = read("corpus.jsonl")
-    part = embedder("float32")
-    tokens = np.array([len(ids) for ids in part._model.tokenizer(texts, verbose=False)["input_ids"]])
-    longest = np.argsort([-len(text) for text in texts], kind="stable")
-    rows = [
-        [limit, size, [computed(np.minimum(tokens, limit)[longest], shard, size) for shard in SHARDS]]
-        for limit in (256, 512)
-        for size in given.batch_sizes
-    ]
+    tokenizer, rows = embedder("float32")._model.tokenizer, []
+    for name, texts in (("SciFact, whole", read("corpus.jsonl")), ("python_faq_en, recursive 800", chunks())):
+        tokens = np.array([len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]])
+        longest = np.argsort([-len(text) for text in texts], kind="stable")
+        for limit in (256, 512):
+            for size in given.batch_sizes:
+                cut = np.minimum(tokens, limit)[longest]
+                rows.append([name, limit, size, [computed(cut, shard, size) for shard in SHARDS]])
     return {"rows": rows}
+
+
+def chunks() -> list[str]:
+    texts = read("corpus.jsonl", "python_faq_en")
+    corpus = Corpus(list(map(str, range(len(texts)))), [""] * len(texts), texts)
+    return list(Texts(Chunks(corpus, Recursive(size=800).split(corpus), "")))
 
 
 def computed(lengths: np.ndarray, shard: int, size: int) -> float:
@@ -206,13 +213,13 @@ def variant_table(kept: Mapping[str, Any]) -> list[str]:
 
 def padding_table(rows: Sequence[Sequence[Any]]) -> list[str]:
     return [
-        "Tokens computed for each token read (SciFact; counted, not timed), by how many chunks are sorted together:",
+        "Tokens computed for each token read (counted, not timed), by how many chunks are sorted together:",
         "",
-        "| limit | batch | " + " | ".join(map(str, SHARDS)) + " |",
-        "| --- | --- |" + " --- |" * len(SHARDS),
+        "| texts | limit | batch | " + " | ".join(map(str, SHARDS)) + " |",
+        "| --- | --- | --- |" + " --- |" * len(SHARDS),
         *(
-            f"| {limit} | {size} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
-            for limit, size, values in rows
+            f"| {name} | {limit} | {size} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+            for name, limit, size, values in rows
         ),
     ]
 

@@ -62,7 +62,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
-    """Return the dtype that ``auto`` stands for: ``fastest_dtype`` of the CPU, float32 where another device is named."""
+    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named."""
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
     if dtype != "auto":
