@@ -74,7 +74,7 @@ def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
 
     With matrix units for it (AMX) that is bfloat16. Where AVX-512 has no instructions for it, it is computed by way of
-    float32 and takes about three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
+    float32 and takes two to three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
     not measured, and float32 is the safe choice. Measured by benchmarks/embed.py.
     """
     return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
