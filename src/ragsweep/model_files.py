@@ -75,7 +75,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
     With matrix units for it (AMX) that is bfloat16. Where AVX-512 has no instructions for it, it is computed by way of
     float32 and takes two to three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
-    not measured, and float32 is the safe choice. Measured by benchmarks/embed.py.
+    not measured, and float32 is the safe choice. benchmarks/embed.py measures it anew.
     """
     return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
 
