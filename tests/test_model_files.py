@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -140,9 +141,28 @@ def test_facts_do_not_change_with_what_does_not(tmp_path: Path) -> None:
     assert model_files.facts(folder) == before
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("", "float32"),  # not Linux, or not x86
+        ("avx2", "float32"),
+        ("avx512f avx512_vnni", "float32"),
+        ("avx512f avx512_vnni avx512_bf16", "float32"),  # instructions, but no matrix units
+        ("avx512f avx512_bf16 amx_tile amx_int8", "float32"),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile amx_int8", "bfloat16"),
+    ],
+)
+def test_half_precision_is_fastest_only_where_matrix_units_compute_it(flags: str, expected: str) -> None:
+    assert model_files.fastest_dtype(frozenset(flags.split())) == expected
+
+
 def test_dtype_is_taken_as_given_and_auto_follows_the_hardware() -> None:
-    assert model_files.resolve_dtype("bfloat16", "cpu", "dtype") == "bfloat16"
-    assert model_files.resolve_dtype("auto", "cuda", "dtype") == "float32"
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    expected = "bfloat16" if " amx_bf16" in flags else "float32"
+    for device in ("auto", "cpu", "cuda"):
+        for dtype in ("float32", "bfloat16", "float16"):
+            assert model_files.resolve_dtype(dtype, device, "dtype") == dtype
+    cpu = Path("/proc/cpuinfo")
+    flags = re.search(r"^flags\s*:(.*)", cpu.read_text(), re.MULTILINE) if cpu.exists() else None
+    expected = model_files.fastest_dtype(frozenset(flags[1].split() if flags else []))
     assert model_files.resolve_dtype("auto", "cpu", "dtype") == expected
+    assert model_files.resolve_dtype("auto", "auto", "dtype") == expected
+    assert model_files.resolve_dtype("auto", "cuda", "dtype") == "float32"

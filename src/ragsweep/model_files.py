@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from ragsweep.errors import ConfigError, nearest
@@ -62,12 +62,22 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
-    """Return the dtype that ``auto`` stands for: bfloat16 where the CPU has units for it (AMX), else float32."""
+    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named."""
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
     if dtype != "auto":
         return dtype
-    return "bfloat16" if device in ("auto", "cpu") and "amx_bf16" in _cpu_flags() else "float32"
+    return fastest_dtype(_cpu_flags()) if device in ("auto", "cpu") else "float32"
+
+
+def fastest_dtype(flags: Set[str]) -> str:
+    """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
+
+    With matrix units for it (AMX) that is bfloat16. Where AVX-512 has no instructions for it, it is computed by way of
+    float32 and takes two to three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
+    not measured, and float32 is the safe choice. benchmarks/embed.py measures it anew.
+    """
+    return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
 
 
 def longest_input(folder: Path) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragsweep import model_files
 from ragsweep.embedders import SentenceTransformerEmbedder
 from ragsweep.errors import ConfigError
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
@@ -122,6 +123,8 @@ def test_fingerprint_knows_model_and_dtype_but_not_place_or_batch(tiny_model: Pa
     own = embedder(tiny_model).fingerprint()
     assert embedder(copy, batch_size=7).fingerprint() == own
     assert embedder(copy, dtype="bfloat16").fingerprint() == {**own, "dtype": "bfloat16"}
+    resolved = model_files.resolve_dtype("auto", "cpu", "embedder.dtype")  # "auto" itself is in no address
+    assert embedder(copy, dtype="auto").fingerprint() == embedder(copy, dtype=resolved).fingerprint()
     (copy / "model.safetensors").write_bytes(b"other weights")
     assert embedder(copy).fingerprint()["weights"] != own["weights"]
     assert embedder(copy).fingerprint()["settings"] == own["settings"]

@@ -1,0 +1,250 @@
+"""Measure how fast and how well documents are embedded in each precision, and write docs/performance_embedding.md.
+
+    RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [queries] [padding] [quality]
+
+Without the name of a part, all of them, which takes hours without units for bfloat16. ``--variants``, ``--documents``,
+``--rounds`` and ``--batch-sizes`` make them smaller. Figures are kept in a file (``--kept``), and the document is
+written from all that is in it: a part, or the quality of one variant, can be measured on its own. Variants take turns
+within each round and are compared within it, so that ratios hold on a machine that does other things too.
+The folder holds scifact and python_faq_en. int8 is measured where onnx and onnxruntime are installed: see onnx_int8.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from published import ROOT, evaluate
+from ragsweep import model_files
+from ragsweep.app import Session
+from ragsweep.chunkers import Recursive
+from ragsweep.embedders import SentenceTransformerEmbedder
+from ragsweep.types import Chunks, Corpus, Texts
+
+PAGE = ROOT / "docs" / "performance_embedding.md"
+BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
+PARTS = ("speed", "queries", "padding", "quality")
+VARIANTS: dict[str, list[str]] = {
+    "float32": ["embedder.dtype=float32"],
+    "bfloat16": ["embedder.dtype=bfloat16"],
+    "int8": ["embedder._target_=onnx_int8.OnnxInt8Embedder"],
+}
+ORDERS = ("longest first", "as they come")
+SHARDS = (64, 128, 256, 512, 1024)
+FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+
+
+def options() -> argparse.Namespace:
+    installed = [name for name in VARIANTS if name != "int8" or importlib.util.find_spec("onnxruntime")]
+    parser = argparse.ArgumentParser(description="Measure the embedder.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=installed)
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[8, 32, 64, 128])
+    parser.add_argument("--documents", type=int, default=384)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kept", type=Path, default=Path(tempfile.gettempdir()) / "ragsweep_embed.json")
+    given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    return given
+
+
+def embedder(variant: str, batch_size: int = 32) -> SentenceTransformerEmbedder:
+    if variant != "int8":
+        return SentenceTransformerEmbedder("bundled", device="cpu", dtype=variant, batch_size=batch_size)
+    from onnx_int8 import OnnxInt8Embedder
+
+    return OnnxInt8Embedder("bundled", device="cpu", dtype="float32", batch_size=batch_size)
+
+
+def read(name: str, collection: str = "scifact") -> list[str]:
+    """Read the texts of documents or questions, a title in front of its text."""
+    lines = (Path(os.environ["RAGSWEEP_COLLECTIONS"]) / collection / name).read_text("utf-8").splitlines()
+    return [f"{row.get('title', '')} {row['text']}".strip() for row in map(json.loads, lines)]
+
+
+def sample(texts: Sequence[str], size: int) -> list[str]:
+    chosen = np.random.default_rng(0).choice(len(texts), min(size, len(texts)), replace=False)
+    return [texts[place] for place in chosen]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def speed(given: argparse.Namespace) -> dict[str, Any]:
+    """Time every variant, order and batch size in turn; one call a batch, so that only we decide what shares one."""
+    texts = sample(read("corpus.jsonl"), given.documents)
+    orders = dict(zip(ORDERS, (sorted(texts, key=len, reverse=True), texts), strict=True))
+    parts = {name: embedder(name, batch_size=max(given.batch_sizes)) for name in given.variants}
+    for part in parts.values():
+        part.embed_documents(texts[:16])
+    timings = []
+    for turn in range(given.rounds):
+        for order, ordered in orders.items():
+            for size in given.batch_sizes:
+                batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+                for name, part in parts.items():
+                    spent = seconds(lambda: [part.embed_documents(batch) for batch in batches])  # noqa: B023
+                    timings.append([turn, order, size, name, len(texts) / spent])
+                    print(f"speed, round {turn}, {order}, batch {size}, {name}: {len(texts) / spent:.1f}", flush=True)
+    return {"timings": timings, "documents": len(texts)}
+
+
+def queries(given: argparse.Namespace) -> dict[str, float]:
+    """Time questions one by one, the variants in turn for each; median milliseconds."""
+    asked = sample(read("queries.jsonl"), 50)
+    parts = {name: embedder(name) for name in given.variants}
+    for part in parts.values():
+        part.embed_queries(asked[:3])
+    spent: dict[str, list[float]] = {name: [] for name in parts}
+    for text in asked:
+        for name, part in parts.items():
+            spent[name].append(seconds(lambda: part.embed_queries([text])))  # noqa: B023
+    return {name: 1000 * float(np.median(times)) for name, times in spent.items()}
+
+
+def padding(given: argparse.Namespace) -> dict[str, list[list[Any]]]:
+    """Count the tokens a model computes for each it reads, by shard, batch and limit; nothing is timed."""
+    tokenizer, rows = embedder("float32")._model.tokenizer, []
+    for name, texts in (("SciFact, whole", read("corpus.jsonl")), ("python_faq_en, recursive 800", chunks())):
+        tokens = np.array([len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]])
+        longest = np.argsort([-len(text) for text in texts], kind="stable")
+        for limit in (256, 512):
+            for size in given.batch_sizes:
+                cut = np.minimum(tokens, limit)[longest]
+                rows.append([name, limit, size, [computed(cut, shard, size) for shard in SHARDS]])
+    return {"rows": rows}
+
+
+def chunks() -> list[str]:
+    texts = read("corpus.jsonl", "python_faq_en")
+    corpus = Corpus(list(map(str, range(len(texts)))), [""] * len(texts), texts)
+    return list(Texts(Chunks(corpus, Recursive(size=800).split(corpus), "")))
+
+
+def computed(lengths: np.ndarray, shard: int, size: int) -> float:
+    """Return tokens computed for each token read, where shards are cut first and sorted by tokens each."""
+    total = 0
+    for start in range(0, len(lengths), shard):
+        inside = np.sort(lengths[start : start + shard])[::-1]
+        batches = [inside[first : first + size] for first in range(0, len(inside), size)]
+        total += sum(int(batch[0]) * len(batch) for batch in batches)
+    return total / int(lengths.sum())
+
+
+def quality(given: argparse.Namespace, known: Mapping[str, float], keep: Callable[[dict[str, float]], None]) -> None:
+    """Search all of SciFact with the vectors of each variant that is not known yet, and keep its nDCG@10."""
+    os.environ["RAGSWEEP_TRUSTED_PACKAGES"] = "onnx_int8"
+    scifact, found = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact", dict(known)
+    for name in given.variants:
+        if name not in found:
+            result = evaluate(Session(), scifact, "retriever=vector", *VARIANTS[name])
+            found[name] = result.summaries["ndcg_at_10"].value
+            print(f"quality, {name}: {found[name]:.4f}", flush=True)
+            keep(found)
+
+
+def page(kept: Mapping[str, Any]) -> str:
+    """Write the tables of whatever has been measured."""
+    flags = [flag for flag in FLAGS if flag in model_files._cpu_flags()]
+    lines = [
+        f"`python benchmarks/embed.py`, {os.cpu_count()} cores with {', '.join(flags)}, all-MiniLM-L6-v2 (256 tokens), "
+        + ", ".join(f"{name} {version(name)}" for name in ("sentence-transformers", "torch"))
+        + "."
+    ]
+    if "speed" in kept:
+        lines += ["", *speed_table(kept["speed"])]
+    lines += ["", *variant_table(kept)]
+    if "padding" in kept:
+        lines += ["", *padding_table(kept["padding"]["rows"])]
+    return "\n".join(lines)
+
+
+def speed_table(kept: Mapping[str, Any]) -> list[str]:
+    found: dict[tuple[str, int, str], dict[int, float]] = {}
+    for turn, order, size, name, rate in kept["timings"]:
+        found.setdefault((order, size, name), {})[turn] = rate
+    sizes = sorted({size for _, size, _ in found})
+    names = list(dict.fromkeys(name for _, _, name in found))
+
+    def cell(order: str, size: int, name: str) -> str:
+        rates, plain = found[order, size, name], found.get((order, size, "float32"), {})
+        ratios = [rates[turn] / plain[turn] for turn in rates if turn in plain]
+        beside = f" (x {np.median(ratios):.2f})" if ratios and name != "float32" else ""
+        return f"{np.median(list(rates.values())):.1f}{beside}"
+
+    rows = [
+        f"| {name} | {order} | " + " | ".join(cell(order, size, name) for size in sizes) + " |"
+        for name in names
+        for order in ORDERS
+    ]
+    return [
+        f"Documents a second ({kept['documents']} of SciFact; medians; x float32 in the same round), by batch size:",
+        "",
+        "| variant | order | " + " | ".join(map(str, sizes)) + " |",
+        "| --- | --- |" + " --- |" * len(sizes),
+        *rows,
+    ]
+
+
+def variant_table(kept: Mapping[str, Any]) -> list[str]:
+    waits, scores = kept.get("queries", {}), kept.get("quality", {})
+    rows = []
+    for name in VARIANTS:
+        wait = f"{waits[name]:.0f}" if name in waits else "not measured"
+        score = f"{scores[name]:.4f}".lstrip("0") if name in scores else "not measured"
+        rows.append(f"| {name} | {wait} | {score} |")
+    head = ["| variant | one question, ms | nDCG@10, SciFact test (5,183 documents) |", "| --- | --- | --- |"]
+    return [*head, *rows]
+
+
+def padding_table(rows: Sequence[Sequence[Any]]) -> list[str]:
+    return [
+        "Tokens computed for each token read (counted, not timed), by how many chunks are sorted together:",
+        "",
+        "| texts | limit | batch | " + " | ".join(map(str, SHARDS)) + " |",
+        "| --- | --- | --- |" + " --- |" * len(SHARDS),
+        *(
+            f"| {name} | {limit} | {size} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+            for name, limit, size, values in rows
+        ),
+    ]
+
+
+def main() -> None:
+    given = options()
+    kept = json.loads(given.kept.read_text("utf-8")) if given.kept.is_file() else {}
+
+    def keep(part: str, figures: object) -> None:
+        kept[part] = figures
+        given.kept.write_text(json.dumps(kept), "utf-8")
+
+    measures = {"speed": speed, "queries": queries, "padding": padding}
+    for part in given.parts or PARTS:
+        if part == "quality":
+            quality(given, kept.get("quality", {}), lambda found: keep("quality", found))
+        else:
+            keep(part, measures[part](given))
+    before, after = ("# Embedding\n\n", "\n")
+    if PAGE.is_file():
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{after}", "utf-8")
+    print(page(kept))
+
+
+if __name__ == "__main__":
+    main()
