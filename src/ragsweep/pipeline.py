@@ -25,7 +25,7 @@ from ragsweep.types import (
     VectorRetriever,
 )
 
-SHARD = 64
+SHARD = 256
 """Chunks embedded at a time, and kept. Fixed, so that batches do not depend on anything a user sets."""
 
 PAIRS = 256
