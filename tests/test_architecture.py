@@ -20,7 +20,7 @@ FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption", "latency",
      "ledger", "model_files", "passages", "ranking",
-     "reading", "reasons", "secrets", "spans", "statistics", "tokens", "tracking", "trec"},
+     "questions", "outcomes", "reading", "reasons", "record_format", "remembering", "secrets", "spans", "statistics", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "recording", "report", "sweeping", "terminal"},

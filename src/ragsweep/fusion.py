@@ -65,7 +65,7 @@ def reciprocal_rank(
         by_rank = weight / (k + np.arange(1, leg.positions.shape[1] + 1, dtype=np.float64))
         shares.append(np.broadcast_to(by_rank, leg.positions.shape))
     found = _candidates(rankings)
-    return _ranked(found, found.spread(shares), depth)
+    return _ranked(found, list(found.spread(shares)), depth)
 
 
 def convex(rankings: Sequence[Rankings], weights: Sequence[float], depth: int = 100) -> Rankings:
@@ -133,7 +133,7 @@ def _lay_out(rankings: Sequence[Rankings]) -> Candidates:
     return Candidates(tuple(rankings), candidates, cells + legs)
 
 
-def _ranked(found: Candidates, shares: Sequence[Doubles] | Doubles, depth: int) -> Rankings:
+def _ranked(found: Candidates, shares: Sequence[Doubles], depth: int) -> Rankings:
     """Add up each candidate's shares, one a leg, and put the candidates in order."""
     if len(shares) > 2:
         table = np.stack(shares, axis=2)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.metrics.share import Share, divide, is_within, name_at, per_question
 from ragsweep.reasons import score_with_evidence
+from ragsweep.remembering import remembered
 from ragsweep.types import Scores, View
 
 GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -43,7 +44,7 @@ class Ndcg(Share):
     def score(self, view: View) -> Scores:
         """Score every question."""
         gain = GAINS[self.gain](view.grade)
-        best = self._sum(view, gain, _ideal_ranks(view.evidence_question, gain))
+        best = self._sum(view, gain, _ideal_ranks(view.evidence_question, view.grade, self.gain))
         share = divide(self._sum(view, gain, view.credited_rank), best)
         return score_with_evidence(view, np.minimum(share, 1.0))  # equal gains, added up in another order
 
@@ -149,8 +150,9 @@ def _mean(view: View, values: NDArray[Any]) -> NDArray[np.float64]:
     return divide(per_question(view, values), per_question(view, np.ones(len(values))))
 
 
-def _ideal_ranks(question: NDArray[np.int64], gain: NDArray[np.float64]) -> NDArray[np.int64]:
-    order = np.lexsort((-gain, question))
+@remembered
+def _ideal_ranks(question: NDArray[np.int64], grade: NDArray[np.float64], gain: str) -> NDArray[np.int64]:
+    order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = _number_within(question[order])
     return rank

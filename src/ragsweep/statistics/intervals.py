@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -9,62 +11,107 @@ from numpy.typing import NDArray
 
 RESAMPLES = 2000
 LEVEL = 0.95
+REMEMBERED = 8192
+"""About how many intervals are remembered: configs that differ in top_k alone have most of their scores in common."""
+
+Doubles = NDArray[np.float64]
+
+_remembered: dict[bytes, tuple[float, float]] = {}
 
 
-def mean_intervals(
-    scores: NDArray[np.float64], lowest: NDArray[np.float64], highest: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles]:
     """Bound the means of many metrics at once by the percentile bootstrap over questions.
 
     ``scores`` is (questions, metrics), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Where
     all scores stand on a bound the bootstrap would claim certainty; there the interval is opened to what n equal
     Bernoulli draws allow (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
+
+    Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
+    the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
+    threads add up, and it can be remembered.
     """
-    known = ~np.isnan(scores)
-    weights = _weights(len(scores))
+    rows = np.ascontiguousarray(np.asarray(scores, dtype=np.float64).T)
+    keys = [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
+    if len(_remembered) > REMEMBERED:
+        _remembered.clear()
+    fresh = {key: n for n, key in enumerate(keys) if key not in _remembered}
+    if fresh:
+        _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]), strict=True))
+    low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 2).T.copy()
+    _open_at_bounds(rows, lowest, highest, low, high)
+    return low, high
+
+
+def _bootstrap(rows: Doubles) -> list[tuple[float, float]]:
+    """Bound the mean of every row (metrics, questions); scores that are all the same have no spread."""
+    known = ~np.isnan(rows)
+    least = np.where(known, rows, np.inf).min(axis=1, initial=np.inf)
+    most = np.where(known, rows, -np.inf).max(axis=1, initial=-np.inf)
+    ends = np.where(known.any(axis=1), [least, most], np.nan).T
+    varied = np.flatnonzero(least < most)
+    if len(varied):
+        ends[varied] = _percentiles(_resampled_means(rows[varied], known[varied]))
+    return [(low, high) for low, high in ends.tolist()]
+
+
+def _resampled_means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+    """Average each row over every resample (metrics, resamples); NaN where a resample has no scored question.
+
+    Scores are made whole numbers by a power of two, small enough that no sum of as many as there are questions passes
+    2 ** 53: all sums are exact.
+    """
+    filled = np.where(known, rows, 0.0)
+    largest = np.abs(filled).max(axis=1)
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
+    shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
+    weights = _weights(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = (weights @ np.where(known, scores, 0.0)) / (weights @ known.astype(np.float64))
-    low, high = _percentiles(means)
-    _open_at_bounds(scores, lowest, highest, low, high)
-    return low, high
+        sums = np.rint(np.ldexp(filled, shift)) @ weights
+        counts = np.float64(rows.shape[1]) if known.all() else known.astype(np.float64) @ weights
+        return np.asarray(np.ldexp(sums / counts, -shift))
 
 
-def _percentiles(means: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Cut off the tails, column by column; a resample without any scored question has no mean (sorted last)."""
-    ordered = np.sort(means, axis=0)
-    known = (~np.isnan(means)).sum(axis=0)
-    tail = (1 - LEVEL) / 2 * np.maximum(known - 1, 0)
-    columns = np.arange(means.shape[1])
-    low = ordered[np.floor(tail).astype(np.int64), columns]
-    high = ordered[np.ceil(np.maximum(known - 1, 0) - tail).astype(np.int64), columns]
-    return low, high
+def _percentiles(means: Doubles) -> Doubles:
+    """Cut off the tails of every row: (rows, 2); a resample without any scored question has no mean (sorted last)."""
+    ordered = np.sort(means, axis=1)
+    last = np.maximum((~np.isnan(means)).sum(axis=1) - 1, 0)
+    tail = (1 - LEVEL) / 2 * last
+    row = np.arange(len(means))
+    return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
-def _open_at_bounds(
-    scores: NDArray[np.float64],
-    lowest: NDArray[np.float64],
-    highest: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> None:
-    for column in np.flatnonzero(~(np.isnan(lowest) | np.isnan(highest))):
-        values = scores[:, column]
-        values = values[~np.isnan(values)]
-        if not len(values):
-            continue
-        width = (highest[column] - lowest[column]) * (1 - ((1 - LEVEL) / 2) ** (1 / len(values)))
-        if (values == highest[column]).all():
-            low[column] = highest[column] - width
-        if (values == lowest[column]).all():
-            high[column] = lowest[column] + width
+def _open_at_bounds(rows: Doubles, lowest: Doubles, highest: Doubles, low: Doubles, high: Doubles) -> None:
+    unknown = np.isnan(rows)
+    at_top = (unknown | (rows == highest[:, None])).all(axis=1)
+    at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)
+    bounded = ~(np.isnan(lowest) | np.isnan(highest) | unknown.all(axis=1))
+    for n in np.flatnonzero(bounded & (at_top | at_bottom)).tolist():
+        scored = int((~unknown[n]).sum())
+        width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / scored))
+        if at_top[n]:
+            low[n] = highest[n] - width
+        if at_bottom[n]:
+            high[n] = lowest[n] + width
 
 
 @lru_cache(maxsize=64)
-def _weights(questions: int) -> NDArray[np.float64]:
+def _weights(questions: int) -> Doubles:
+    """Draw how often each question is in each resample: (questions, resamples)."""
     generator = np.random.default_rng(20260101)
     counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
-    return np.asarray(counts, dtype=np.float64)
+    return np.ascontiguousarray(counts.T, dtype=np.float64)
+
+
+def quantile(ordered: Doubles, share: float) -> float:
+    """Return a quantile of sorted scores, between neighbours by their distance: numpy's, without its overhead."""
+    if not len(ordered):
+        return math.nan
+    at = (len(ordered) - 1) * share
+    first = min(int(at), len(ordered) - 1)
+    one, other = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
+    part = at - first
+    return other - (other - one) * (1 - part) if part >= 0.5 else one + (other - one) * part
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:
