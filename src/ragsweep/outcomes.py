@@ -28,14 +28,13 @@ class ChunkNames:
 
     def of(self, positions: NDArray[np.int32]) -> list[list[str]]:
         """Name the chunks of rankings (questions, depth); padding has no name."""
-        found = positions[positions != NO_CHUNK]
-        for position in set(found.tolist()).difference(self._names):
+        found = positions != NO_CHUNK
+        asked = positions[found].tolist()
+        for position in set(asked).difference(self._names):
             self._names[position] = self._name(position)
-        names, rows = [self._names[position] for position in found.tolist()], []
-        ends = np.cumsum(np.count_nonzero(positions != NO_CHUNK, axis=1)).tolist()
-        for start, end in zip([0, *ends], ends, strict=False):
-            rows.append(names[start:end])
-        return rows
+        names = list(map(self._names.__getitem__, asked))
+        ends = np.cumsum(found.sum(axis=1)).tolist()
+        return [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def _name(self, position: int) -> str:
         spans, corpus = self.chunks.spans, self.chunks.corpus
@@ -92,7 +91,7 @@ def outcomes(
 def _unscored(reasons: Mapping[str, Coded], questions: int) -> list[str]:
     """Say for each question which metrics could not score it and why, as JSON; the same text once for all it is of."""
     kind = np.zeros(questions, dtype=np.int64)
-    for one in {id(one): one for one in reasons.values()}.values():
+    for one in {id(one): one for one in reasons.values() if len(one.names) > 1}.values():
         kind = np.unique(kind * len(one.names) + one.numbers, return_inverse=True)[1]
     texts = []
     for n in np.unique(kind, return_index=True)[1].tolist():

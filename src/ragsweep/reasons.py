@@ -65,8 +65,15 @@ def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDAr
         values: (questions,), whatever stands where nothing was measured is ignored.
         reasons: One reason a question, or one for all.
     """
-    kept = np.where(measured, values, np.nan).astype(np.float64)
-    return Scores(kept, np.where(measured, "", reasons).astype(np.str_))
+    kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
+    if isinstance(reasons, str):
+        return Scores(kept, _one_reason(measured.tobytes(), reasons))
+    return Scores(kept, np.where(measured, "", reasons).astype(np.str_, copy=False))
+
+
+@remembered
+def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
+    return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
 
 
 class Coded(NamedTuple):

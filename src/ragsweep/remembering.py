@@ -17,8 +17,8 @@ T = TypeVar("T")
 def remembered(function: Callable[P, T]) -> Callable[P, T]:
     """Call a pure function once for the very same arguments, given by position; nobody may change them or the result.
 
-    Arguments are compared by identity, not by content (strings and numbers by value): that costs nothing however large
-    they are, and equal content in other objects is made anew. Arguments are kept alive while they are remembered.
+    Arguments are compared by identity, not by content (strings, bytes and whole numbers by value): that costs nothing
+    however large they are, and equal content in other objects is made anew. What is remembered keeps them alive.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
 
@@ -36,4 +36,4 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, str | int) and type(one) is type(other) and one == other)
+    return one is other or (isinstance(one, str | int | bytes) and type(one) is type(other) and one == other)

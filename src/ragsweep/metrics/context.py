@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.metrics.ranking import Ndcg, recall
-from ragsweep.metrics.share import Share, divide, per_question
+from ragsweep.metrics.share import Share, divide, evidences, per_question
 from ragsweep.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
 from ragsweep.remembering import remembered
 from ragsweep.types import Scores, View
@@ -57,8 +57,7 @@ class EvidenceCoverage(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        count = per_question(view, np.ones(len(view.grade)))
-        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), count))
+        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), evidences(view)))
 
 
 class ContextTokenPrecision(Share):
@@ -74,6 +73,8 @@ class ContextTokenPrecision(Share):
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
         textless = (count == 0) & (_handed_on(view) > 0) & (scores.reasons == "")
+        if not textless.any():
+            return scores
         reasons = np.where(textless, NO_TEXT, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
@@ -130,7 +131,10 @@ class TopScore(Share):
         found = _retrieved(view) > 0
         first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
         scores = score_with_retrieval(view, first)
-        reasons = np.where((scores.reasons == "") & ~found, NOTHING_RETRIEVED, scores.reasons)
+        missing = ~found & (scores.reasons == "")
+        if not missing.any():
+            return scores
+        reasons = np.where(missing, NOTHING_RETRIEVED, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
 
@@ -141,8 +145,8 @@ def _retrieved(view: View) -> NDArray[np.int64]:
 @remembered
 def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
     """Count the chunks of every ranking."""
-    return (positions >= 0).sum(axis=1)
+    return np.asarray((positions >= 0).sum(axis=1))
 
 
 def _handed_on(view: View) -> NDArray[np.int64]:
-    return (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1)
+    return np.asarray((view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1))

@@ -16,7 +16,7 @@ REMEMBERED = 8192
 
 Doubles = NDArray[np.float64]
 
-_remembered: dict[bytes, tuple[float, float]] = {}
+_remembered: dict[bytes, list[float]] = {}
 
 
 def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles]:
@@ -31,36 +31,64 @@ def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[
     the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
     threads add up, and it can be remembered.
     """
-    rows = np.ascontiguousarray(np.asarray(scores, dtype=np.float64).T)
+    return means_with_intervals(np.asarray(scores, dtype=np.float64).T, lowest, highest)[1:]
+
+
+def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Average every row (metrics, questions) over its known scores and bound the mean, as :func:`mean_intervals`."""
+    rows = np.ascontiguousarray(rows)
     keys = [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
     if len(_remembered) > REMEMBERED:
         _remembered.clear()
     fresh = {key: n for n, key in enumerate(keys) if key not in _remembered}
     if fresh:
-        _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]), strict=True))
-    low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 2).T.copy()
-    _open_at_bounds(rows, lowest, highest, low, high)
-    return low, high
+        _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]).tolist(), strict=True))
+    mean, low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 3).T.copy()
+    _open_at_bounds(rows, (lowest, highest), low, high)
+    return mean, low, high
 
 
-def _bootstrap(rows: Doubles) -> list[tuple[float, float]]:
-    """Bound the mean of every row (metrics, questions); scores that are all the same have no spread."""
+def _bootstrap(rows: Doubles) -> Doubles:
+    """Take the mean of every row (metrics, questions) and bound it: (metrics, 3).
+
+    Scores that are all the same have no spread.
+    """
     known = ~np.isnan(rows)
+    whole = known.all(axis=1)
     least = np.where(known, rows, np.inf).min(axis=1, initial=np.inf)
     most = np.where(known, rows, -np.inf).max(axis=1, initial=-np.inf)
-    ends = np.where(known.any(axis=1), [least, most], np.nan).T
-    varied = np.flatnonzero(least < most)
-    if len(varied):
-        ends[varied] = _percentiles(_resampled_means(rows[varied], known[varied]))
-    return [(low, high) for low, high in ends.tolist()]
+    found = np.where(known.any(axis=1), [least, least, most], np.nan).T
+    for chosen in (np.flatnonzero(whole), np.flatnonzero(~whole)):
+        if len(chosen):
+            found[chosen, 0] = _means(rows[chosen], known[chosen])
+            varied = chosen[least[chosen] < most[chosen]]
+            found[varied, 1:] = _resampled(rows[varied], known[varied])
+    return found
 
 
-def _resampled_means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
-    """Average each row over every resample (metrics, resamples); NaN where a resample has no scored question.
+def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+    """Average the known scores of every row; rows that are known in the same places are taken together."""
+    if known.all() and known.size:
+        return np.asarray(rows.mean(axis=1))
+    middle = np.full(len(rows), np.nan)
+    alike: dict[bytes, list[int]] = {}
+    for n, row in enumerate(known):
+        alike.setdefault(row.tobytes(), []).append(n)
+    for chosen in alike.values():
+        columns = known[chosen[0]]
+        if columns.any():
+            middle[chosen] = np.ascontiguousarray(rows[chosen][:, columns]).mean(axis=1)
+    return middle
+
+
+def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+    """Average each row over every resample and cut off the tails: (rows, 2).
 
     Scores are made whole numbers by a power of two, small enough that no sum of as many as there are questions passes
     2 ** 53: all sums are exact.
     """
+    if not len(rows):
+        return np.empty((0, 2))
     filled = np.where(known, rows, 0.0)
     largest = np.abs(filled).max(axis=1)
     exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
@@ -68,20 +96,26 @@ def _resampled_means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     weights = _weights(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
         sums = np.rint(np.ldexp(filled, shift)) @ weights
-        counts = np.float64(rows.shape[1]) if known.all() else known.astype(np.float64) @ weights
-        return np.asarray(np.ldexp(sums / counts, -shift))
+        if known.all():
+            ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
+        else:
+            ends = _percentiles(sums / (known.astype(np.float64) @ weights))
+        return np.asarray(np.ldexp(ends, -shift))
 
 
 def _percentiles(means: Doubles) -> Doubles:
     """Cut off the tails of every row: (rows, 2); a resample without any scored question has no mean (sorted last)."""
     ordered = np.sort(means, axis=1)
-    last = np.maximum((~np.isnan(means)).sum(axis=1) - 1, 0)
+    last = np.full(len(means), means.shape[1] - 1)
+    if np.isnan(ordered[:, -1]).any():
+        last = np.maximum((~np.isnan(means)).sum(axis=1) - 1, 0)
     tail = (1 - LEVEL) / 2 * last
     row = np.arange(len(means))
     return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
-def _open_at_bounds(rows: Doubles, lowest: Doubles, highest: Doubles, low: Doubles, high: Doubles) -> None:
+def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles, high: Doubles) -> None:
+    lowest, highest = bounds
     unknown = np.isnan(rows)
     at_top = (unknown | (rows == highest[:, None])).all(axis=1)
     at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)

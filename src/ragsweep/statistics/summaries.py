@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.reasons import SKIPPED, Coded, coded
 from ragsweep.results import Summary
-from ragsweep.statistics.intervals import mean_intervals, quantile, quantile_interval
+from ragsweep.statistics.intervals import means_with_intervals, quantile, quantile_interval
 from ragsweep.types import Metric, Scores
 
 Numbers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Amount = tuple[float, float, float]
 """A value and the ends of its interval."""
+
+
+class Reasons(NamedTuple):
+    """How often each reason was said, and of how many questions it says that they lack something, or that we failed."""
+
+    said: Mapping[str, int]
+    skipped: int
+    failed: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +43,7 @@ class Measured:
         amounts = self._amounts(values, known)
         scored, counts = np.count_nonzero(known, axis=1).tolist(), self._counts(chosen)
         return {
-            metric.name: _summary(metric, amounts[n], values.shape[1], scored[n], counts[id(self.reasons[n])])
+            metric.name: _summary(metric, amounts[n], (values.shape[1], scored[n]), counts[id(self.reasons[n])])
             for n, metric in enumerate(self.metrics)
         }
 
@@ -43,22 +52,25 @@ class Measured:
         lowest, highest = (
             np.array([_bound(self.metrics[n].bounds[end]) for n in means], dtype=np.float64) for end in (0, 1)
         )
-        low, high = mean_intervals(values[means].T, lowest, highest)
-        middle = _means(values[means], known[means])
-        amounts = dict(zip(means, zip(middle, low.tolist(), high.tolist(), strict=True), strict=True))
+        found = means_with_intervals(values[means], lowest, highest)
+        amounts: dict[int, Amount] = dict(
+            zip(means, zip(*(column.tolist() for column in found), strict=True), strict=True)
+        )
         for n, metric in enumerate(self.metrics):
             if metric.quantile is not None:
                 ordered = np.sort(values[n][known[n]])
                 amounts[n] = (quantile(ordered, metric.quantile), *quantile_interval(ordered, metric.quantile))
         return amounts
 
-    def _counts(self, chosen: Numbers | None) -> dict[int, dict[str, int]]:
+    def _counts(self, chosen: Numbers | None) -> dict[int, Reasons]:
         """Count the reasons, once for metrics that have the very same ones."""
         counts = {}
         for one in {id(one): one for one in self.reasons}.values():
             numbers = one.numbers if chosen is None else one.numbers[chosen]
             found = np.bincount(numbers, minlength=len(one.names)).tolist()
-            counts[id(one)] = {name: count for name, count in zip(one.names, found, strict=True) if name and count}
+            said = {name: count for name, count in zip(one.names, found, strict=True) if name and count}
+            skipped = sum(count for name, count in said.items() if name in SKIPPED)
+            counts[id(one)] = Reasons(said, skipped, sum(said.values()) - skipped)
         return counts
 
 
@@ -68,27 +80,12 @@ def measured(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> Measure
     return Measured(metrics, np.stack([row.values for row in rows]), coded([row.reasons for row in rows]))
 
 
-def _means(values: Doubles, known: NDArray[np.bool_]) -> list[float]:
-    """Average the known values of every row; rows that are known in the same places are taken together."""
-    middle = np.full(len(values), np.nan)
-    alike: dict[bytes, list[int]] = {}
-    for n, row in enumerate(known):
-        alike.setdefault(row.tobytes(), []).append(n)
-    for rows in alike.values():
-        columns = known[rows[0]]
-        if columns.any():
-            middle[rows] = np.ascontiguousarray(values[rows][:, columns]).mean(axis=1)
-    return [float(value) for value in middle]
-
-
 def _bound(bound: float | None) -> float:
     return float("nan") if bound is None else bound
 
 
-def _summary(metric: Metric, amount: Amount, total: int, scored: int, reasons: Mapping[str, int]) -> Summary:
-    skipped = sum(count for reason, count in reasons.items() if reason in SKIPPED)
+def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: Reasons) -> Summary:
     return Summary(
-        metric.name, *amount, n_total=total, n_scored=scored, n_skipped=skipped,
-        n_failed=sum(reasons.values()) - skipped, unit=metric.unit, higher_is_better=metric.higher_is_better,
-        reasons=dict(reasons),
+        metric.name, *amount, *numbers, reasons.skipped, reasons.failed, metric.unit, metric.higher_is_better,
+        dict(reasons.said),
     )  # fmt: skip
