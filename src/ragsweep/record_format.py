@@ -1,8 +1,8 @@
 """The form in which the ledger keeps what became of a config: small fields as JSON, scores as one block of doubles.
 
-What a table of questions says whatever the config (ids, texts, labels) is a block of its own, named by its hash, so that
-it is kept once for all configs of a golden set. Nothing that is read can run code. JSON is strict: numbers that it has
-no word for stand as null, and beside the document is said where they were.
+What a table of questions says whatever the config (ids, texts, labels) is a block of its own, named by its hash, so
+that it is kept once for all configs of a golden set. Nothing that is read can run code. JSON is strict: numbers that it
+has no word for stand as null, and beside the document is said where they were.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ SHARED_NUMBERS = frozenset({"evidence"})
 NUMBERS = {"float": "d", "int": "q"}
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
+AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high"))
+
+Path = tuple[str | int, ...]
+Lost = tuple[Path, str]
+"""Where in a document a number was that JSON has no word for: "nan", "inf" or "-inf"."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,11 @@ def encode(outcome: Result | Failure) -> Encoded:
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
     plain["dataset"] = dict(vars(outcome.dataset))
-    plain["summaries"] = _rows(outcome.summaries)
+    lost: list[Lost] = []
+    plain["summaries"] = _rows(outcome.summaries, ("summaries",), lost)
     plain["groups"] = {
-        label: {value: _rows(group) for value, group in values.items()} for label, values in outcome.groups.items()
+        label: {value: _rows(group, ("groups", label, value), lost) for value, group in values.items()}
+        for label, values in outcome.groups.items()
     }
     columns = {name: _listed(column) for name, column in outcome.outcomes.items()}
     kinds = {name: _kind(name, column) for name, column in columns.items()}
@@ -62,7 +69,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     return Encoded(
         status=FINISHED,
         signature=outcome.signature,
-        text=_dumps({"format": FORMAT, **plain, "columns": layout}),
+        text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
         scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
         counts=b"".join(_packed("q", columns[name]) for name in blocks["int"]),
         own=_dumps({name: columns[name] for name in blocks["own"]}).encode(),
@@ -99,7 +106,8 @@ def _decode(encoded: Encoded) -> Result | Failure:
         for label, values in plain["groups"].items()
     }
     plain["warnings"] = tuple(plain["warnings"])
-    return Result(**plain, outcomes=_columns(plain.pop("columns"), encoded), rankings={})
+    outcomes = _columns(plain.pop("columns"), encoded)
+    return Result(**plain, outcomes=outcomes, rankings={})
 
 
 # --- the table of questions --------------------------------------------------------------------------------------
@@ -117,7 +125,7 @@ def _kind(name: str, column: Sequence[Any]) -> str:
         return "float"
     if types == {int} and name not in SHARED_NUMBERS and max(map(abs, column)) < 2**63:
         return "int"
-    return "own" if name in OWN or types & {int, float} and name not in SHARED_NUMBERS else "shared"
+    return "own" if name in OWN or (types & {int, float} and name not in SHARED_NUMBERS) else "shared"
 
 
 def _packed(code: str, column: Sequence[Any]) -> bytes:
@@ -144,14 +152,19 @@ def _columns(layout: Sequence[tuple[str, str, int]], encoded: Encoded) -> dict[s
 # --- summaries: many, so their names are not repeated ------------------------------------------------------------
 
 
-def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    return {
-        key: [
+def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {}
+    for key, one in summaries.items():
+        row: list[Any] = [
             one.name, one.value, one.low, one.high, one.n_total, one.n_scored, one.n_skipped, one.n_failed, one.unit,
             one.higher_is_better, one.reasons,
-        ]
-        for key, one in summaries.items()
-    }  # fmt: skip
+        ]  # fmt: skip
+        for place in AMOUNTS:
+            if not math.isfinite(row[place]):
+                lost.append(((*path, key, place), str(float(row[place]))))
+                row[place] = None
+        rows[key] = row
+    return rows
 
 
 def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
@@ -161,14 +174,14 @@ def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
 # --- strict JSON that loses no number ----------------------------------------------------------------------------
 
 
-def _dumps(value: Any) -> str:
-    """Write ``[document]``, or ``[document, [[path, "nan" | "inf" | "-inf"], ...]]`` where numbers stand as null."""
+def _dumps(value: Any, lost: Sequence[Lost] = ()) -> str:
+    """Write ``[document]``, or ``[document, lost]`` where numbers stand as null; ``lost``: those that do already."""
     try:
-        return f"[{json.dumps(value, allow_nan=False, separators=(',', ':'), default=_plain)}]"
+        text = json.dumps([value, *([lost] if lost else [])], allow_nan=False, separators=(",", ":"), default=_plain)
     except ValueError:
-        strict = _strict(value)
-        lost = [[path, str(number)] for path, number in _not_finite(value, ())]
-        return json.dumps([strict, lost], allow_nan=False, separators=(",", ":"), default=_plain)
+        found = [*lost, *((path, str(number)) for path, number in _not_finite(value, ()))]
+        text = json.dumps([_strict(value), found], allow_nan=False, separators=(",", ":"), default=_plain)
+    return text
 
 
 def _loads(text: str | bytes) -> Any:
@@ -196,7 +209,7 @@ def _strict(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _not_finite(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], float]]:
+def _not_finite(value: Any, path: Path) -> Iterator[tuple[Path, float]]:
     if isinstance(value, float) and not math.isfinite(value):
         yield path, value
     elif isinstance(value, Mapping):
