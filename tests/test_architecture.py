@@ -19,8 +19,9 @@ PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "reranker
 FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "blobs", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption",
-     "latency", "leases", "ledger", "locks", "model_files", "passages", "ranking", "reading", "reasons",
-     "record_format", "rows", "secrets", "spans", "statistics", "store", "tokens", "tracking", "trec"},
+     "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions", "ranking", "reading",
+     "reasons", "record_format", "remembering", "rows", "secrets", "spans", "statistics", "store", "tokens",
+     "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "sweeping", "terminal"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ from ragsweep.passages import Asked, Places, find_places, relevant
 from ragsweep.types import NO_CHUNK, Chunks, GoldenSet, Question, Rankings, Spans, View
 
 Numbers = NDArray[np.int64]
+
+BLOCK = 2**22
+"""Places of rankings that are compared at once: 20 MB."""
 
 
 class Touches(NamedTuple):
@@ -60,44 +64,53 @@ class Coverage:
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
         """Find for each evidence (evidences,) the first rank, from 1, whose chunk covers it; 0 where none does."""
-        return self._first(self.lookup(rankings))
+        return self.first(self.ranks(rankings))
 
-    def lookup(self, rankings: Rankings) -> Lookup:
-        """Prepare the rankings to be asked at which rank a chunk stands.
+    def ranks(self, rankings: Rankings) -> Numbers:
+        """Find the ranks, from 1, of the marked chunks in the rankings of their questions; 0 where they do not stand.
 
         Raises:
             AssertionError: The rankings are of other questions or of another chunking.
         """
         assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
         assert not (self.address and rankings.chunks) or self.address == rankings.chunks, "rankings of this chunking"
-        question, column = np.nonzero(rankings.positions >= 0)
-        size = max(len(self.tokens), 1)
-        keys = question * size + rankings.positions[question, column]
-        order = np.argsort(keys, kind="stable")
-        return Lookup(size, keys[order], column[order] + 1)
+        marked, depth = self.marked, rankings.positions.shape[1]
+        ranks = np.zeros(len(marked.chunk), dtype=np.int64)
+        step = max(BLOCK // max(depth, 1), 1)
+        for low in range(0, len(ranks) if depth else 0, step):
+            block = slice(low, low + step)
+            chunk = marked.chunk[block, None].astype(np.int32)
+            equal = rankings.positions[marked.question[block]] == chunk
+            column = equal.argmax(axis=1)
+            ranks[block] = np.where(equal[np.arange(len(column)), column], column + 1, 0)
+        return ranks
 
-    def _first(self, found: Lookup) -> Numbers:
-        ranks = found.rank(self.question[self.evidence], self.chunk)
+    def first(self, ranks: Numbers) -> Numbers:
+        """Take for each evidence the first of the ranks, as :meth:`ranks` returns them, at which it is covered."""
+        covering = ranks[self.covering]
         never = np.iinfo(np.int64).max
         first = np.full(len(self.question), never)
-        np.minimum.at(first, self.evidence, np.where(ranks > 0, ranks, never))
+        np.minimum.at(first, self.evidence, np.where(covering > 0, covering, never))
         return np.where(first == never, 0, first)
 
+    @cached_property
+    def covering(self) -> Numbers:
+        """Where the covering pairs stand among the marked ones (pairs,)."""
+        return self._among_marked(self.question[self.evidence], self.chunk)
 
-class Lookup(NamedTuple):
-    """All rankings as one sorted list of keys, question * size + chunk, and the rank of each."""
+    @cached_property
+    def touching(self) -> Numbers:
+        """Where the touches stand among the marked pairs (touches,)."""
+        return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
-    size: int
-    keys: Numbers
-    ranks: Numbers
+    @cached_property
+    def tokens_or_none(self) -> Numbers:
+        """The chunks' tokens, and behind them the 0 that NO_CHUNK, -1, finds."""
+        return np.append(self.tokens, 0)
 
-    def rank(self, question: Numbers, chunk: Numbers) -> Numbers:
-        """Find the ranks, from 1, at which chunks stand in the rankings of questions; 0 where they do not."""
-        if not len(self.keys):
-            return np.zeros(len(chunk), dtype=np.int64)
-        wanted = question * self.size + chunk
-        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[at] == wanted, self.ranks[at], 0)
+    def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
+        size = max(len(self.tokens), 1)
+        return np.searchsorted(self.marked.question * size + self.marked.chunk, question * size + chunk)
 
 
 # --- from labels to coverage: once a chunking --------------------------------------------------------------------
@@ -232,13 +245,12 @@ def view(
         top_k: How many of each ranking are handed on.
         latency: Seconds a question by stage, NaN where not probed.
     """
-    found = coverage.lookup(rankings)
-    first = coverage._first(found)
+    ranks = coverage.ranks(rankings)
+    first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
-    relevant = _spread(shape, owner, found.rank(owner, coverage.chunk), np.ones(len(owner)))
+    relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked = coverage.marked
-    marked_rank = found.rank(marked.question, marked.chunk)
     return View(
         questions=coverage.questions,
         rankings=rankings,
@@ -247,10 +259,10 @@ def view(
         grade=coverage.grade,
         first_rank=first,
         credited_rank=credit(coverage.question, coverage.grade, first),
-        evidence_covered=_covered(coverage, found, top_k),
+        evidence_covered=_covered(coverage, ranks, top_k),
         context_relevant=relevant.astype(bool),
-        context_tokens=_context_tokens(coverage.tokens, rankings, top_k),
-        context_evidence_tokens=_spread(shape, marked.question, marked_rank, marked.tokens),
+        context_tokens=_context_tokens(coverage, rankings, top_k),
+        context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
         latency=dict(latency or {}),
     )
 
@@ -274,9 +286,9 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     return credited
 
 
-def _covered(coverage: Coverage, found: Lookup, top_k: int) -> NDArray[np.float64]:
+def _covered(coverage: Coverage, ranks: Numbers, top_k: int) -> NDArray[np.float64]:
     places, touches = coverage.places, coverage.touches
-    rank = found.rank(coverage.question[places.evidence[touches.place]], touches.chunk)
+    rank = ranks[coverage.touching]
     inside = (rank > 0) & (rank <= top_k)
     length = _union(touches.place[inside], touches.start[inside], touches.end[inside], len(places.evidence))
     best = np.zeros(len(coverage.question))
@@ -284,10 +296,11 @@ def _covered(coverage: Coverage, found: Lookup, top_k: int) -> NDArray[np.float6
     return best
 
 
-def _context_tokens(counts: Numbers, rankings: Rankings, top_k: int) -> Numbers:
+def _context_tokens(coverage: Coverage, rankings: Rankings, top_k: int) -> Numbers:
     context = rankings.first(top_k).positions
-    padded = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
-    return np.append(counts, 0)[padded]  # NO_CHUNK, -1, is the 0 behind all counts
+    if context.shape[1] < top_k:
+        context = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
+    return coverage.tokens_or_none[context]
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:

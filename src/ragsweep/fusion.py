@@ -2,11 +2,17 @@
 
 A chunk is a candidate if any leg found it. Sums are made in float64 and in one order whatever the order of the legs, so
 fusion does not depend on it; the result is float32.
+
+What the legs found is laid out once as dense rows, the union of their candidates, and kept: of every further weight the
+fusion is one multiplication and addition over these rows, and one sort.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +22,34 @@ from ragsweep.ranking import arrange_ascending, by_position
 from ragsweep.types import NO_CHUNK, Rankings
 
 Doubles = NDArray[np.float64]
+
+
+LARGEST = 2**22
+"""Cells of a union (legs x questions x candidates) up to which it is kept: about 50 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The union of what several legs found: one row a question, one column a chunk, positions rising, padding first."""
+
+    legs: tuple[Rankings, ...]
+    positions: NDArray[np.int32]  # (questions, candidates)
+    cells: NDArray[np.int64]  # (questions, all depths): where each place of each leg stands in a table by leg
+
+    @cached_property
+    def normal(self) -> Doubles:
+        """Each leg's normalised scores, as a table by leg."""
+        return self.spread([min_max(leg) for leg in self.legs])
+
+    def spread(self, shares: Sequence[Doubles]) -> Doubles:
+        """Lay out what the places of each leg are worth: (legs, questions, candidates), 0 where not found."""
+        table = np.zeros((len(self.legs), *self.positions.shape))
+        table.reshape(-1)[self.cells] = np.concatenate(shares, axis=1)
+        return table
+
+    def are_of(self, legs: Sequence[Rankings]) -> bool:
+        """Say whether these are the candidates of those legs: the same arrays, or equal ones."""
+        return len(legs) == len(self.legs) and all(map(_equal, self.legs, legs))
 
 
 def reciprocal_rank(
@@ -30,7 +64,8 @@ def reciprocal_rank(
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
         by_rank = weight / (k + np.arange(1, leg.positions.shape[1] + 1, dtype=np.float64))
         shares.append(np.broadcast_to(by_rank, leg.positions.shape))
-    return _sum(rankings, shares, depth)
+    found = _candidates(rankings)
+    return _ranked(found, list(found.spread(shares)), depth)
 
 
 def convex(rankings: Sequence[Rankings], weights: Sequence[float], depth: int = 100) -> Rankings:
@@ -39,8 +74,8 @@ def convex(rankings: Sequence[Rankings], weights: Sequence[float], depth: int = 
     Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2, with
     the normalisation of :func:`min_max`.
     """
-    shares = [weight * min_max(leg) for weight, leg in zip(weights, rankings, strict=True)]
-    return _sum(rankings, shares, depth)
+    found = _candidates(rankings)
+    return _ranked(found, [weight * normal for weight, normal in zip(weights, found.normal, strict=True)], depth)
 
 
 def min_max(rankings: Rankings) -> Doubles:
@@ -57,28 +92,56 @@ def min_max(rankings: Rankings) -> Doubles:
     return normal
 
 
-def _sum(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Add up each chunk's shares, one a leg, and put the chunks in order."""
+_recent: deque[Candidates] = deque(maxlen=4)
+
+
+def _candidates(rankings: Sequence[Rankings]) -> Candidates:
+    """Lay out what the legs found, or recall it.
+
+    A question alone is always laid out anew: that is how its latency is measured, which must not leave this out.
+    """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
-    legs = np.repeat(np.arange(len(rankings)), [leg.positions.shape[1] for leg in rankings])
-    positions, column = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
-    place = _places(positions)
-    row = np.arange(len(positions))[:, None]
-
-    candidates = np.full(positions.shape, NO_CHUNK, dtype=np.int64)
-    candidates[row, place] = positions
-    table = np.zeros((*positions.shape, len(rankings)))
-    table[row, place, legs[column]] = np.take_along_axis(np.concatenate(shares, axis=1), column, axis=1)
-    if len(rankings) > 2:
-        table.sort(axis=2)  # a floating-point sum of three depends on their order
-    return arrange_ascending(candidates, np.einsum("qcl->qc", table), depth)._replace(chunks=rankings[0].chunks)
+    if len(rankings[0].positions) == 1:
+        return _lay_out(rankings)
+    for known in tuple(_recent):
+        if known.are_of(rankings):
+            return known
+    made = _lay_out(rankings)
+    if made.positions.size * len(rankings) <= LARGEST:
+        _recent.append(made)
+    return made
 
 
-def _places(positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the distinct positions of every sorted row from 0."""
+def _equal(one: Rankings, other: Rankings) -> bool:
+    return all(mine is its or np.array_equal(mine, its) for mine, its in zip(one[:2], other[:2], strict=True))
+
+
+def _lay_out(rankings: Sequence[Rankings]) -> Candidates:
+    """Give every distinct chunk of a question a column, and note where each leg ranks it."""
+    positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
     new = np.zeros(positions.shape, dtype=np.int64)
     new[:, 1:] = positions[:, 1:] != positions[:, :-1]
-    return np.cumsum(new, axis=1)
+    column = np.cumsum(new, axis=1)
+    width = int(column.max(initial=-1)) + 1
+    row = np.arange(len(positions))[:, None]
+
+    candidates = np.full((len(positions), width), NO_CHUNK, dtype=np.int32)
+    candidates[row, column] = positions
+    cells = np.empty_like(column)
+    cells[row, origin] = column + row * width
+    legs = np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
+    return Candidates(tuple(rankings), candidates, cells + legs)
+
+
+def _ranked(found: Candidates, shares: Sequence[Doubles], depth: int) -> Rankings:
+    """Add up each candidate's shares, one a leg, and put the candidates in order."""
+    if len(shares) > 2:
+        table = np.stack(shares, axis=2)
+        table.sort(axis=2)  # a floating-point sum of three depends on their order
+        total = np.einsum("qcl->qc", table)
+    else:
+        total = np.add(*shares) if len(shares) == 2 else shares[0]
+    return arrange_ascending(found.positions, total, depth)._replace(chunks=found.legs[0].chunks)
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:

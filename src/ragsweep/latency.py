@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ SAMPLE = 50
 """How many questions are probed at most."""
 
 
-@lru_cache(64)
-def sample(queries: tuple[str, ...]) -> tuple[str, ...]:
+def sample(queries: Sequence[str]) -> tuple[str, ...]:
     """Choose the questions to probe: by hash, so that the same ones are chosen from any order and most supersets."""
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 

@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS sweeps (
 CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
-    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, record TEXT NOT NULL, scores BLOB NOT NULL, shared TEXT NOT NULL,
-    created REAL NOT NULL
+    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL, counts BLOB NOT NULL,
+    own BLOB NOT NULL, shared TEXT NOT NULL, created REAL NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
 CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
@@ -188,8 +188,6 @@ class Ledger:
         A repeated job replaces its record and keeps its run. Rankings are not kept: they are large, and the tracker
         has them.
         """
-        status = "finished" if isinstance(outcome, Result) else "failed"
-        signature = outcome.signature if isinstance(outcome, Result) else None
         kept = encode(outcome)
         with self._transaction() as connection:
             before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
@@ -197,11 +195,11 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
             connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (kept.shared_digest, kept.shared))
             cursor = connection.execute(
-                "INSERT INTO records (sweep, job, status, signature, place, run, mirrored, record, scores, shared,"
-                " created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
+                "INSERT INTO records (sweep, job, status, signature, place, run, mirrored, text, scores, counts, own,"
+                " shared, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)",
                 (
-                    sweep, job, status, signature, place, before[0] if before else None, kept.text, kept.scores,
-                    kept.shared_digest, time.time(),
+                    sweep, job, kept.status, kept.signature, place, before[0] if before else None, kept.text,
+                    kept.scores, kept.counts, kept.own, kept.shared_digest, time.time(),
                 ),
             )  # fmt: skip
             return int(cursor.lastrowid or 0)
@@ -243,8 +241,8 @@ class Ledger:
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, place, record, scores, data FROM records"
-                f" JOIN shared ON shared.digest = records.shared WHERE {condition}",
+                "SELECT id, sweep, job, run, mirrored, place, status, signature, text, scores, counts, own, data, shared"
+                f" FROM records JOIN shared ON shared.digest = records.shared WHERE {condition}",
                 values,
             ).fetchall()
         return [Record(*row[:4], bool(row[4]), row[5], decode(Encoded(*row[6:]))) for row in rows]

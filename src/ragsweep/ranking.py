@@ -23,11 +23,15 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
     """Do the same for candidates whose positions already rise in every row (padding anywhere)."""
     kept = scores.astype(np.float32)
-    kept[positions == NO_CHUNK] = -np.inf
-    order = _falling(kept)[:, :depth]
+    np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
+    order = _falling(kept, depth)
+    width = order.shape[1]
+    order += np.arange(len(order))[:, None] * kept.shape[1]  # places in the flat arrays: one plain gather each
+    if width == depth:
+        return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
     result = nothing(len(order), depth)
-    result.positions[:, : order.shape[1]] = np.take_along_axis(positions, order, axis=1)
-    result.scores[:, : order.shape[1]] = np.take_along_axis(kept, order, axis=1)
+    result.positions[:, :width] = positions.ravel()[order]
+    result.scores[:, :width] = kept.ravel()[order]
     return result
 
 
@@ -39,13 +43,17 @@ def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _falling(scores: Floats) -> NDArray[np.int64]:
-    """Return the columns of every row by falling score, ties by column."""
+def _falling(scores: Floats, depth: int) -> NDArray[np.int64]:
+    """Return the first columns of every row by falling score, ties by column."""
     bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
-    rank = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754 floats order as integers once negative ones are flipped
-    keys = (rank.astype(np.int64) << 32) | np.arange(scores.shape[1])
+    flips = bits >> 31
+    flips &= 0x7FFFFFFF
+    flips ^= bits  # IEEE 754 floats order as integers once negative ones are flipped
+    keys = flips.astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(scores.shape[1])
     keys.sort(axis=1)
-    return keys & 0xFFFFFFFF
+    return keys[:, :depth] & 0xFFFFFFFF
 
 
 def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.types import Scores, View
+from ragsweep.remembering import remembered
+from ragsweep.types import Question, Scores, View
 
 CONVERSATIONAL = "conversational"
 UNANSWERABLE = "unanswerable"
@@ -24,15 +26,35 @@ SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_R
 
 def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:
     """Keep the values of questions that have relevant evidence; the others get NaN and what they are instead."""
-    lacking = np.bincount(view.evidence_question, minlength=len(view.questions)) == 0
-    kinds = np.array([_kind(question.needs_retrieval, question.answerable) for question in view.questions], dtype=str)
-    return score_where(~lacking, values, kinds)
+    lacking, reasons = _without_evidence(view.questions, view.evidence_question)
+    return Scores(np.where(lacking, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_retrieval(view: View, values: NDArray[Any]) -> Scores:
     """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
-    needed = np.array([question.needs_retrieval for question in view.questions], dtype=bool)
-    return score_where(needed, values, CONVERSATIONAL)
+    spared, reasons = _without_retrieval(view.questions)
+    return Scores(np.where(spared, np.nan, values).astype(np.float64, copy=False), reasons)
+
+
+@remembered
+def _without_evidence(
+    questions: Sequence[Question], evidence_question: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    lacking = np.bincount(evidence_question, minlength=len(questions)) == 0
+    kinds = np.array([_kind(question.needs_retrieval, question.answerable) for question in questions], dtype=np.str_)
+    return lacking, _fixed(np.where(lacking, kinds, "").astype(np.str_))
+
+
+@remembered
+def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    spared = np.array([not question.needs_retrieval for question in questions], dtype=bool)
+    return spared, _fixed(np.where(spared, CONVERSATIONAL, "").astype(np.str_))
+
+
+def _fixed(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Refuse changes: many metrics of many configs hand on these very reasons."""
+    reasons.flags.writeable = False
+    return reasons
 
 
 def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
@@ -43,8 +65,46 @@ def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDAr
         values: (questions,), whatever stands where nothing was measured is ignored.
         reasons: One reason a question, or one for all.
     """
-    kept = np.where(measured, values, np.nan).astype(np.float64)
-    return Scores(kept, np.where(measured, "", reasons).astype(np.str_))
+    kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
+    if isinstance(reasons, str):
+        return Scores(kept, _one_reason(measured.tobytes(), reasons))
+    return Scores(kept, np.where(measured, "", reasons).astype(np.str_, copy=False))
+
+
+@remembered
+def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
+    return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
+
+
+class Coded(NamedTuple):
+    """Reasons by number: ``names`` in the order of their first appearance, and the number of each question's."""
+
+    names: tuple[str, ...]
+    numbers: NDArray[np.int64]
+
+
+def coded(reasons: Sequence[NDArray[np.str_]]) -> list[Coded]:
+    """Number the reasons of several metrics; equal arrays give the very same object."""
+    known: dict[bytes, Coded] = {}
+    return [_coded(one, known) for one in reasons]
+
+
+def _coded(reasons: NDArray[np.str_], known: dict[bytes, Coded]) -> Coded:
+    if not reasons.flags.writeable:
+        return _number(reasons)
+    key = str(reasons.dtype).encode() + reasons.tobytes()
+    if key not in known:
+        known[key] = _number_afresh(reasons)
+    return known[key]
+
+
+def _number_afresh(reasons: NDArray[np.str_]) -> Coded:
+    texts = reasons.tolist()
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(texts))}
+    return Coded(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
+
+
+_number = remembered(_number_afresh)
 
 
 def _kind(needs_retrieval: bool, answerable: bool) -> str:

@@ -50,7 +50,8 @@ class Result:
 
     ``outcomes`` is the table of questions by column, one row each: ``question_id``, ``question``, ``category`` and
     further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
-    metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format.
+    metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be
+    written only when it is read; it is not kept with a record, but ``addresses`` says what to ask the store for.
     """
 
     signature: str
@@ -70,6 +71,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes "chunk", "ranking" and "context"
 
 
 @dataclass(frozen=True)

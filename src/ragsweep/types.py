@@ -109,11 +109,6 @@ class GoldenSet:
     repeated_passages: bool = False  # an anchor found in another document too marks the same passage there
 
     @cached_property
-    def queries(self) -> tuple[str, ...]:
-        """List the texts of the questions that need retrieval, in their order."""
-        return tuple(question.text for question in self.questions if question.needs_retrieval)
-
-    @cached_property
     def digest(self) -> str:
         """Hash the questions and their labels: an edited golden file is another golden set."""
         rows = [

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.metrics.ranking import Ndcg, recall
-from ragsweep.metrics.share import Share, divide, per_question
+from ragsweep.metrics.share import Share, divide, evidences, per_question
 from ragsweep.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
+from ragsweep.remembering import remembered
 from ragsweep.types import Scores, View
 
 
@@ -31,7 +32,7 @@ class ContextPrecision(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _handed_on(view).sum(axis=1)))
+        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _handed_on(view)))
 
 
 class ContextNdcg(Share):
@@ -56,8 +57,7 @@ class EvidenceCoverage(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        count = per_question(view, np.ones(len(view.grade)))
-        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), count))
+        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), evidences(view)))
 
 
 class ContextTokenPrecision(Share):
@@ -72,7 +72,9 @@ class ContextTokenPrecision(Share):
         """Score every question."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
-        textless = (count == 0) & (_handed_on(view).sum(axis=1) > 0) & (scores.reasons == "")
+        textless = (count == 0) & (_handed_on(view) > 0) & (scores.reasons == "")
+        if not textless.any():
+            return scores
         reasons = np.where(textless, NO_TEXT, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
@@ -100,7 +102,7 @@ class EmptyRate(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_retrieval(view, _retrieved(view).sum(axis=1) == 0)
+        return score_with_retrieval(view, _retrieved(view) == 0)
 
 
 class Results(Share):
@@ -113,7 +115,7 @@ class Results(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_retrieval(view, _retrieved(view).sum(axis=1))
+        return score_with_retrieval(view, _retrieved(view))
 
 
 class TopScore(Share):
@@ -126,17 +128,25 @@ class TopScore(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        found = _retrieved(view).sum(axis=1) > 0
+        found = _retrieved(view) > 0
         first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
         scores = score_with_retrieval(view, first)
-        reasons = np.where((scores.reasons == "") & ~found, NOTHING_RETRIEVED, scores.reasons)
+        missing = ~found & (scores.reasons == "")
+        if not missing.any():
+            return scores
+        reasons = np.where(missing, NOTHING_RETRIEVED, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
 
-def _retrieved(view: View) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = view.rankings.positions >= 0
-    return found
+def _retrieved(view: View) -> NDArray[np.int64]:
+    return _lengths(view.rankings.positions)
 
 
-def _handed_on(view: View) -> NDArray[np.bool_]:
-    return _retrieved(view)[:, : view.top_k]
+@remembered
+def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Count the chunks of every ranking."""
+    return np.asarray((positions >= 0).sum(axis=1))
+
+
+def _handed_on(view: View) -> NDArray[np.int64]:
+    return np.asarray((view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1))

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.errors import ConfigError, nearest
-from ragsweep.metrics.share import Share, divide, is_within, name_at, per_question
+from ragsweep.metrics.share import Share, divide, evidences, is_within, name_at, per_question
 from ragsweep.reasons import score_with_evidence
+from ragsweep.remembering import remembered
 from ragsweep.types import Scores, View
 
 GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -42,14 +43,10 @@ class Ndcg(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        gain = GAINS[self.gain](view.grade)
-        best = self._sum(view, gain, _ideal_ranks(view.evidence_question, gain))
-        share = divide(self._sum(view, gain, view.credited_rank), best)
-        return score_with_evidence(view, np.minimum(share, 1.0))  # equal gains, added up in another order
-
-    def _sum(self, view: View, gain: NDArray[np.float64], rank: NDArray[np.int64]) -> NDArray[np.float64]:
-        discounted = gain / np.log2(np.maximum(rank, 1) + 1.0)
-        return per_question(view, np.where(is_within(rank, self.cutoff), discounted, 0.0))
+        best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
+        discounted = _discounted(view.grade, view.credited_rank, self.gain)
+        found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
+        return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # equal gains, added up in another order
 
 
 class Recall(Share):
@@ -138,22 +135,40 @@ class MeanAveragePrecision(Share):
 
 def recall(view: View, cutoff: int | None) -> NDArray[np.float64]:
     """Return the share of a question's evidences that is found within the cutoff: (questions,), 0 without any."""
-    return _mean(view, is_within(view.first_rank, cutoff))
+    return divide(_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
 def _precision(view: View, cutoff: int) -> NDArray[np.float64]:
-    return per_question(view, is_within(view.credited_rank, cutoff)) / cutoff
+    return _within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
+
+
+@remembered
+def _within(
+    question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
+) -> NDArray[np.float64]:
+    """Count each question's evidences within the cutoff."""
+    return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 
 def _mean(view: View, values: NDArray[Any]) -> NDArray[np.float64]:
-    return divide(per_question(view, values), per_question(view, np.ones(len(values))))
+    return divide(per_question(view, values), evidences(view))
 
 
-def _ideal_ranks(question: NDArray[np.int64], gain: NDArray[np.float64]) -> NDArray[np.int64]:
-    order = np.lexsort((-gain, question))
+@remembered
+def _ideal(
+    question: NDArray[np.int64], grade: NDArray[np.float64], gain: str, cutoff: int | None, questions: int
+) -> NDArray[np.float64]:
+    """Sum the discounted gain of every question's ideal ranking."""
+    order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = _number_within(question[order])
-    return rank
+    best = np.where(is_within(rank, cutoff), _discounted(grade, rank, gain), 0.0)
+    return np.bincount(question, best, questions).astype(np.float64)
+
+
+@remembered
+def _discounted(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
+    return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:

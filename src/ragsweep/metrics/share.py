@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.errors import ConfigError
+from ragsweep.remembering import remembered
 from ragsweep.types import View
 
 
@@ -25,7 +26,17 @@ class Share:
 def per_question(view: View, weights: NDArray[Any]) -> NDArray[np.float64]:
     """Sum a number an evidence (evidences,) to one a question (questions,)."""
     size = len(view.questions)
-    return np.bincount(view.evidence_question, weights, size).astype(np.float64)
+    return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
+
+
+def evidences(view: View) -> NDArray[np.float64]:
+    """Count the evidences of each question (questions,)."""
+    return _evidences(view.evidence_question, len(view.questions))
+
+
+@remembered
+def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[np.float64]:
+    return np.bincount(evidence_question, minlength=questions).astype(np.float64)
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -37,7 +48,8 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
     """Say which ranks were reached (are not 0) and lie within the cutoff, if there is one."""
-    return (ranks > 0) & (ranks <= (np.iinfo(np.int64).max if cutoff is None else cutoff))
+    reached: NDArray[np.bool_] = ranks > 0
+    return reached if cutoff is None else reached & (ranks <= cutoff)
 
 
 def name_at(name: str, cutoff: int | None) -> str:

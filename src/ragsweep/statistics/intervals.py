@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -9,62 +11,141 @@ from numpy.typing import NDArray
 
 RESAMPLES = 2000
 LEVEL = 0.95
+REMEMBERED = 8192
+"""About how many intervals are remembered: configs that differ in top_k alone have most of their scores in common."""
+
+Doubles = NDArray[np.float64]
+
+_remembered: dict[bytes, list[float]] = {}
 
 
-def mean_intervals(
-    scores: NDArray[np.float64], lowest: NDArray[np.float64], highest: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles]:
     """Bound the means of many metrics at once by the percentile bootstrap over questions.
 
     ``scores`` is (questions, metrics), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Where
     all scores stand on a bound the bootstrap would claim certainty; there the interval is opened to what n equal
     Bernoulli draws allow (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
+
+    Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
+    the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
+    threads add up, and it can be remembered.
     """
-    known = ~np.isnan(scores)
-    weights = _weights(len(scores))
+    return means_with_intervals(np.asarray(scores, dtype=np.float64).T, lowest, highest)[1:]
+
+
+def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Average every row (metrics, questions) over its known scores and bound the mean, as :func:`mean_intervals`."""
+    rows = np.ascontiguousarray(rows)
+    keys = [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
+    if len(_remembered) > REMEMBERED:
+        _remembered.clear()
+    fresh = {key: n for n, key in enumerate(keys) if key not in _remembered}
+    if fresh:
+        _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]).tolist(), strict=True))
+    mean, low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 3).T.copy()
+    _open_at_bounds(rows, (lowest, highest), low, high)
+    return mean, low, high
+
+
+def _bootstrap(rows: Doubles) -> Doubles:
+    """Take the mean of every row (metrics, questions) and bound it: (metrics, 3).
+
+    Scores that are all the same have no spread.
+    """
+    known = ~np.isnan(rows)
+    whole = known.all(axis=1)
+    least = np.where(known, rows, np.inf).min(axis=1, initial=np.inf)
+    most = np.where(known, rows, -np.inf).max(axis=1, initial=-np.inf)
+    found = np.where(known.any(axis=1), [least, least, most], np.nan).T
+    for chosen in (np.flatnonzero(whole), np.flatnonzero(~whole)):
+        if len(chosen):
+            found[chosen, 0] = _means(rows[chosen], known[chosen])
+            varied = chosen[least[chosen] < most[chosen]]
+            found[varied, 1:] = _resampled(rows[varied], known[varied])
+    return found
+
+
+def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+    """Average the known scores of every row; rows that are known in the same places are taken together."""
+    if known.all() and known.size:
+        return np.asarray(rows.mean(axis=1))
+    middle = np.full(len(rows), np.nan)
+    alike: dict[bytes, list[int]] = {}
+    for n, row in enumerate(known):
+        alike.setdefault(row.tobytes(), []).append(n)
+    for chosen in alike.values():
+        columns = known[chosen[0]]
+        if columns.any():
+            middle[chosen] = np.ascontiguousarray(rows[chosen][:, columns]).mean(axis=1)
+    return middle
+
+
+def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+    """Average each row over every resample and cut off the tails: (rows, 2).
+
+    Scores are made whole numbers by a power of two, small enough that no sum of as many as there are questions passes
+    2 ** 53: all sums are exact.
+    """
+    if not len(rows):
+        return np.empty((0, 2))
+    filled = np.where(known, rows, 0.0)
+    largest = np.abs(filled).max(axis=1)
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
+    shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
+    weights = _weights(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = (weights @ np.where(known, scores, 0.0)) / (weights @ known.astype(np.float64))
-    low, high = _percentiles(means)
-    _open_at_bounds(scores, lowest, highest, low, high)
-    return low, high
+        sums = np.rint(np.ldexp(filled, shift)) @ weights
+        if known.all():
+            ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
+        else:
+            ends = _percentiles(sums / (known.astype(np.float64) @ weights))
+        return np.asarray(np.ldexp(ends, -shift))
 
 
-def _percentiles(means: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Cut off the tails, column by column; a resample without any scored question has no mean (sorted last)."""
-    ordered = np.sort(means, axis=0)
-    known = (~np.isnan(means)).sum(axis=0)
-    tail = (1 - LEVEL) / 2 * np.maximum(known - 1, 0)
-    columns = np.arange(means.shape[1])
-    low = ordered[np.floor(tail).astype(np.int64), columns]
-    high = ordered[np.ceil(np.maximum(known - 1, 0) - tail).astype(np.int64), columns]
-    return low, high
+def _percentiles(means: Doubles) -> Doubles:
+    """Cut off the tails of every row: (rows, 2); a resample without any scored question has no mean (sorted last)."""
+    ordered = np.sort(means, axis=1)
+    last = np.full(len(means), means.shape[1] - 1)
+    if np.isnan(ordered[:, -1]).any():
+        last = np.maximum((~np.isnan(means)).sum(axis=1) - 1, 0)
+    tail = (1 - LEVEL) / 2 * last
+    row = np.arange(len(means))
+    return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
-def _open_at_bounds(
-    scores: NDArray[np.float64],
-    lowest: NDArray[np.float64],
-    highest: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> None:
-    for column in np.flatnonzero(~(np.isnan(lowest) | np.isnan(highest))):
-        values = scores[:, column]
-        values = values[~np.isnan(values)]
-        if not len(values):
-            continue
-        width = (highest[column] - lowest[column]) * (1 - ((1 - LEVEL) / 2) ** (1 / len(values)))
-        if (values == highest[column]).all():
-            low[column] = highest[column] - width
-        if (values == lowest[column]).all():
-            high[column] = lowest[column] + width
+def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles, high: Doubles) -> None:
+    lowest, highest = bounds
+    unknown = np.isnan(rows)
+    at_top = (unknown | (rows == highest[:, None])).all(axis=1)
+    at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)
+    bounded = ~(np.isnan(lowest) | np.isnan(highest) | unknown.all(axis=1))
+    for n in np.flatnonzero(bounded & (at_top | at_bottom)).tolist():
+        scored = int((~unknown[n]).sum())
+        width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / scored))
+        if at_top[n]:
+            low[n] = highest[n] - width
+        if at_bottom[n]:
+            high[n] = lowest[n] + width
 
 
 @lru_cache(maxsize=64)
-def _weights(questions: int) -> NDArray[np.float64]:
+def _weights(questions: int) -> Doubles:
+    """Draw how often each question is in each resample: (questions, resamples)."""
     generator = np.random.default_rng(20260101)
     counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
-    return np.asarray(counts, dtype=np.float64)
+    return np.ascontiguousarray(counts.T, dtype=np.float64)
+
+
+def quantile(ordered: Doubles, share: float) -> float:
+    """Return a quantile of sorted scores, between neighbours by their distance: numpy's, without its overhead."""
+    if not len(ordered):
+        return math.nan
+    at = (len(ordered) - 1) * share
+    first = min(int(at), len(ordered) - 1)
+    one, other = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
+    part = at - first
+    return other - (other - one) * (1 - part) if part >= 0.5 else one + (other - one) * part
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:

@@ -1,0 +1,91 @@
+"""What all configs of one golden set share: who is asked what, by which labels questions are grouped, who is probed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.latency import sample
+from ragsweep.remembering import remembered
+from ragsweep.types import Question
+
+MOST_GROUPS = 40
+"""A label with more values than this tells questions apart rather than grouping them."""
+
+Numbers = NDArray[np.int64]
+
+
+def has_evidence(question: Question) -> bool:
+    """Say whether a question has relevant evidence."""
+    return any(evidence.grade > 0 for evidence in question.evidence)
+
+
+def labels(questions: Sequence[Question]) -> list[str]:
+    """List what questions can be grouped by."""
+    return ["category", *sorted({label for question in questions for label in question.labels} - {"category"})]
+
+
+def label_of(question: Question, label: str) -> str:
+    """Return a question's value for a label, or an empty string."""
+    return question.category if label == "category" else str(question.labels.get(label, ""))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The questions of one golden set as columns; each is made once, when it is first read."""
+
+    questions: Sequence[Question]
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """The numbers of the questions that need retrieval."""
+        return np.flatnonzero([question.needs_retrieval for question in self.questions])
+
+    @cached_property
+    def queries(self) -> tuple[str, ...]:
+        """Their texts."""
+        return tuple(self.questions[n].text for n in self.rows.tolist())
+
+    @cached_property
+    def probed(self) -> tuple[str, ...]:
+        """The texts whose latency is measured."""
+        return sample(self.queries)
+
+    @cached_property
+    def probe(self) -> Numbers:
+        """Where each question's text stands among those probed (questions,); behind them if it is not probed."""
+        place = {text: n for n, text in enumerate(self.probed)}
+        return np.array([place.get(question.text, len(place)) for question in self.questions], dtype=np.int64)
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """What a table of questions says of each of them, whatever the config."""
+        return {
+            "question_id": [question.id for question in self.questions],
+            "question": [question.text for question in self.questions],
+            "answerable": [question.answerable for question in self.questions],
+        }
+
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """Each label, and the questions' values."""
+        return {label: [label_of(question, label) for question in self.questions] for label in labels(self.questions)}
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, Numbers]]:
+        """The labels that group the questions: label -> value -> numbers of the questions."""
+        grouped = {}
+        for label, values in self.labels.items():
+            names = sorted({value for value in values if value})
+            if 2 <= len(names) <= MOST_GROUPS:
+                grouped[label] = {name: np.flatnonzero([value == name for value in values]) for name in names}
+        return grouped
+
+
+asked = remembered(Asked)
+"""Return what is shared by all who ask these questions."""

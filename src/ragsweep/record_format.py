@@ -1,0 +1,220 @@
+"""The form in which the ledger keeps what became of a config: small fields as JSON, scores as one block of doubles.
+
+What a table of questions says whatever the config (ids, texts, labels) is a block of its own, named by its hash, so
+that it is kept once for all configs of a golden set. Nothing that is read can run code. JSON is strict: numbers that it
+has no word for stand as null, and beside the document is said where they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ragsweep.errors import InputError
+from ragsweep.results import DatasetFacts, Failure, Result, Summary
+
+FORMAT = "ragsweep.record/1"
+FINISHED, FAILED = "finished", "failed"
+
+OWN = frozenset({"context", "unscored"})
+"""Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
+
+SHARED_NUMBERS = frozenset({"evidence"})
+NUMBERS = {"float": "d", "int": "q"}
+NOT_KEPT = frozenset({"rankings", "outcomes"})
+SUMMARY = tuple(field.name for field in fields(Summary))
+AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high"))
+
+Path = tuple[str | int, ...]
+Lost = tuple[Path, str]
+"""Where in a document a number was that JSON has no word for: "nan", "inf" or "-inf"."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One record: what the ledger's columns hold. ``shared`` is the same for all configs of a golden set."""
+
+    status: str  # "finished" or "failed"
+    signature: str | None
+    text: str  # JSON: every field but the table of questions, and how that is laid out
+    scores: bytes = b""  # columns of floats, one behind the other, as little-endian doubles
+    counts: bytes = b""  # columns of whole numbers, as little-endian 64-bit integers
+    own: bytes = b""  # JSON: columns of text that this config has of its own
+    shared: bytes = b""  # JSON: columns of the golden set
+    shared_digest: str = ""  # sha256 of shared; empty where there is none
+
+
+def encode(outcome: Result | Failure) -> Encoded:
+    """Put what became of a config into the form that is kept; rankings are not, the store and the tracker have them."""
+    plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
+    if isinstance(outcome, Failure):
+        return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
+    plain["dataset"] = dict(vars(outcome.dataset))
+    lost: list[Lost] = []
+    plain["summaries"] = _rows(outcome.summaries, ("summaries",), lost)
+    plain["groups"] = {
+        label: {value: _rows(group, ("groups", label, value), lost) for value, group in values.items()}
+        for label, values in outcome.groups.items()
+    }
+    columns = {name: _listed(column) for name, column in outcome.outcomes.items()}
+    kinds = {name: _kind(name, column) for name, column in columns.items()}
+    blocks = {kind: [name for name in columns if kinds[name] == kind] for kind in ("float", "int", "own", "shared")}
+    shared = _dumps({name: columns[name] for name in blocks["shared"]}).encode()
+    layout = [[name, kinds[name], len(columns[name])] for name in columns]
+    return Encoded(
+        status=FINISHED,
+        signature=outcome.signature,
+        text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
+        scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
+        counts=b"".join(_packed("q", columns[name]) for name in blocks["int"]),
+        own=_dumps({name: columns[name] for name in blocks["own"]}).encode(),
+        shared=shared,
+        shared_digest=hashlib.sha256(shared).hexdigest(),
+    )
+
+
+def decode(encoded: Encoded) -> Result | Failure:
+    """Read a record back; ``rankings`` of a result are empty.
+
+    Raises:
+        InputError: The record is damaged, or was written in a form that this version does not know.
+    """
+    try:
+        return _decode(encoded)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error) as fault:
+        raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
+
+
+def _decode(encoded: Encoded) -> Result | Failure:
+    plain = _loads(encoded.text)
+    if plain.pop("format") != FORMAT:
+        raise ValueError(f"its form is not {FORMAT}")
+    plain["overrides"] = tuple(plain["overrides"])
+    if encoded.status == FAILED:
+        return Failure(**plain)
+    if hashlib.sha256(encoded.shared).hexdigest() != encoded.shared_digest:
+        raise ValueError(f"the columns of the golden set are not those of {encoded.shared_digest[:12]}")
+    plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
+    plain["summaries"] = _summaries(plain["summaries"])
+    plain["groups"] = {
+        label: {value: _summaries(group) for value, group in values.items()}
+        for label, values in plain["groups"].items()
+    }
+    plain["warnings"] = tuple(plain["warnings"])
+    outcomes = _columns(plain.pop("columns"), encoded)
+    return Result(**plain, outcomes=outcomes, rankings={})
+
+
+# --- the table of questions --------------------------------------------------------------------------------------
+
+
+def _listed(column: Sequence[Any]) -> list[Any]:
+    found = column.tolist() if hasattr(column, "tolist") else column
+    return found if isinstance(found, list) else list(found)
+
+
+def _kind(name: str, column: Sequence[Any]) -> str:
+    """Say in which block a column is kept; mixed columns go as JSON."""
+    types = set(map(type, column))
+    if types == {float}:
+        return "float"
+    if types == {int} and name not in SHARED_NUMBERS and max(map(abs, column)) < 2**63:
+        return "int"
+    return "own" if name in OWN or (types & {int, float} and name not in SHARED_NUMBERS) else "shared"
+
+
+def _packed(code: str, column: Sequence[Any]) -> bytes:
+    return struct.pack(f"<{len(column)}{code}", *column)
+
+
+def _columns(layout: Sequence[tuple[str, str, int]], encoded: Encoded) -> dict[str, list[Any]]:
+    """Put the columns together in their order."""
+    texts = {"own": _loads(encoded.own), "shared": _loads(encoded.shared)}
+    blocks = {"float": encoded.scores, "int": encoded.counts}
+    at = dict.fromkeys(blocks, 0)
+    columns: dict[str, list[Any]] = {}
+    for name, kind, length in layout:
+        if kind in texts:
+            columns[name] = texts[kind][name]
+        else:
+            columns[name] = list(struct.unpack_from(f"<{length}{NUMBERS[kind]}", blocks[kind], at[kind]))
+            at[kind] += 8 * length
+    if any(at[kind] != len(block) for kind, block in blocks.items()):
+        raise ValueError("a block of numbers is longer than its columns")
+    return columns
+
+
+# --- summaries: many, so their names are not repeated ------------------------------------------------------------
+
+
+def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {}
+    for key, one in summaries.items():
+        row: list[Any] = [
+            one.name, one.value, one.low, one.high, one.n_total, one.n_scored, one.n_skipped, one.n_failed, one.unit,
+            one.higher_is_better, one.reasons,
+        ]  # fmt: skip
+        for place in AMOUNTS:
+            if not math.isfinite(row[place]):
+                lost.append(((*path, key, place), str(float(row[place]))))
+                row[place] = None
+        rows[key] = row
+    return rows
+
+
+def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
+    return {key: Summary(**dict(zip(SUMMARY, row, strict=True))) for key, row in rows.items()}
+
+
+# --- strict JSON that loses no number ----------------------------------------------------------------------------
+
+
+def _dumps(value: Any, lost: Sequence[Lost] = ()) -> str:
+    """Write ``[document]``, or ``[document, lost]`` where numbers stand as null; ``lost``: those that do already."""
+    try:
+        text = json.dumps([value, *([lost] if lost else [])], allow_nan=False, separators=(",", ":"), default=_plain)
+    except ValueError:
+        found = [*lost, *((path, str(number)) for path, number in _not_finite(value, ()))]
+        text = json.dumps([_strict(value), found], allow_nan=False, separators=(",", ":"), default=_plain)
+    return text
+
+
+def _loads(text: str | bytes) -> Any:
+    document, *lost = json.loads(text)
+    for path, number in lost[0] if lost else ():
+        inside = document
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = float(number)
+    return document
+
+
+def _plain(value: Any) -> Any:
+    """Turn what a config may hold besides JSON's types into them: numpy's numbers, other mappings; the rest as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _not_finite(value: Any, path: Path) -> Iterator[tuple[Path, float]]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _not_finite(item, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for n, item in enumerate(value):
+            yield from _not_finite(item, (*path, n))

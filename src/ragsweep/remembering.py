@@ -1,0 +1,39 @@
+"""Remember what was made of the very same objects: golden sets, chunkings and coverages outlive many configs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+KEPT = 16
+"""How many results a function remembers; what was made least recently goes first."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def remembered(function: Callable[P, T]) -> Callable[P, T]:
+    """Call a pure function once for the very same arguments, given by position; nobody may change them or the result.
+
+    Arguments are compared by identity, not by content (strings, bytes and whole numbers by value): that costs nothing
+    however large they are, and equal content in other objects is made anew. What is remembered keeps them alive.
+    """
+    known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
+
+    @wraps(function)
+    def recall(*args: P.args, **kwargs: P.kwargs) -> T:
+        assert not kwargs, "arguments are given by position"
+        for given, value in tuple(known):
+            if all(map(_same, given, args)):
+                return value
+        value = function(*args, **kwargs)
+        known.append((args, value))
+        return value
+
+    return recall
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, str | int | bytes) and type(one) is type(other) and one == other)
