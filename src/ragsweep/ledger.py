@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS sweeps (
 CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
-    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL, counts BLOB NOT NULL,
-    own BLOB NOT NULL, shared TEXT NOT NULL, created REAL NOT NULL
+    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL,
+    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, created REAL NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
 CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
@@ -60,7 +60,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one job, and its MLflow run; where not ``mirrored``, that of an earlier attempt, or half written."""
+    """What became of one job, and its MLflow run: half written or an earlier attempt's where not ``mirrored``."""
 
     id: int
     sweep: str | None
@@ -241,8 +241,8 @@ class Ledger:
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, place, status, signature, text, scores, counts, own, data, shared"
-                f" FROM records JOIN shared ON shared.digest = records.shared WHERE {condition}",
+                "SELECT id, sweep, job, run, mirrored, place, status, signature, text, scores, counts, own, data,"
+                f" shared FROM records JOIN shared ON shared.digest = records.shared WHERE {condition}",
                 values,
             ).fetchall()
         return [Record(*row[:4], bool(row[4]), row[5], decode(Encoded(*row[6:]))) for row in rows]
