@@ -107,10 +107,7 @@ import mlflow, pyarrow.parquet, sqlalchemy, yaml
 from recorded import a_result
 from ragsweep.tracking import Mlflow, Place
 
-def record(step):
-    tracker = Mlflow(sys.argv[1])
-    parent = tracker.open_sweep("sweep", {}, {}, None)
-    print(parent, flush=True)
+def record(parent, step):
     steps = iter(range(step))
     def count(*_):
         if next(steps, None) is None:
@@ -120,9 +117,14 @@ def record(step):
     tracker.log_result(a_result(), Place(parent, 0))
     os._exit(0)
 
+tracker = Mlflow(sys.argv[1])
+tracker.prepare()
 for step in range(100):
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    print(parent, flush=True)
+    mlflow.MlflowClient(sys.argv[1])._tracking_client.store.engine.dispose()  # no connection outlives a fork
     if not (child := os.fork()):
-        record(step)
+        record(parent, step)
     if os.waitpid(child, 0)[1] == 0:
         sys.exit()
 """
