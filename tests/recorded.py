@@ -25,6 +25,7 @@ QUIET = {
     "DO_NOT_TRACK": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "NO_PROXY": "127.0.0.1",
     "no_proxy": "127.0.0.1",
 }

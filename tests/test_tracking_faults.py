@@ -20,12 +20,14 @@ from ragsweep.errors import TrackingError
 from ragsweep.results import Failure
 from ragsweep.tracking import Child, Mlflow, Place
 from ragsweep.tracking import client as module
-from ragsweep.tracking.place import database
+from ragsweep.tracking import files as artifacts
+from ragsweep.tracking.place import folder as local
 from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
 ROOT = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,9 +67,18 @@ def seen(tracker: Mlflow, parent: str, run: Any) -> dict[str, Any]:
             for key in run.data.metrics
         },
         "inputs": [(one.dataset.digest, sorted(tag.key for tag in one.tags)) for one in run.inputs.dataset_inputs],
-        "files": {name: content(tracker, run.info.run_id, name) for name in files(tracker, run.info.run_id)},
-        "rankings": {name: content(tracker, parent, name) for name in files(tracker, parent, "rankings")},
+        "files": kept(tracker, run),
+        "rankings": kept(tracker, client(tracker).get_run(parent), "rankings"),
     }
+
+
+def kept(tracker: Mlflow, run: Any, folder: str | None = None) -> dict[str, bytes]:
+    """The files of a run; in a local folder also those that MLflow would not list."""
+    place = local(run.info.artifact_uri)
+    if not place:
+        return {name: content(tracker, run.info.run_id, name) for name in files(tracker, run.info.run_id, folder)}
+    found = (path for path in (place / (folder or "")).rglob("*") if path.is_file())
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in found}
 
 
 def complete(tracker: Mlflow, parent: str) -> dict[str, Any]:
@@ -96,10 +107,7 @@ import mlflow, pyarrow.parquet, sqlalchemy, yaml
 from recorded import a_result
 from ragsweep.tracking import Mlflow, Place
 
-def record(step):
-    tracker = Mlflow(sys.argv[1])
-    parent = tracker.open_sweep("sweep", {}, {}, None)
-    print(parent, flush=True)
+def record(parent, step):
     steps = iter(range(step))
     def count(*_):
         if next(steps, None) is None:
@@ -109,9 +117,14 @@ def record(step):
     tracker.log_result(a_result(), Place(parent, 0))
     os._exit(0)
 
+tracker = Mlflow(sys.argv[1])
+tracker.prepare()
 for step in range(100):
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    print(parent, flush=True)
+    mlflow.MlflowClient(sys.argv[1])._tracking_client.store.engine.dispose()  # no connection outlives a fork
     if not (child := os.fork()):
-        record(step)
+        record(parent, step)
     if os.waitpid(child, 0)[1] == 0:
         sys.exit()
 """
@@ -120,9 +133,8 @@ for step in range(100):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of one warm process")
 def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) -> None:
     """Before each commit and each rename, the last undisturbed."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
     done = subprocess.run(
-        [sys.executable, "-c", KILLED_AT_EACH_STEP, tracker.uri], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", KILLED_AT_EACH_STEP, tracker.uri], env=ENVIRONMENT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     *killed, whole = done.stdout.split()
@@ -133,11 +145,8 @@ def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) 
     left = [tuple(run.info.status for run in below(tracker, parent)) for parent in killed]
     assert set(left) <= {(), ("RUNNING",), ("FINISHED",)}
     for parent in killed:
+        tracker.reopen_sweep(parent)
         assert complete(tracker, parent) == oracle
-        leftovers = (database(tracker.uri) or Path()).parent.glob(
-            f"mlruns/{below(tracker, parent)[0].info.run_id}/**/.*"
-        )
-        assert list(leftovers) == []
 
 
 def test_mirroring_again_what_is_finished_changes_nothing(tracker: Mlflow) -> None:
@@ -146,6 +155,26 @@ def test_mirroring_again_what_is_finished_changes_nothing(tracker: Mlflow) -> No
     (run,) = below(tracker, parent)
     before = seen(tracker, parent, run)
     assert complete(tracker, parent) == before
+
+
+def test_artifact_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    """The system refuses to let a file grow beyond a limit, as a full disk would."""
+    code = (
+        "import resource, signal, sys\nfrom ragsweep.tracking import files\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "files.write(sys.argv[1], {'a/small': b'x' * 1000}, '')\n"
+        "files.write(sys.argv[1], {'a/small': b'y' * 1001, 'large': b'y' * 1001}, '')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=ENVIRONMENT, capture_output=True, text=True)
+    assert "File too large" in done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("**/*") if path.is_file()} == {"small": b"x" * 1000}
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/../../b"])
+def test_artifact_stays_in_the_folder_of_its_run(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="leaves the folder"):
+        artifacts.write(str(tmp_path / "run"), {name: b""}, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- exits ---

@@ -1,0 +1,111 @@
+"""Measure what a config costs in MLflow beside the cheapest calls by hand that write the same content.
+
+    python benchmarks/mirror.py [--configs 100] [--uri http://127.0.0.1:5000]
+
+By hand: create the run, one ``log_batch``, one dataset input, two artifacts from one folder, end the run. Both write
+into one database in turn, so that they meet the same machine. Ours writes the ranking as well, once for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ragsweep.results import DatasetFacts, Result, Summary
+from ragsweep.tracking import Mlflow, Place, content
+
+METRICS = [f"{kind}_at_{k}" for kind in ("ndcg", "recall", "precision", "map", "hit") for k in (1, 3, 5, 10)]
+SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+
+
+def a_result() -> Result:
+    """Make a result of usual size: 40 parameters, about 150 metrics, 300 questions."""
+    summaries = {name: Summary(name, 0.5, 0.4, 0.6, 300, 299, 1, 0) for name in METRICS}
+    groups = {"category": {f"group {n}": dict(list(summaries.items())[:4]) for n in range(6)}}
+    return Result(
+        signature="5" * 64,
+        name="top_k=3",
+        overrides=("top_k=3",),
+        config={"top_k": 3, "headline": METRICS[:4]},
+        parameters={f"part.setting_{n}": str(n) for n in range(40)},
+        dataset=DatasetFacts("python", "c" * 64, "d" * 64, 5_183, 300, 299, 1),
+        summaries=summaries,
+        groups=groups,
+        outcomes={"question_id": [f"q{n}" for n in range(300)], **{name: [0.5] * 300 for name in METRICS}},
+        rankings={"a" * 64: "q Q0 d 1 1.0 top_k=3\n" * 3_000},
+        stages={},
+        started=time.time() - 1,
+        ended=time.time(),
+    )
+
+
+def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
+    """Write what ``log_result`` writes, by the client."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+
+    client = MlflowClient(tracker.uri)
+    tags = {"mlflow.parentRunId": parent, "ragsweep.kind": "config", "ragsweep.signature": result.signature,
+            "ragsweep.job": "0", "mlflow.source.name": "hand", "mlflow.source.type": "LOCAL"}  # fmt: skip
+    run = client.create_run(EXPERIMENT[tracker.uri], round(result.started * 1000), tags, result.name).info.run_id
+    now = round(time.time() * 1000)
+    metrics = [Metric(key, value, now, 0) for key, value in content.metrics(result).items()]
+    client.log_batch(run, metrics, [Param(key, value) for key, value in result.parameters.items()])
+    source, profile = content.dataset(result)
+    dataset = Dataset("python", "d" * 36, "hand", source, profile=profile)
+    inputs = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", "c" * 64)]
+    client.log_inputs(run, [DatasetInput(dataset, inputs)])
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.yaml").write_bytes(content.yaml(result.config))
+        Path(folder, "outcomes.parquet").write_bytes(content.parquet(result))
+        client.log_artifacts(run, folder)
+    client.set_terminated(run, "FINISHED", round(result.ended * 1000))
+
+
+EXPERIMENT: dict[str, str] = {}
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the milliseconds that a call takes."""
+    begun = time.perf_counter()
+    work()
+    return (time.perf_counter() - begun) * 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--configs", type=int, default=100)
+    parser.add_argument("--uri")
+    given = parser.parse_args()
+    os.environ.update(SETTINGS)
+    with tempfile.TemporaryDirectory() as folder:
+        tracker, result = Mlflow(given.uri or f"sqlite:///{folder}/mlflow.db"), a_result()
+        begun = timed(tracker.check)
+        print(f"check {begun:.0f} ms, prepare (MLflow's import, tables) {timed(tracker.prepare) / 1000:.1f} s")
+        parent = tracker.open_sweep("mirror", {}, {}, None)
+        from mlflow import MlflowClient
+
+        EXPERIMENT[tracker.uri] = MlflowClient(tracker.uri).get_run(parent).info.experiment_id
+        hand: list[float] = []
+        ours: list[float] = []
+        for job in range(given.configs + 5):
+            pair: list[tuple[list[float], Callable[[], object]]] = [
+                (hand, partial(by_hand, tracker, parent, result)),
+                (ours, partial(tracker.log_result, result, Place(parent, job))),
+            ]
+            for times, work in pair if job % 2 else pair[::-1]:
+                times.append(timed(work))
+        medians = {"by hand": statistics.median(hand[5:]), "log_result": statistics.median(ours[5:])}
+        print(", ".join(f"{name} {median:.1f} ms a config" for name, median in medians.items()))
+        ratio = statistics.median(mine / theirs for mine, theirs in zip(ours[5:], hand[5:], strict=True))
+        print(f"ratio {ratio:.2f} ({len(content.metrics(result))} metrics, {len(result.parameters)} parameters)")
+
+
+if __name__ == "__main__":
+    main()
