@@ -139,18 +139,19 @@ class _Stages:
         )
         index = Node(
             "index",
-            index_spec,
+            index_spec.without(*getattr(search, "SEARCH_ONLY", ())),
             (embeddings,),
             lambda work, rows: search.build(work.get(embeddings).vectors),
             label=label,
         )
 
         def compute(work: Work, rows: Rows) -> Rankings:
-            found: Rankings = search.search(work.get(index), work.get(queries, rows), self.parts.depth)
+            vectors, asked = work.get(embeddings).vectors, work.get(queries, rows)
+            found: Rankings = search.search(work.get(index), vectors, asked, self.parts.depth)
             return found._replace(chunks=self.chunks.address)
 
         self._timed(f"embed_queries/{label}".strip("/"), queries)
-        return self._retrieve(built.spec.without("embedder"), (index, queries), compute, label)
+        return self._retrieve(built.spec.without("embedder"), (index, embeddings, queries), compute, label)
 
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str

@@ -14,8 +14,8 @@ class TestFlat(VectorIndexContract):
 
 
 def search(vectors: object, queries: object, depth: int) -> Rankings:
-    flat = Flat()
-    return flat.search(flat.build(np.array(vectors, dtype=np.float32)), np.array(queries, dtype=np.float32), depth)
+    flat, given = Flat(), np.array(vectors, dtype=np.float32)
+    return flat.search(flat.build(given), given, np.array(queries, dtype=np.float32), depth)
 
 
 def test_inner_products_of_a_hand_computed_example() -> None:

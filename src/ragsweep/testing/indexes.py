@@ -46,7 +46,8 @@ class VectorIndexContract:
     def test_a_stored_index_serves_another_instance(self) -> None:
         """Everything that searching needs is in what ``build`` returned, as named arrays."""
         index = stored(self.part().build(self._vectors()))
-        assert_equal(self.part().search(index, self._queries(), 10), self._search(self._queries(), 10))
+        found = self.part().search(index, self._vectors(), self._queries(), 10)
+        assert_equal(found, self._search(self._queries(), 10))
 
     def test_a_vector_finds_itself(self) -> None:
         """Of vectors of one length none is nearer than the vector itself, or its first copy."""
@@ -78,4 +79,4 @@ class VectorIndexContract:
 
     def _search(self, queries: Floats, depth: int) -> Rankings:
         part = self.part()
-        return part.search(part.build(self._vectors()), queries, depth)
+        return part.search(part.build(self._vectors()), self._vectors(), queries, depth)
