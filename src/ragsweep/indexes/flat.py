@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +56,14 @@ class _Pairs(NamedTuple):
     positions: NDArray[np.int64]
     products: Floats
 
-    def kept(self, least: Floats) -> _Pairs:
-        """Keep the pairs that reach their query's least product."""
-        passed = self.products >= least[self.rows]
-        return _Pairs(*(column[passed] for column in self))
+    def take(self, chosen: NDArray[Any]) -> _Pairs:
+        """Return some pairs, by a mask or in an order."""
+        return _Pairs(self.rows[chosen], self.positions[chosen], self.products[chosen])
+
+    def join(self, other: _Pairs) -> _Pairs:
+        """Append pairs."""
+        rows, positions = np.append(self.rows, other.rows), np.append(self.positions, other.positions)
+        return _Pairs(rows, positions, np.append(self.products, other.products))
 
 
 def _blocks(vectors: Floats) -> Iterator[tuple[int, Floats]]:
@@ -84,9 +88,9 @@ def _candidates(vectors: Floats, queries: Floats, depth: int, longest: float) ->
             least = np.maximum(least, np.partition(products, -depth, axis=1)[:, -depth])
         new = _reaching(products, least - margin, start)
         top = _merged(top, new)
-        held = _Pairs(*map(np.concatenate, zip(held, new, strict=True))).kept(top.min(axis=1) - margin)
-    order = np.argsort(held.rows, kind="stable")  # blocks came in the order of positions
-    return _Pairs(*(column[order] for column in held))
+        held = held.join(new)
+        held = held.take(held.products >= (top.min(axis=1) - margin)[held.rows])
+    return held.take(np.argsort(held.rows, kind="stable"))  # blocks came in the order of positions
 
 
 def _reaching(products: Floats, least: Floats, start: int) -> _Pairs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ def rank_pairs(
         scores[part] = np.einsum("pd,pd->p", near, queries[rows[part]].astype(np.float64))
     bounds = np.searchsorted(rows, np.arange(len(queries) + 1))
     result = nothing(len(queries), depth)
-    for row, (start, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for row, (start, end) in enumerate(pairwise(bounds)):
         order, kept = best(scores[start:end], depth, above=-np.inf)
         result.positions[row, : len(order)] = positions[start:end][order]
         result.scores[row, : len(order)] = kept
