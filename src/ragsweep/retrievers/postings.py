@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.ranking import nothing
-from ragsweep.types import Arrays, Rankings
+from ragsweep.types import Arrays
 
 TEXTS = 16_384
 """Texts whose words are split at a time; below 65,536, so that a text's place among them takes two bytes."""
@@ -153,40 +152,3 @@ def _idf(spread: NDArray[np.int64], size: int) -> NDArray[np.float32]:
     numbers, back = np.unique(spread, return_inverse=True)
     values = [math.log(1 + (size - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
     return np.array(values, dtype=np.float32)[back]
-
-
-def rank(arrays: Arrays, queries: Sequence[list[int]], depth: int) -> Rankings:
-    """Rank the chunks for queries given as numbers of words; only chunks with one of the words are touched.
-
-    A chunk's weights are added in float32 and in the order of the query's words, as bm25s does.
-    """
-    result = nothing(len(queries), depth)
-    scores = np.zeros(int(arrays["size"][0]), dtype=np.float32)  # all zero again after each query
-    for row, words in enumerate(queries):
-        positions, found = _scored(arrays, words, scores)
-        if len(found) > depth:
-            kept = found >= np.partition(found, -depth)[-depth]
-            positions, found = positions[kept], found[kept]
-        order = np.lexsort((positions, -found))[:depth]
-        result.positions[row, : len(order)] = positions[order]
-        result.scores[row, : len(order)] = found[order]
-    return result
-
-
-def _scored(
-    arrays: Arrays, words: list[int], scores: NDArray[np.float32]
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the chunks with one of the words, in no order, and their scores; ``scores`` is zero before and after."""
-    starts = arrays["starts"]
-    parts = [slice(starts[word], starts[word + 1]) for word in words]
-    for part in parts:
-        scores[arrays["chunks"][part]] += arrays["weights"][part]  # a chunk stands once in the postings of a word
-    positions, found = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
-    for part in parts:
-        chunks = arrays["chunks"][part]
-        here = scores[chunks]
-        new = here > 0  # of the chunks of several words, the first word takes them
-        positions.append(chunks[new])
-        found.append(here[new])
-        scores[chunks] = 0
-    return np.concatenate(positions), np.concatenate(found)
