@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ragsweep.ranking import best, nothing
 from ragsweep.types import Floats, Rankings
 
-PAIRS = 4096
-"""Pairs that are scored at a time: bounds the memory."""
+PAIRS = 512
+"""Pairs that are scored at a time: few enough to stay in the processor's cache."""
 
 
 def rank_pairs(
@@ -22,11 +22,11 @@ def rank_pairs(
     ``rows`` and ``positions`` name (query, vector) pairs, each once, ordered by row and then by position. The score of
     a pair depends on nothing but its two vectors: not on the queries beside it, nor on how the pair was found.
     """
-    scores = np.empty(len(rows), dtype=np.float32)
+    scores, asked = np.empty(len(rows), dtype=np.float32), queries.astype(np.float64)
     for start in range(0, len(rows), PAIRS):
         part = slice(start, start + PAIRS)
         near = vectors[positions[part]].astype(np.float64)
-        scores[part] = np.einsum("pd,pd->p", near, queries[rows[part]].astype(np.float64))
+        scores[part] = np.einsum("pd,pd->p", near, asked[rows[part]])
     bounds = np.searchsorted(rows, np.arange(len(queries) + 1))
     result = nothing(len(queries), depth)
     for row, (start, end) in enumerate(pairwise(bounds)):
