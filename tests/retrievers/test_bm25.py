@@ -101,9 +101,11 @@ def test_arrays_are_those_of_bm25s_to_the_bit_however_texts_fall_into_blocks(
     assert_those_of_bm25s(index, documents, *formula)
 
 
+@pytest.mark.parametrize("texts", [1, 3])
 @pytest.mark.parametrize("repeats", [255, 256, 65_536])
-def test_a_word_may_be_said_often(repeats: int) -> None:
-    documents = [["aa"] * repeats, ["bb", "aa"], ["cc"]]
+def test_a_word_may_be_said_often(repeats: int, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "TEXTS", texts)
+    documents = [["cc"], ["aa"] * repeats, ["bb", "aa"]]
     assert_those_of_bm25s(Bm25(language="none").build([" ".join(words) for words in documents]), documents, 1.5, 0.75)
 
 

@@ -141,7 +141,7 @@ def _weighed(
     while word < len(spread):
         after = max(word + 1, int(np.searchsorted(starts, starts[word] + PAIRS, side="right")) - 1)
         part = slice(starts[word], starts[after])
-        often = counts[part].astype(np.float32)
+        often = counts[part]
         weights[part] = np.repeat(idf[word:after], spread[word:after]) * (often / (saturation[chunks[part]] + often))
         word = after
     return weights
