@@ -244,7 +244,7 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for row in rows(given.sizes, given.parts):
         found = sorted([*found, row], key=lambda row: (PARTS.index(row["part"]), row["size"]))
-        text = table(found, f"python benchmarks/scale.py --sizes {' '.join(map(str, given.sizes))}")
+        text = table(found, f"python benchmarks/scale.py --sizes {' '.join(map(str, sorted(given.sizes)))}")
         print(text, flush=True)
         if not given.print:  # after every row: the last one may take an hour
             write(text)
