@@ -153,16 +153,18 @@ class _Stages:
             "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label,
             np.ndarray,
         )  # fmt: skip
+        built_from = index_spec.without(*getattr(search, "SEARCH_ONLY", ()))
         index = self._whole(
-            "index", index_spec, (embeddings,), lambda work: search.build(work.get(embeddings).vectors), dict, label
+            "index", built_from, (embeddings,), lambda work: search.build(work.get(embeddings).vectors), dict, label
         )
 
         def compute(work: Work, rows: Rows) -> Rankings:
-            found: Rankings = search.search(work.get(index), work.get(queries, rows), self.parts.depth)
+            vectors, asked = work.get(embeddings).vectors, work.get(queries, rows)
+            found: Rankings = search.search(work.get(index), vectors, asked, self.parts.depth)
             return found._replace(chunks=self.chunks.address)
 
         self._timed(f"embed_queries/{label}".strip("/"), queries)
-        return self._retrieve(built.spec.without("embedder"), (index, queries), compute, label)
+        return self._retrieve(built.spec.without("embedder"), (index, embeddings, queries), compute, label)
 
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str

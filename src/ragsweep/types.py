@@ -234,13 +234,17 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Find nearest vectors. ``build`` returns all that ``search`` needs."""
+    """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
+
+    The vectors may lie in a file that is mapped, read-only: read them in blocks, and never copy them whole. A class may
+    state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: to change one builds nothing anew.
+    """
 
     def build(self, vectors: Floats) -> Arrays:
         """Make what searching needs, as named arrays; called once a chunking."""
 
-    def search(self, index: Arrays, queries: Floats, depth: int) -> Rankings:
-        """Find the nearest vectors of each query vector."""
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        """Find the nearest of ``vectors``, those that ``index`` was built of, for each query vector."""
 
 
 @runtime_checkable

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
-from ragsweep.indexes import Flat
+import numpy as np
+import pytest
+
+from ragsweep.indexes import Flat, flat
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.types import Floats, Rankings
 
@@ -14,8 +17,8 @@ class TestFlat(VectorIndexContract):
 
 
 def search(vectors: object, queries: object, depth: int) -> Rankings:
-    flat = Flat()
-    return flat.search(flat.build(np.array(vectors, dtype=np.float32)), np.array(queries, dtype=np.float32), depth)
+    part, given = Flat(), np.array(vectors, dtype=np.float32)
+    return part.search(part.build(given), given, np.array(queries, dtype=np.float32), depth)
 
 
 def test_inner_products_of_a_hand_computed_example() -> None:
@@ -65,6 +68,35 @@ def test_in_a_crowd_of_nearly_equal_vectors_the_order_is_that_of_float64() -> No
     expected = np.argsort(-products, axis=1, kind="stable")[:, :20]
     np.testing.assert_array_equal(search(vectors, queries, 20).positions, expected)
     np.testing.assert_array_equal(search(vectors, queries[:1], 20).positions, expected[:1])
+
+
+def test_ranking_does_not_depend_on_how_vectors_and_queries_fall_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, queries = unit(700), unit(50, seed=1)
+    vectors[300:340] = vectors[3]
+    queries[7] = vectors[3]
+    whole = search(vectors, queries, 30)
+    for block, together in ((1, 50), (7, 3), (64, 1), (699, 49)):
+        monkeypatch.setattr(flat, "BLOCK", block)
+        monkeypatch.setattr(flat, "QUERIES", together)
+        parts = search(vectors, queries, 30)
+        np.testing.assert_array_equal(parts.positions, whole.positions)
+        np.testing.assert_array_equal(parts.scores, whole.scores)
+
+
+def test_nearest_that_come_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "BLOCK", 16)
+    found = search(np.arange(200)[:, None], [[1.0], [-1.0]], 3)
+    assert found.positions.tolist() == [[199, 198, 197], [0, 1, 2]]
+
+
+def test_index_holds_no_vectors_and_mapped_ones_are_searched_where_they_lie(tmp_path: Path) -> None:
+    vectors, queries = unit(500), unit(5, seed=1)
+    np.save(tmp_path / "vectors.npy", vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = Flat().build(mapped)
+    assert sum(array.nbytes for array in index.values()) < 100
+    found = Flat().search(index, mapped, queries, 9)
+    np.testing.assert_array_equal(found.positions, search(vectors, queries, 9).positions)
 
 
 def unit(number: int, seed: int = 0, dimension: int = 48) -> Floats:

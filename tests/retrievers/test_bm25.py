@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import ConfigError
-from ragsweep.retrievers import Bm25
+from ragsweep.retrievers import Bm25, postings
 from ragsweep.testing.retrievers import QUERIES, TEXTS, TextRetrieverContract
+from ragsweep.types import Arrays
 
 
 class TestBm25s(TextRetrieverContract):
@@ -79,6 +81,57 @@ def test_rank_bm25_scores_are_those_of_the_library(
         scores = BM25Okapi(documents, k1=k1, b=b).get_scores(query) if any(documents) else np.zeros(len(documents))
     expected = np.where(scores > 0, scores, 0)  # what scores 0 or less, or is blank (NaN), is not found
     assert found(Bm25(k1, b, "rank_bm25", "none"), documents, query) == pytest.approx(expected.tolist(), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(word, max_size=9), min_size=1, max_size=20).filter(any),
+    st.sampled_from([(1.5, 0.75), (0.9, 0.4), (0.0, 1.0), (1.2, 0.0)]),
+    st.integers(1, 8),
+    st.integers(1, 60),
+)
+def test_arrays_are_those_of_bm25s_to_the_bit_however_texts_fall_into_blocks(
+    documents: list[list[str]], formula: tuple[float, float], texts: int, characters: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "TEXTS", texts)
+        patch.setattr(postings, "CHARACTERS", characters)
+        patch.setattr(postings, "PAIRS", texts)
+        index = Bm25(*formula, language="none").build([" ".join(words) for words in documents])
+    assert_those_of_bm25s(index, documents, *formula)
+
+
+@pytest.mark.parametrize("texts", [1, 3])
+@pytest.mark.parametrize("repeats", [255, 256, 65_536])
+def test_a_word_may_be_said_often(repeats: int, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "TEXTS", texts)
+    documents = [["cc"], ["aa"] * repeats, ["bb", "aa"]]
+    assert_those_of_bm25s(Bm25(language="none").build([" ".join(words) for words in documents]), documents, 1.5, 0.75)
+
+
+def assert_those_of_bm25s(index: Arrays, documents: list[list[str]], k1: float, b: float) -> None:
+    import bm25s
+
+    vocabulary = sorted({one for words in documents for one in words})
+    number = {one: n for n, one in enumerate(vocabulary)}
+    model = bm25s.BM25(k1=k1, b=b, method="lucene")
+    numbers = [[number[one] for one in words] for words in documents]
+    model.index((numbers, number), create_empty_token=False, show_progress=False)
+    assert json.loads(index["vocabulary"].tobytes()) == vocabulary
+    assert index["size"].tolist() == [len(documents)]
+    for ours, theirs in (("weights", "data"), ("chunks", "indices"), ("starts", "indptr")):
+        assert index[ours].dtype == model.scores[theirs].dtype
+        assert index[ours].tobytes() == model.scores[theirs].tobytes(), ours
+
+
+def test_an_index_in_a_file_is_searched_where_it_lies(tmp_path: Path) -> None:
+    index = Bm25().build(TEXTS)
+    for name, array in index.items():
+        np.save(tmp_path / name, array)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in index}
+    one, other = Bm25().retrieve(mapped, QUERIES, 5), Bm25().retrieve(index, QUERIES, 5)
+    np.testing.assert_array_equal(one.positions, other.positions)
+    np.testing.assert_array_equal(one.scores, other.scores)
 
 
 def test_words_are_stemmed_and_stop_words_dropped_by_language() -> None:

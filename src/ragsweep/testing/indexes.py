@@ -14,7 +14,7 @@ from ragsweep.types import Floats, Rankings, VectorIndex
 class VectorIndexContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    Set ``exact = False`` for an index that may miss neighbours.
+    Set ``exact = False`` for an index that may miss neighbours. Whatever finds them, scores are inner products.
     """
 
     exact: ClassVar[bool] = True
@@ -46,7 +46,32 @@ class VectorIndexContract:
     def test_a_stored_index_serves_another_instance(self) -> None:
         """Everything that searching needs is in what ``build`` returned, as named arrays."""
         index = stored(self.part().build(self._vectors()))
-        assert_equal(self.part().search(index, self._queries(), 10), self._search(self._queries(), 10))
+        found = self.part().search(index, self._vectors(), self._queries(), 10)
+        assert_equal(found, self._search(self._queries(), 10))
+
+    def test_an_instance_tells_two_indexes_apart(self) -> None:
+        """One instance may serve several chunkings."""
+        part, vectors = self.part(), self._vectors()
+        turned = np.ascontiguousarray(vectors[::-1])
+        one, other = part.build(vectors), part.build(turned)
+        expected = self.part().search(other, turned, self._queries(), 10)
+        part.search(one, vectors, self._queries(), 10)
+        assert_equal(part.search(other, turned, self._queries(), 10), expected)
+
+    def test_vectors_may_be_read_only(self) -> None:
+        """They may be a map of a file, and belong to others too."""
+        part, vectors = self.part(), self._vectors()
+        vectors.flags.writeable = False
+        found = part.search(part.build(vectors), vectors, self._queries(), 10)
+        assert_equal(found, self._search(self._queries(), 10))
+
+    def test_no_vectors_and_one_are_enough(self) -> None:
+        """A corpus may be that small, or hold no text."""
+        for number in (0, 1):
+            part, vectors = self.part(), self._vectors()[:number]
+            found = part.search(part.build(vectors), vectors, self._queries(), 3)
+            assert_lawful(found, 3, number)
+            assert (found.positions[:, :number] == 0).all(), f"{number} vectors: {found.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
         """Of vectors of one length none is nearer than the vector itself, or its first copy."""
@@ -54,6 +79,13 @@ class VectorIndexContract:
         found = self._search(vectors, 1).positions[:, 0]
         share = float(np.mean(np.all(vectors[found] == vectors, axis=1)))
         assert share == 1 if self.exact else share > 0.8
+
+    def test_scores_are_inner_products(self) -> None:
+        """So that the scores of two indexes compare."""
+        found = self._search(self._queries(), 10)
+        for query, places, scores in zip(self._queries(), found.positions, found.scores, strict=True):
+            products = self._vectors()[places[places >= 0]].astype(np.float64) @ query.astype(np.float64)
+            np.testing.assert_allclose(scores[places >= 0], products, rtol=1e-6, atol=1e-7)
 
     def test_an_exact_index_finds_the_largest_inner_products(self) -> None:
         """And orders them by position where they tie."""
@@ -78,4 +110,4 @@ class VectorIndexContract:
 
     def _search(self, queries: Floats, depth: int) -> Rankings:
         part = self.part()
-        return part.search(part.build(self._vectors()), queries, depth)
+        return part.search(part.build(self._vectors()), self._vectors(), queries, depth)
