@@ -73,7 +73,9 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         known = [f"--{name.replace('_', '-')}" for name in vars(given) if name != "command"]
         raise ConfigError(f'store {given.command}: unknown option "{unknown[0]}"{nearest(unknown[0], known)}')
-    if given.command == "evict" and not any(value not in (None, False) for value in map(vars(given).get, _CONDITIONS)):
+    if given.command == "evict" and all(
+        vars(given)[name] is None or vars(given)[name] is False for name in _CONDITIONS
+    ):
         raise ConfigError(
             "store evict: say what to remove: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
             " --quarantine, --all; what fulfils all that are given is removed"

@@ -90,7 +90,10 @@ def laid_out(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -
 
 
 def print_table(terminal: Terminal, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below their header, with an empty line before and after."""
+    """Print rows below their header, with an empty line before and after; where there are none, say so."""
+    if not rows:
+        terminal.line("", "nothing is stored")
+        return
     terminal.console.print()
     for line in laid_out(header, [[printable(cell) for cell in row] for row in rows], terminal.console.width):
         terminal.console.print(line, markup=False, soft_wrap=True)
