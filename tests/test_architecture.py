@@ -19,12 +19,13 @@ PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "reranker
 FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "blobs", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption",
-     "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions", "ranking", "reading",
-     "reasons", "record_format", "remembering", "rows", "secrets", "spans", "statistics", "store", "tokens",
-     "tracking", "trec"},
+     "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions", "ranking",
+     "reading", "reasons", "record_format", "remembering", "rows", "secrets", "spans", "statistics", "store",
+     "storekeeping", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
-    {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "sweeping", "terminal"},
+    {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "store_command", "sweeping",
+     "sync_command", "terminal"},
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",

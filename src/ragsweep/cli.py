@@ -12,10 +12,13 @@ from ragsweep import interruption
 from ragsweep.errors import RagsweepError
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep store [list | verify | evict] [--path FOLDER] ...
 
-  run         evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
-  run --help  groups, options and keys
-  --version   print the version
+  run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
+  run --help    groups, options and keys
+  store         show what is stored; store verify checks it, store evict removes from it
+  store --help  what each of them can be told
+  --version     print the version
 """
 
 _HYDRA_ONLY = {"--help", "-h", "--hydra-help", "--info", "-i", "--shell-completion", "-sc", "--version"}
@@ -26,13 +29,17 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["run"]:
         run(arguments[1:])
+    if arguments[:1] == ["store"]:
+        from ragsweep.store_command import store
+
+        sys.exit(store(arguments[1:]))
     if arguments[:1] == ["--version"]:
         from importlib.metadata import version
 
         print(version("ragsweep"))
         sys.exit(0)
     known = not arguments or arguments[0] in ("-h", "--help")
-    print(_USAGE if known else f'ragsweep: no command "{arguments[0]}"; known: run\n\n{_USAGE}', end="")
+    print(_USAGE if known else f'ragsweep: no command "{arguments[0]}"; known: run, store\n\n{_USAGE}', end="")
     sys.exit(0 if known and arguments else 2)
 
 
