@@ -96,6 +96,8 @@ def _unpack(view: memoryview, address: str, result: type) -> Piece:
     if len(view) != position:
         raise Damaged(f"{len(view)} bytes, {position} were written")
     keys = None if facts["keys"] is None else tuple(facts["keys"])
+    if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
+        raise Damaged("its keys or words are no words")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
         raise Damaged(f"it has {len(keys)} keys, and another number of rows")
     return Piece(keys, _put_together(arrays, facts["words"], result))

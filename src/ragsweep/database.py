@@ -18,17 +18,17 @@ from ragsweep.locks import locks
 
 VERSION = 1
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries (
+CREATE TABLE entries (
     address TEXT PRIMARY KEY, stage TEXT NOT NULL, target TEXT NOT NULL, spec TEXT NOT NULL, kind TEXT NOT NULL,
     bytes INTEGER NOT NULL, rows INTEGER NOT NULL, amount REAL NOT NULL, seconds REAL NOT NULL, machine TEXT NOT NULL,
     made REAL NOT NULL, used REAL NOT NULL
 );
-CREATE INDEX IF NOT EXISTS entries_by_stage ON entries (stage, target);
-CREATE TABLE IF NOT EXISTS segments (
+CREATE INDEX entries_by_stage ON entries (stage, target);
+CREATE TABLE segments (
     id INTEGER PRIMARY KEY AUTOINCREMENT, address TEXT NOT NULL, keys TEXT NOT NULL, data BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS segments_by_address ON segments (address);
-CREATE TABLE IF NOT EXISTS uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
+CREATE INDEX segments_by_address ON segments (address);
+CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
 """
 FILES = ("", "-wal", "-shm")
 """What SQLite adds to the name of a database for the files beside it."""
@@ -95,12 +95,16 @@ class Database:
             with suppress(sqlite3.Error):
                 connection.rollback()
 
-    def _lose(self, fault: Exception) -> None:
-        """Close the connection; put the file aside if it is damaged and no other process has done so."""
+    def close(self) -> None:
+        """Close this process's connection; the next question opens another."""
         connection = self._connections.pop(os.getpid(), None)
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
+
+    def _lose(self, fault: Exception) -> None:
+        """Close the connection; put the file aside if it is damaged and no other process has done so."""
+        self.close()
         if not damaged(fault):
             self._warn(fault)
             return
@@ -123,20 +127,31 @@ def damaged(fault: Exception) -> bool:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    if not path.exists():  # never touched where it does: closing a file would end SQLite's locks on it
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     # What is not UTF-8 is damage, but no error: a row that is not found is computed again.
     connection.text_factory = lambda data: data.decode(errors="replace")
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version != VERSION:
-            raise OtherFormat(f"format {version}, this version reads {VERSION}")
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        _make_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """Make all tables or none, and check whose they are."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables or version:
+        raise OtherFormat(f"format {version}, this version reads {VERSION}")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in filter(str.strip, SCHEMA.split(";")):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

@@ -65,6 +65,10 @@ class Store:
         self._database = Database(folder / "store.db", self._put_aside, self._complain)
         self._database.open()
 
+    def close(self) -> None:
+        """Close the database; the store can still be used, which opens it again."""
+        self._database.close()
+
     @property
     def locks(self) -> Locks:
         """This process's locks: one an address."""
