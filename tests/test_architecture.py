@@ -18,10 +18,10 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"identity", "types", "errors", "results"},
-    {"anchors", "blobs", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption",
-     "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions", "ranking",
-     "reading", "reasons", "record_format", "remembering", "rows", "secrets", "spans", "statistics", "store",
-     "storekeeping", "tokens", "tracking", "trec"},
+    {"anchors", "blobs", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph",
+     "interruption", "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions",
+     "ranking", "reading", "reasons", "record_format", "remembering", "rows", "secrets", "spans", "statistics",
+     "store", "storekeeping", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "store_command", "sweeping",

@@ -1,16 +1,20 @@
 """Lay out a value of named arrays as bytes that prove themselves: what it is, whose it is, and that nothing changed.
 
-    magic · length and sha256 of the header · header (JSON) · arrays, each at a multiple of 64 bytes
+    magic · length and sha256 of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
 
 The header names the address, so that an entry under another's name is no entry, and holds the sha256 of every array.
-Only plain numbers are read back: no pickle, no object arrays.
+Only plain numbers and words are read back: no pickle, no object arrays. The checks find damage, not forgery; but not
+even a forged entry can run code, or take more memory than it has bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
+from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +22,8 @@ import numpy as np
 FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
-KINDS = "biuf"
-"""Kinds of numbers that are read back: booleans, integers and floats."""
+PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
+"""Kinds of arrays that are stored: booleans, integers, floats, complex numbers and words of a fixed length."""
 
 _LENGTH = 8
 _DIGEST = 32
@@ -34,6 +38,10 @@ class OtherFormat(ValueError):
     """The bytes were written by another version of ragsweep."""
 
 
+class NotPlain(TypeError):
+    """The value holds something that is never stored."""
+
+
 class Piece(NamedTuple):
     """A value with the keys of its rows, where it has rows."""
 
@@ -42,49 +50,57 @@ class Piece(NamedTuple):
 
 
 def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Iterator[memoryview | bytes]:
-    """Yield the bytes of a value, in order, without a copy of its arrays."""
-    arrays, plain = _taken_apart(value)
-    listed, offset = [], 0
-    for name, array in arrays.items():
-        assert array.dtype.kind in KINDS, f"{name}: arrays of {array.dtype} are not stored"
-        digest = hashlib.sha256(_bytes(array)).hexdigest()
-        listed.append([name, array.dtype.str, list(array.shape), offset, digest])
-        offset += _padded(array.nbytes)
-    facts = {"format": FORMAT, "address": address, "arrays": listed, "plain": plain, "keys": keys}
-    header = json.dumps(facts, allow_nan=False).encode()
+    """Yield the bytes of a value, in order, without a copy of its arrays.
+
+    Raises NotPlain for a value that is not made of arrays of numbers and words.
+    """
+    arrays, words = _taken_apart(value)
+    listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]
+    facts = {"format": FORMAT, "address": address, "arrays": listed, "words": words, "keys": keys}
+    header = json.dumps(facts, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    header += b" " * _padding(_FIRST + len(header))
     yield MAGIC + len(header).to_bytes(_LENGTH, "little") + hashlib.sha256(header).digest() + header
-    yield bytes(_padded(_FIRST + len(header)) - _FIRST - len(header))
     for array in arrays.values():
         yield _bytes(array)
-        yield bytes(_padded(array.nbytes) - array.nbytes)
+        yield bytes(_padding(array.nbytes))
 
 
-def unpack(data: memoryview | bytes, address: str, result: type) -> Piece:
+def unpack(data: mmap | bytes, address: str, result: type) -> Piece:
     """Return the value in these bytes, its arrays read-only views of them.
 
     Raises Damaged for anything but the bytes that were written under this address, OtherFormat where another version
-    of ragsweep wrote them.
+    of ragsweep wrote them; nothing else.
     """
-    view = memoryview(data)
-    facts, start = _header(view)
-    if facts.get("format") != FORMAT:
-        raise OtherFormat(f"format {facts.get('format')}, this version reads {FORMAT}")
+    try:
+        return _unpack(memoryview(data), address, result)
+    except (Damaged, OtherFormat):
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
+        raise Damaged(f"{type(fault).__name__}: {fault}") from None
+
+
+def _unpack(view: memoryview, address: str, result: type) -> Piece:
+    facts, position = _header(view)
+    if facts["format"] != FORMAT:
+        raise OtherFormat(f"format {facts['format']}, this version reads {FORMAT}")
     if facts["address"] != address:
         raise Damaged("it belongs to another address")
-    arrays, end = {}, start
-    for name, kind, shape, offset, digest in facts["arrays"]:
-        dtype = np.dtype(kind)
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        part = view[start + offset : start + offset + size]
-        if dtype.kind not in KINDS or len(part) != size or hashlib.sha256(part).hexdigest() != digest:
+    arrays = {}
+    for name, kind, shape, digest in facts["arrays"]:
+        size = _size(kind, shape)
+        end = position + size + _padding(size)
+        if end > len(view) or _digest(view[position : position + size], view[position + size : end]) != digest:
             raise Damaged(f"the array {name or 'of values'} is not what was written")
-        arrays[name] = np.frombuffer(part, dtype).reshape(shape)
-        arrays[name].flags.writeable = False
-        end = start + offset + _padded(size)
-    if len(view) != end:
-        raise Damaged(f"{len(view)} bytes, {end} were written")
-    keys = facts["keys"]
-    return Piece(None if keys is None else tuple(keys), _put_together(arrays, facts["plain"], result))
+        arrays[name] = np.frombuffer(view[position : position + size].toreadonly(), kind).reshape(shape)
+        position = end
+    if len(view) != position:
+        raise Damaged(f"{len(view)} bytes, {position} were written")
+    keys = None if facts["keys"] is None else tuple(facts["keys"])
+    if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
+        raise Damaged("its keys or words are no words")
+    if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
+        raise Damaged(f"it has {len(keys)} keys, and another number of rows")
+    return Piece(keys, _put_together(arrays, facts["words"], result))
 
 
 def _header(view: memoryview) -> tuple[dict[str, Any], int]:
@@ -94,32 +110,62 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
     header = view[_FIRST : _FIRST + length]
     if len(header) != length or hashlib.sha256(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
         raise Damaged("its header is not what was written")
-    found = json.loads(bytes(header))
-    assert isinstance(found, dict)
-    return found, _padded(_FIRST + length)
+    found = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
+    if not isinstance(found, dict):
+        raise Damaged("its header is no header")
+    return found, _FIRST + length
 
 
-def _padded(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+def _size(kind: Any, shape: Any) -> int:
+    """Count the bytes of an array; whole numbers of any size, since a header may say anything."""
+    if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
+        raise Damaged(f"arrays of {kind} are never written")
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise Damaged(f"no array has the shape {shape}")
+    return int(math.prod(shape)) * np.dtype(kind).itemsize
+
+
+def _padding(size: int) -> int:
+    return -size % ALIGNED
+
+
+def _digest(data: memoryview, padding: memoryview | None = None) -> str:
+    state = hashlib.sha256(data)
+    state.update(bytes(_padding(len(data))) if padding is None else padding)
+    return state.hexdigest()
 
 
 def _bytes(array: np.ndarray) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B") if array.size else memoryview(b"")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8).data if flat.size else memoryview(b"")
 
 
-def _taken_apart(value: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Part a value's arrays from its plain fields."""
+def _taken_apart(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Part a value's arrays from its words."""
     if isinstance(value, np.ndarray):
-        return {"": value}, {}
-    fields: Mapping[str, Any] = value._asdict() if isinstance(value, tuple) else value  # type: ignore[attr-defined]
+        fields: Mapping[str, Any] = {"": value}
+    elif isinstance(value, Mapping):
+        fields = value
+    elif hasattr(value, "_asdict"):
+        fields = value._asdict()
+    else:
+        raise NotPlain(f"a {type(value).__name__} is no array and has no named arrays")
     arrays = {name: item for name, item in fields.items() if isinstance(item, np.ndarray)}
-    return arrays, {name: item for name, item in fields.items() if name not in arrays}
+    words = {name: item for name, item in fields.items() if name not in arrays}
+    for name, item in words.items():
+        if not isinstance(item, str) or isinstance(value, Mapping):
+            raise NotPlain(f"{name} is a {type(item).__name__}, not an array")
+    for name, array in arrays.items():
+        if not PLAIN.fullmatch(array.dtype.str) or not isinstance(name, str):
+            raise NotPlain(f"{name or 'it'} is an array of {array.dtype}")
+    return arrays, words
 
 
-def _put_together(arrays: dict[str, np.ndarray], plain: dict[str, Any], result: type) -> Any:
+def _put_together(arrays: dict[str, np.ndarray], words: dict[str, str], result: type) -> Any:
     if issubclass(result, np.ndarray):
-        return arrays[""]
-    try:
-        return result(**arrays, **plain)
-    except TypeError as fault:
-        raise OtherFormat(str(fault)) from None
+        fields: tuple[str, ...] = ("",)
+    else:
+        fields = getattr(result, "_fields", tuple(arrays))
+    if {*arrays, *words} != {*fields}:
+        raise OtherFormat(f"it has {', '.join([*arrays, *words])}, where this version has {', '.join(fields)}")
+    return arrays[""] if issubclass(result, np.ndarray) else result(**arrays, **words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,8 +14,11 @@ import numpy as np
 from ragsweep.blobs import Piece
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Node, Rows
-from ragsweep.rows import RowTable, cut
+from ragsweep.rows import RowTable, RowTables
 from ragsweep.store import Cost, Store
+
+MOST = 512 * 2**20
+"""Bytes of rows held in memory where a store has them too. Whole values are mapped from their files."""
 
 
 class Listener(Protocol):
@@ -75,7 +79,7 @@ class Executor:
         self.listener: Listener = listener or Silence()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
-        self._rows: dict[str, RowTable] = {}
+        self._rows = RowTables()
         self._costs: dict[str, float] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
@@ -92,8 +96,7 @@ class Executor:
         """Say whether a value, or all these rows of it, need not be computed."""
         if node.address in self._whole:
             return True
-        table = self._rows.get(node.address)
-        if table is not None and table.covers(rows or ()):
+        if self._rows.of(node.address).covers(rows or ()):
             return True
         store = self._store_of(node)
         return store is not None and store.has(node, rows or ())
@@ -130,14 +133,18 @@ class Executor:
         return value
 
     def _get_rows(self, node: Node, rows: Rows) -> Any:
-        table, store = self._rows.setdefault(node.address, RowTable()), self._store_of(node)
-        if store and not table.covers(rows):
+        table, store = self._rows.of(node.address), self._store_of(node)
+        if table.covers(rows):
+            self._count(node).recalled += 1
+            return table.take(rows)
+        if store:
             _read(table, store, node)
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
             with self._alone(node, store):
                 self._add_rows(node, rows, table, store)
+        self._rows.hold(node.address, table, MOST if self.store else math.inf)
         return table.take(rows)
 
     def _add_rows(self, node: Node, rows: Rows, table: RowTable, store: Store | None) -> None:
@@ -195,12 +202,10 @@ class _Kept:
 
     def keep(self, rows: Rows, value: Any, seconds: float) -> None:
         self.seconds += seconds
-        new = [n for n, key in enumerate(rows) if key not in self.table.position]
-        if len(new) < len(rows):
-            rows, value = [rows[n] for n in new], cut(value, np.array(new, dtype=np.int64))
-        self.table.add(rows, value)
-        if self.store and rows:
-            self.store.keep_rows(self.node, Piece(tuple(rows), value), Cost(len(rows), seconds))
+        keys, columns = self.table.add(rows, value)
+        if self.store and keys:
+            saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
+            self.table.lasting = self.table.lasting and saved
 
 
 class _Work:

@@ -1,4 +1,4 @@
-"""Say who works on something, and whether that process lives: on this machine at once, elsewhere by its heartbeat."""
+"""Say who works on something, and whether that process still lives: here at once, elsewhere by its heartbeat."""
 
 from __future__ import annotations
 

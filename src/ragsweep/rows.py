@@ -1,8 +1,8 @@
-"""Hold the rows of one node that are known: keys, and their values as arrays over the keys."""
+"""Hold the rows of nodes that are known: keys, and their values as arrays over the keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +10,19 @@ import numpy as np
 
 from ragsweep.identity import Rows
 
+KEY = 150
+"""Bytes that a key takes beside its characters: the text, its place in a dictionary, its number."""
+
 
 @dataclass
 class RowTable:
-    """The known rows of one node."""
+    """The known rows of one node; nobody can write into their values."""
 
     position: dict[str, int] = field(default_factory=dict)
     columns: Any = None  # a NamedTuple of arrays, or one array
     seen: int = 0  # the last segment of the store that is in here
+    bytes: int = 0
+    lasting: bool = True  # all of it can be had again without computing it
 
     def missing(self, rows: Rows) -> list[str]:
         """List the keys without a value, each once, in the order asked."""
@@ -27,14 +32,17 @@ class RowTable:
         """Say whether all these rows are known; none at all are only known once it is known what a row looks like."""
         return self.columns is not None and not self.missing(rows)
 
-    def add(self, rows: Sequence[str], columns: Any) -> None:
-        """Append rows; those that are known already stay as they are."""
-        new = [n for n, key in enumerate(rows) if key not in self.position]
+    def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
+        """Append the rows that are not known already, and return them."""
+        new = {key: n for n, key in reversed(list(enumerate(rows))) if key not in self.position}
         if len(new) < len(rows):
-            rows, columns = [rows[n] for n in new], cut(columns, np.array(new, dtype=np.int64))
+            wanted = sorted(new.values())
+            rows, columns = [rows[n] for n in wanted], cut(columns, np.array(wanted, dtype=np.int64))
         start = len(self.position)
         self.position.update({key: start + n for n, key in enumerate(rows)})
-        self.columns = columns if self.columns is None else _combine([self.columns, columns])
+        self.columns = _map(columns if self.columns is None else _combine([self.columns, columns]), _sealed)
+        self.bytes += sum(map(len, rows)) + KEY * len(rows) + size_of(columns)
+        return rows, columns
 
     def take(self, rows: Rows) -> Any:
         """Return the rows asked for, in that order."""
@@ -42,6 +50,41 @@ class RowTable:
         if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
             return self.columns
         return cut(self.columns, wanted)
+
+
+class RowTables:
+    """The row tables of a process by address. Those not used for longest go first where they take too many bytes."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[str, RowTable] = OrderedDict()
+
+    def of(self, address: str) -> RowTable:
+        """Return a node's table, an empty one at first."""
+        if address in self._tables:
+            self._tables.move_to_end(address)
+        return self._tables.get(address) or RowTable()
+
+    def hold(self, address: str, table: RowTable, most: float) -> None:
+        """Hold a table that was just used; drop others that last until all have at most so many bytes."""
+        self._tables[address] = table
+        self._tables.move_to_end(address)
+        total = self.bytes
+        for other, dropped in list(self._tables.items())[:-1]:
+            if total <= most:
+                return
+            if dropped.lasting:
+                total -= dropped.bytes
+                del self._tables[other]
+
+    @property
+    def bytes(self) -> int:
+        """Count what all tables take."""
+        return sum(table.bytes for table in self._tables.values())
+
+
+def size_of(columns: Any) -> int:
+    """Count the bytes of a NamedTuple of arrays or of one array."""
+    return sum(item.nbytes for item in (columns if isinstance(columns, tuple) else (columns,)) if _is_array(item))
 
 
 def cut(columns: Any, wanted: np.ndarray) -> Any:
@@ -55,6 +98,19 @@ def _map(columns: Any, change: Any) -> Any:
             **{name: change(value) if isinstance(value, np.ndarray) else value for name, value in _fields(columns)}
         )
     return change(columns)
+
+
+def _sealed(column: np.ndarray) -> np.ndarray:
+    """Return the same values, which cannot be changed: with and without a store a part sees the same."""
+    whole = column.base
+    # A slice would keep all that it was cut from in memory.
+    seen = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray)
 
 
 def _fields(columns: Any) -> list[tuple[str, Any]]:

@@ -1,8 +1,8 @@
 """Keep stage results on disk under their addresses, for all processes of a machine and all days to come.
 
 A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
-and their values together, in one SQLite table. Whatever is read back is checked; what is damaged is put aside with a
-warning and counts as missing. A store that cannot be written costs time, never a result.
+and their values together, in one SQLite table (see `database`). Whatever is read back is checked; what is damaged is
+put aside with a warning and counts as missing. A store that cannot be written costs time, never a result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-import socket
 import sqlite3
 import tempfile
 import time
@@ -22,28 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.blobs import Damaged, OtherFormat, Piece, pack, unpack
+from ragsweep.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, unpack
+from ragsweep.database import FILES, Database, damaged
 from ragsweep.identity import Node, Rows, content_hash
 from ragsweep.latency import machine
+from ragsweep.leases import LAPSE, Holder, myself
 from ragsweep.locks import Locks, locks
-from ragsweep.rows import cut
+from ragsweep.rows import cut, size_of
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries (
-    address TEXT PRIMARY KEY, stage TEXT NOT NULL, target TEXT NOT NULL, spec TEXT NOT NULL, kind TEXT NOT NULL,
-    bytes INTEGER NOT NULL, rows INTEGER NOT NULL, amount REAL NOT NULL, seconds REAL NOT NULL, machine TEXT NOT NULL,
-    made REAL NOT NULL, used REAL NOT NULL
-);
-CREATE INDEX IF NOT EXISTS entries_by_stage ON entries (stage, target);
-CREATE TABLE IF NOT EXISTS segments (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, address TEXT NOT NULL, keys TEXT NOT NULL, data BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS segments_by_address ON segments (address);
-CREATE TABLE IF NOT EXISTS uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
-"""
 ROWS_A_SEGMENT = 4096
-STALE = 24 * 3600.0
-"""Seconds after which a temporary file of another machine is nobody's."""
+BYTES_A_SEGMENT = 64 * 2**20
+"""A segment has no more rows than this, and no more bytes: SQLite takes a billion at most."""
 
 
 class Segment(NamedTuple):
@@ -64,39 +52,47 @@ class Cost:
 class Store:
     """Open (or make) the store in a folder; ``warn`` hears of damage and of what cannot be written.
 
-    The constructor raises OSError or sqlite3.Error where the folder can be neither made nor read.
+    The constructor raises OSError or sqlite3.Error where the folder can be neither made nor written.
     """
 
     def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
         self.folder = folder
         self._warn = warn
-        self._written = True
-        self._connection: tuple[int, sqlite3.Connection] | None = None
+        self._works = True
         for name in ("whole", "pieces", "temporary"):
             (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._sweep_temporary()
-        self.locks: Locks = locks(folder / "locks")
-        with self._database() as connection:
-            connection.execute("SELECT count(*) FROM entries")
+        self._sweep()
+        self._database = Database(folder / "store.db", self._put_aside, self._complain)
+        self._database.open()
+
+    def close(self) -> None:
+        """Close the database; the store can still be used, which opens it again."""
+        self._database.close()
+
+    @property
+    def locks(self) -> Locks:
+        """This process's locks: one an address."""
+        return locks(self.folder / "locks")
 
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
         """Return a whole value, mapped from its file, or None where there is none to be trusted."""
-        found = self._file(self._path(node.address), node.address, node.result)
-        return None if found is None else found.value
+        return self._file(self._path(node.address), node.address, node.result)
 
-    def keep_whole(self, node: Node, value: Any, seconds: float) -> None:
-        """Write a whole value; its pieces are no longer needed."""
+    def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
+        """Write a whole value, after which its pieces are no longer needed; say whether that worked."""
         with self._writing(f"{node.stage} {node.label}".strip()):
             size = self._write(self._path(node.address), pack(node.address, value))
-            self._enter(node, size, 0, Cost(node.amount, seconds))
             shutil.rmtree(self._pieces(node), ignore_errors=True)
+            with self._database.transaction() as connection:
+                _insert_entry(connection, node, size, 0, Cost(node.amount, seconds))
+            return True
+        return False
 
     def piece(self, node: Node, name: str) -> Any | None:
         """Return a piece of a whole value that an interrupted computation left behind."""
-        found = self._file(self._pieces(node) / name, f"{node.address}/{name}", node.result)
-        return None if found is None else found.value
+        return self._file(self._pieces(node) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
         """Write a piece of a whole value that is being computed."""
@@ -118,30 +114,28 @@ class Store:
 
     def segments(self, node: Node, after: int = 0) -> list[Segment]:
         """Return the segments of a node that were written after the one of this number."""
-        with self._reading() as connection:
-            rows = connection.execute(
-                "SELECT id, data FROM segments WHERE address = ? AND id > ? ORDER BY id", (node.address, after)
-            ).fetchall()
-            return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data))]
-        return []
+        rows = self._database.ask(
+            "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
+        )
+        return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
 
-    def keep_rows(self, node: Node, rows: Piece, cost: Cost) -> None:
-        """Write rows as segments, in one transaction."""
+    def keep_rows(self, node: Node, rows: Piece, cost: Cost) -> bool:
+        """Write rows as segments, in one transaction; say whether that worked."""
         keys = rows.keys or ()
-        with self._writing(f"{node.stage} {node.label}".strip()), self._database() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
+        with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
             size = 0
-            for start in range(0, len(keys), ROWS_A_SEGMENT):
-                part = np.arange(start, min(start + ROWS_A_SEGMENT, len(keys)))
-                value = rows.value if len(part) == len(keys) else cut(rows.value, part)
-                data = b"".join(pack(node.address, value, keys[start : start + ROWS_A_SEGMENT]))
+            for start in range(0, len(keys), step):
+                some = keys[start : start + step]
+                value = rows.value if len(some) == len(keys) else cut(rows.value, np.arange(start, start + len(some)))
+                data = b"".join(pack(node.address, value, some))
                 connection.execute(
-                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)",
-                    (node.address, _digest(keys[start : start + ROWS_A_SEGMENT]), data),
+                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)", (node.address, _digest(some), data)
                 )
                 size += len(data)
             _insert_entry(connection, node, size, len(keys), cost)
-            connection.execute("COMMIT")
+            return True
+        return False
 
     # --- what is there -----------------------------------------------------------------------------------------
 
@@ -149,10 +143,9 @@ class Store:
         """Say whether a value, or all these rows of it, are there; they may still prove to be damaged."""
         if node.kind == "whole":
             return self._path(node.address).exists()
-        with self._reading() as connection:
-            said = connection.execute("SELECT keys FROM segments WHERE address = ?", (node.address,)).fetchall()
-            if not said or (_digest(rows),) in said:  # the rows as they were written: nothing need be read
-                return bool(said)
+        said = self._database.ask("SELECT keys FROM segments WHERE address = ?", node.address)
+        if not said or (_digest(rows),) in said:  # the rows as they were written: nothing need be read
+            return bool(said)
         known = {key for segment in self.segments(node) for key in segment.piece.keys or ()}
         return bool(known) and known.issuperset(rows)
 
@@ -161,35 +154,30 @@ class Store:
 
         The same part with the same parameters tells best, then the same class, then the same stage.
         """
-        with self._reading() as connection:
-            for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
-                rates = connection.execute(
-                    f"SELECT seconds / amount FROM entries WHERE stage = ? AND {column} = ? AND machine = ?"
-                    " AND amount > 0 ORDER BY made DESC LIMIT 20",
-                    (node.stage, value, machine()),
-                ).fetchall()
-                if rates:
-                    return amount * float(np.median([rate for (rate,) in rates]))
+        for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
+            rates = self._database.ask(
+                f"SELECT CAST(seconds AS REAL) / amount FROM entries WHERE stage = ? AND {column} = ? AND machine = ?"
+                " AND amount > 0 AND seconds >= 0 ORDER BY made DESC LIMIT 20",
+                node.stage, value, machine(),
+            )  # fmt: skip
+            if known := [rate for (rate,) in rates if rate is not None]:
+                return amount * float(np.median(known))
         return None
 
     def cost(self, node: Node) -> float:
         """Return the seconds that an entry took to compute; 0 where that is not known."""
-        with self._reading() as connection:
-            found = connection.execute("SELECT seconds FROM entries WHERE address = ?", (node.address,)).fetchone()
-            return float(found[0]) if found else 0.0
-        return 0.0
+        found = self._database.ask("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
+        return float(found[0][0] or 0.0) if found else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
         """Note which result was made from these entries, and when."""
-        now = time.time()
-        with self._writing("who uses what"), self._database() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        now, listed = time.time(), list(addresses)
+        with self._writing("who uses what"), self._database.transaction() as connection:
             connection.executemany(
                 "INSERT INTO uses VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at",
-                [(address, user, now) for address in addresses],
+                [(address, user, now) for address in listed],
             )
-            connection.executemany("UPDATE entries SET used = ? WHERE address = ?", [(now, one) for one in addresses])
-            connection.execute("COMMIT")
+            connection.executemany("UPDATE entries SET used = ? WHERE address = ?", [(now, one) for one in listed])
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -199,38 +187,47 @@ class Store:
     def _pieces(self, node: Node) -> Path:
         return self.folder / "pieces" / node.address
 
-    def _file(self, path: Path, address: str, result: type) -> Piece | None:
+    def _file(self, path: Path, address: str, result: type) -> Any | None:
         """Map and check a file; one that is not what was written is put aside."""
         try:
             with path.open("rb") as file:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return unpack(memoryview(data), address, result)
+                size = os.fstat(file.fileno()).st_size
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            return unpack(data, address, result).value
         except FileNotFoundError:
             return None
-        except (Damaged, OtherFormat, ValueError, KeyError, TypeError, OSError) as fault:
+        except OSError as fault:  # it may be whole: not readable for us, or not now
+            self._warn(f"cannot read {path}: {fault}; it is computed again")
+        except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
-            return None
+        return None
 
     def _segment(self, node: Node, number: int, data: bytes) -> Piece | None:
         try:
-            return unpack(data, node.address, node.result)
-        except (Damaged, OtherFormat, ValueError, KeyError, TypeError) as fault:
-            self._say(f"{self.folder / 'store.db'}, segment {number}", fault)
-            with self._writing("without a damaged segment"), self._database() as connection:
+            piece = unpack(data, node.address, node.result)
+            if piece.keys is None:
+                raise Damaged("it has no keys")
+        except (Damaged, OtherFormat) as fault:
+            self._say(f"{self._database.path}, segment {number}", fault)
+            with self._writing("without a damaged segment"), self._database.transaction() as connection:
                 self._quarantine(f"segment-{number}").write_bytes(data)
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
             return None
+        return piece
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
+        """Move a file, and with a database what lies beside it, to where nobody reads it."""
         self._say(str(path), fault)
-        with suppress(OSError):
-            os.replace(path, self._quarantine(f"{path.parent.name}-{path.name}"))
+        for file in [path.with_name(path.name + suffix) for suffix in FILES]:
+            with suppress(OSError):
+                file.replace(self._quarantine(f"{path.parent.name}-{file.name}"))
 
     def _say(self, what: str, fault: Exception) -> None:
         if isinstance(fault, OtherFormat):
-            self._warn(f"{what} was written by another version of ragsweep ({fault}); it is computed again")
+            why = f"was written by another version of ragsweep ({fault})"
         else:
-            self._warn(f"{what} is damaged ({fault}); it is put into quarantine/ and computed again")
+            why = f"is damaged ({fault})"
+        self._warn(f"{what} {why}; it is put into {self.folder / 'quarantine'} and computed again")
 
     def _quarantine(self, name: str) -> Path:
         folder = self.folder / "quarantine"
@@ -239,97 +236,53 @@ class Store:
 
     def _write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
         """Write a file so that it is there as a whole or not at all."""
-        temporary = self.folder / "temporary" / f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns()}"
+        me = myself()
+        temporary = self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(handle, "wb", buffering=0) as file:
+            try:
                 size = sum(_write_all(handle, part) for part in parts)
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         return size
 
-    def _enter(self, node: Node, size: int, rows: int, cost: Cost) -> None:
-        with self._database() as connection:
-            _insert_entry(connection, node, size, rows, cost)
-
-    def _sweep_temporary(self) -> None:
-        """Remove what processes that are no more had begun to write."""
+    def _sweep(self) -> None:
+        """Remove what dead processes had begun to write, and the pieces of what is whole."""
         for path in (self.folder / "temporary").iterdir():
-            host, _, rest = path.name.rpartition("-")[0].rpartition("-")
             with suppress(OSError):
-                alive = _alive(int(rest)) if host == socket.gethostname() and rest.isdigit() else None
-                if alive is False or (alive is None and time.time() - path.stat().st_mtime > STALE):
+                if not _alive(path.name, time.time() - path.stat().st_mtime):
                     path.unlink()
-
-    @contextmanager
-    def _database(self) -> Iterator[sqlite3.Connection]:
-        """Yield this process's connection; a transaction that an exception leaves open is undone."""
-        if self._connection is None or self._connection[0] != os.getpid():
-            self._connection = (os.getpid(), self._connect())
-        connection = self._connection[1]
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.rollback()
-
-    def _connect(self) -> sqlite3.Connection:
-        path = self.folder / "store.db"
-        with self.locks.alone("store.db"):
-            try:
-                return _open_database(path)
-            except sqlite3.DatabaseError as fault:
-                if isinstance(fault, sqlite3.OperationalError):  # locked, full or not readable: not damaged
-                    raise
-                for suffix in ("", "-wal", "-shm"):
-                    with suppress(FileNotFoundError):
-                        self._put_aside(path.with_name(path.name + suffix), Damaged(str(fault)))
-                return _open_database(path)
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Treat a database that cannot be read as empty."""
-        try:
-            with self._database() as connection:
-                yield connection
-        except sqlite3.DatabaseError as fault:
-            self._lose(fault)
-
-    def _lose(self, fault: sqlite3.DatabaseError) -> None:
-        """Say that the database fails, and open it anew next time: then a damaged one is put aside."""
-        self._warn(f"{self.folder / 'store.db'}: {fault}; what it held is computed again")
-        if self._connection:
-            with suppress(sqlite3.Error):
-                self._connection[1].close()
-            self._connection = None
+        for pieces in (self.folder / "pieces").iterdir():
+            if self._path(pieces.name).exists():
+                shutil.rmtree(pieces, ignore_errors=True)
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
         """Let a write fail with one warning: results stay in memory, and the work goes on without the store."""
-        if not self._written:
-            # Tried again all the same: space may have been freed.
-            with suppress(OSError, sqlite3.Error):
-                yield
-                self._written = True
-            return
         try:
             yield
-        except (OSError, sqlite3.OperationalError) as fault:
-            self._written = False
-            free = shutil.disk_usage(self.folder).free if self.folder.exists() else 0
-            self._warn(
-                f"cannot store {what} in {self.folder}: {fault} ({free / 1e6:,.0f} MB free); going on without storing:"
-                " what is computed now is computed again next time"
-            )
-        except sqlite3.DatabaseError as fault:
-            self._lose(fault)
+            self._works = True
+        except NotPlain as fault:
+            self._warn(f"cannot store {what}: {fault}; only named arrays of numbers are stored")
+        except (OSError, sqlite3.Error) as fault:
+            if not damaged(fault):  # else the database has been put aside, and that was said
+                self._complain(fault, f"cannot store {what} in")
+
+    def _complain(self, fault: Exception, what: str = "cannot read") -> None:
+        """Say once that the store fails; each write tries again, since space may have been freed."""
+        if self._works:
+            free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
+            self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
+        self._works = False
 
 
 def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
-    """Open the store; one that can be neither made nor read is a warning, and work goes on without."""
+    """Open the store; one that can be neither made nor written is a warning, and work goes on without."""
     try:
         return Store(folder, warn)
     except (OSError, sqlite3.Error) as fault:
@@ -337,17 +290,10 @@ def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
         return None
 
 
-def _open_database(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _alive(name: str, silent: float) -> bool:
+    """Say whether the process that named a temporary file may still be writing it."""
+    host, process, started = (*name.split("~"), "", "")[:3]
+    return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
 
 
 def _insert_entry(connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost) -> None:
@@ -373,13 +319,3 @@ def _write_all(handle: int, part: memoryview | bytes) -> int:
     while done < len(view):
         done += os.write(handle, view[done:])
     return done
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

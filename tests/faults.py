@@ -1,0 +1,232 @@
+"""Make the n-th write of a process fail, or be its last: a shim over what our code calls, and a small graph to try.
+
+    python faults.py FOLDER KIND FIRST STEP    a process whose n-th call fails, then one that goes on; a JSON line each
+
+Kinds: kill (SIGKILL instead of the call), torn (half a write, then SIGKILL), short (half a write, and it says so),
+enospc and eio (the call fails once), full (this and all later calls fail with ENOSPC).
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import hashlib
+import io
+import itertools
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.executor import Executor
+from ragsweep.identity import Node, Rows, Spec, Work
+from ragsweep.store import open_store
+from ragsweep.types import Embeddings, Rankings, Spans
+
+KINDS = ("kill", "torn", "short", "enospc", "eio", "full")
+QUERIES = ("one", "two", "three", "four")
+
+
+class Shim:
+    """Count the calls that write, and let one fail."""
+
+    def __init__(self, at: int, kind: str) -> None:
+        self.at = at
+        self.kind = kind
+        self.calls = 0
+        self.hit = ""
+
+    def install(self) -> None:
+        """Stand before every call that changes a file."""
+        for name in ("fsync", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate"):
+            setattr(os, name, self._before(name, getattr(os, name)))
+        os.write = self._writing(os.write)
+        os.open = self._before("open", os.open, lambda path, flags, *more, **named: flags & (os.O_WRONLY | os.O_RDWR))
+        io.open = self._before("open", io.open, lambda file, mode="r", *more, **named: set(mode) & set("wax+"))
+        builtins.open = io.open
+        connect, shim = sqlite3.connect, self
+
+        class Counted(sqlite3.Connection):
+            def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                if not sql.lstrip().startswith("SELECT"):
+                    shim.fault(" ".join(sql.split()[:2]), sqlite3.OperationalError)
+                return super().execute(sql, *values)
+
+        sqlite3.connect = lambda *given, **named: connect(*given, factory=Counted, **named)
+
+    def fault(self, name: str, error: Callable[..., Exception] = OSError) -> None:
+        """Count a call, and let it fail where it is its turn."""
+        if not self._turn(name):
+            return
+        if self.kind in ("kill", "torn"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind != "short":
+            number = errno.EIO if self.kind == "eio" else errno.ENOSPC
+            raise error(number, os.strerror(number)) if error is OSError else error(os.strerror(number))
+
+    def _turn(self, name: str) -> bool:
+        self.calls += 1
+        if self.kind == "full":  # a full disk lets go of what it has
+            turn = self.calls >= self.at and name not in ("unlink", "rmdir")
+        else:
+            turn = self.calls == self.at
+        if turn and not self.hit:
+            self.hit = name
+        return turn
+
+    def _before(self, name: str, call: Any, counts: Callable[..., Any] = lambda *given, **named: True) -> Any:
+        def stood_before(*given: Any, **named: Any) -> Any:
+            if counts(*given, **named):
+                self.fault(name)
+            return call(*given, **named)
+
+        return stood_before
+
+    def _writing(self, call: Any) -> Any:
+        def write(handle: int, data: Any) -> int:
+            if self.kind not in ("torn", "short"):
+                self.fault("write")
+            elif self._turn("write"):
+                written: int = call(handle, memoryview(data)[: len(data) // 2])
+                if self.kind == "torn":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return written
+            return int(call(handle, data))
+
+        return write
+
+
+# --- a small graph of all kinds of nodes --------------------------------------------------------------------------
+
+
+class Small:
+    """Whole values, one of them in pieces; rows, some of them kept early. ``note`` hears what is made and kept."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.note = note
+        self.chunk = Node("chunk", Spec("small.Chunk", "1"), (), self._chunk, result=Spans)
+        self.embed = Node("embed", Spec("small.Embed", "1"), (self.chunk,), self._embed, result=Embeddings)
+        self.index = Node("index", Spec("small.Index", "1"), (self.embed,), self._index, result=dict)
+        self.rank = Node("retrieve", Spec("small.Rank", "1"), (self.index,), self._rank, "rows", result=Rankings)
+        self.score = Node("rerank", Spec("small.Score", "1"), (self.rank,), self._score, "rows", result=np.ndarray)
+
+    def _chunk(self, work: Work, rows: Rows) -> Spans:
+        self.note("made chunk")
+        return Spans(np.arange(9, dtype=np.int32), np.zeros(9, np.int64), np.arange(9, dtype=np.int64))
+
+    def _embed(self, work: Work, rows: Rows) -> Embeddings:
+        spans, filled = work.get(self.chunk), work.space((9, 4), np.float32)
+        for start in (0, 3, 6):
+            shard = work.piece(f"{start}", lambda start=start: self._shard(spans, start))
+            self.note(f"kept embed/{start}")
+            filled[start : start + 3] = shard.vectors
+        return Embeddings(filled, np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32))
+
+    def _shard(self, spans: Spans, start: int) -> Embeddings:
+        self.note(f"made embed/{start}")
+        three = spans.document[start : start + 3]
+        return Embeddings(np.sin(three[:, None] + np.arange(4, dtype=np.float32)).astype(np.float32), three, three)
+
+    def _index(self, work: Work, rows: Rows) -> dict[str, np.ndarray]:
+        self.note("made index")
+        vectors = work.get(self.embed).vectors
+        return {"vectors": vectors, "longest": np.array([np.abs(vectors).max()]), "nothing": np.empty((0, 3))}
+
+    def _rank(self, work: Work, rows: Rows) -> Rankings:
+        vectors = work.get(self.index)["vectors"]
+        parts = []
+        for row in rows:
+            self.note(f"made rank/{row}")
+            scores = vectors @ np.full(4, len(row), np.float32)
+            order = np.argsort(-scores, kind="stable")[None, :5].astype(np.int32)
+            parts.append(Rankings(order, scores[order], "small"))
+            work.keep([row], parts[-1])
+            self.note(f"kept rank/{row}")
+        return Rankings(
+            np.concatenate([p.positions for p in parts]), np.concatenate([p.scores for p in parts]), "small"
+        )
+
+    def _score(self, work: Work, rows: Rows) -> np.ndarray:
+        self.note("made score")
+        return work.get(self.rank, rows).scores.sum(axis=1, dtype=np.float32)
+
+    def results(self, executor: Executor) -> str:
+        """Ask for everything, and hash it."""
+        state = hashlib.sha256()
+        for node in (self.chunk, self.embed, self.index, self.rank, self.score):
+            value = executor.get(node, QUERIES[:3] if node is self.rank else QUERIES)
+            self.note(f"kept {node.stage}")
+            fields = (
+                value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, tuple) else [value])
+            )
+            for name, field in fields:
+                state.update(f"{name} {getattr(field, 'dtype', field)} {getattr(field, 'shape', '')}".encode())
+                state.update(np.ascontiguousarray(field).tobytes() if isinstance(field, np.ndarray) else b"")
+        return state.hexdigest()
+
+
+# --- every n ------------------------------------------------------------------------------------------------------
+
+
+def attempt(folder: Path, shim: Shim | None) -> dict[str, Any]:
+    """Compute the small graph with a store in a process of its own; say what came of it, as far as it came."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        os.close(reader)
+        say, leave = os.write, os._exit  # the real ones
+        try:
+            _child(folder, shim, lambda line: say(writer, (json.dumps(line) + "\n").encode()))
+        except BaseException as fault:
+            say(writer, (json.dumps({"raised": repr(fault)}) + "\n").encode())
+        leave(0)
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        said = [json.loads(line) for line in lines]
+    _, status = os.waitpid(process, 0)
+    result: dict[str, Any] = {
+        "killed": os.WIFSIGNALED(status),
+        "notes": [line for line in said if isinstance(line, str)],
+    }
+    for line in said:
+        result.update(line if isinstance(line, dict) else {})
+    return result
+
+
+def _child(folder: Path, shim: Shim | None, say: Callable[[Any], None]) -> None:
+    warnings: list[str] = []
+    if shim:
+        shim.install()
+    store = open_store(folder, warnings.append)
+    digest = Small(say).results(Executor(store))
+    again = Executor(open_store(folder, warnings.append) if not shim else store)
+    recalled = Small(lambda text: None).results(again)
+    say({
+        "digest": digest,
+        "recalled": recalled,
+        "executed_again": sum(work.executed for work in again.work.values()),
+        "warnings": warnings,
+        "temporary": len(list((folder / "temporary").iterdir())) if (folder / "temporary").is_dir() else 0,
+        "hit": shim.hit if shim else "",
+    })  # fmt: skip
+
+
+def every_call(folder: Path, kind: str, begin: int, step: int) -> Iterator[dict[str, Any]]:
+    """Let calls fail in turn, and go on after each with a fresh process."""
+    for n in itertools.count(begin, step):
+        first = attempt(folder / f"{n}", Shim(n, kind))
+        yield {"n": n, "kind": kind, "first": first, "then": attempt(folder / f"{n}", None)}
+        if not first["killed"] and not first.get("hit"):
+            return
+
+
+if __name__ == "__main__":
+    Small(lambda text: None).results(Executor())  # so that no process need load what all need
+    for outcome in every_call(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])):
+        print(json.dumps(outcome))

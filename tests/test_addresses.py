@@ -1,0 +1,432 @@
+"""A hit means the same computation: every key of every option is classified, and changing it changes what it should."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from safetensors.numpy import save_file
+
+from ragsweep.app import Job, Session
+from ragsweep.chunkers import NoChunker
+from ragsweep.composition import compose_jobs, config_folder, read_command
+from ragsweep.evaluation import Experiment
+from ragsweep.executor import Executor
+from ragsweep.graph import SOURCE, walk
+from ragsweep.identity import Built, Spec
+from ragsweep.indexes import Flat
+from ragsweep.pipeline import Parts, graph
+from ragsweep.rerankers import NoReranker
+from ragsweep.retrievers import HybridConvex, Vector
+from ragsweep.store import Store
+from toys import Letters, Words, built, corpus
+
+# --- what every key does ------------------------------------------------------------------------------------------
+# A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
+# ("labels", "metrics"), or nothing ("-").
+
+DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "split": "labels", "golden": "labels",
+           "unknown": "-", "limit": "labels", "seed": "-", "repeated_passages": "labels"}  # fmt: skip
+EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
+            "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
+            "download": "-"}  # fmt: skip
+BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index"}
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "dataset/python_reference": DATASET,
+    "dataset/beir": DATASET,
+    "dataset/jsonl": DATASET,
+    "chunker/none": {"_target_": "chunk"},
+    "chunker/fixed_size": {"_target_": "chunk", "size": "chunk", "overlap": "chunk"},
+    "chunker/recursive": {"_target_": "chunk", "size": "chunk", "min_characters": "chunk"},
+    "embedder/minilm": EMBEDDER,
+    "embedder/sentence_transformer": EMBEDDER,
+    "retriever/bm25": BM25,
+    "retriever/none": {"_target_": "index"},
+    "retriever/vector": {"_target_": "retrieve", "index._target_": "index"},
+    "retriever/hybrid_rrf": {"_target_": "fuse", "k": "fuse", "weights": "fuse",
+                             **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
+                             "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
+    "retriever/hybrid_convex": {"_target_": "fuse", "alpha": "fuse", "alpha_leg": "fuse", "weights": "fuse",
+                                **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
+                                "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
+    "reranker/none": {"_target_": "-"},
+    "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
+    "tracking/none": {"_target_": "-"},
+    "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
+         "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
+         "store.stages": "-"},
+}  # fmt: skip
+METRICS = "metrics"
+"""Every key of the groups of metrics is part of a metric's definition."""
+
+CHANGES: Mapping[str, str] = {
+    "size": "333", "overlap": "7", "min_characters": "5",
+    "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
+    "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
+    "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
+    "k": "7", "alpha": ".3", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
+    "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
+    "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
+    "uri": "sqlite:///other.db", "experiment": "other",
+    "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
+    "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
+}  # fmt: skip
+"""Another value of each key, by its last name or in full. A class is changed by choosing another option: below."""
+
+
+STAGES = {"chunk", "index", "retrieve", "fuse", "context"}
+
+
+@cache
+def composed(*lines: str) -> DictConfig:
+    """Compose a config once: that takes longer than all the rest."""
+    return compose_jobs(read_command(lines, multirun=False))[0]
+
+
+def changed(config: DictConfig, key: str = "", value: str = "") -> Experiment:
+    """Prepare a config with another value of a key, as it is typed."""
+    copy = config.copy()
+    if key:
+        OmegaConf.update(copy, key, yaml.safe_load(value), merge=False)
+    return Session().prepare(Job(copy, "", ()))
+
+
+def options() -> list[str]:
+    folders = [path for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra"]
+    return sorted(f"{path.name}/{option.stem}" for path in folders for option in path.glob("*.yaml"))
+
+
+def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of values, those that stand for another part of the config left out."""
+    for key in map(str, node):
+        raw = node._get_node(key)
+        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key == "embedder":
+            continue
+        value = OmegaConf.to_container(node)[key]  # type: ignore[call-overload,index]
+        if isinstance(value, dict):
+            yield from keys(node[key], f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def test_every_key_of_every_option_is_classified() -> None:
+    unclassified, gone = [], []
+    for option in options():
+        group, name = option.split("/")
+        if group == METRICS:
+            continue
+        config = composed(f"{group}={name}")
+        found = set(keys(config[group]))
+        known = set(KEYS.get(option, {}))
+        unclassified += sorted(f"{option}: {key}" for key in found - known)
+        gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] not in (DATASET, EMBEDDER))
+    config = composed()
+    groups = {option.split("/")[0] for option in options()}
+    top = {key for key in keys(config) if key.split(".")[0] not in groups}
+    assert (unclassified, gone) == ([], [])
+    assert top == set(KEYS[""])
+
+
+# --- small data ---------------------------------------------------------------------------------------------------
+
+DOCUMENTS = ["the cat sat on the mat. " * 40, "stars and planets and moons. " * 40, "many words of a query. " * 40]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two datasets of each format, and two models that differ in their weights."""
+    root = tmp_path_factory.mktemp("data")
+    for mark in ("", "2"):
+        _write_beir(root / f"beir{mark}", mark)
+        _write_jsonl(root / f"jsonl{mark}", mark)
+    _write_model(root / "model", seed=0)
+    _write_model(root / "other", seed=1)
+    return {path.name: path for path in root.iterdir()}
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def _write_beir(folder: Path, mark: str) -> None:
+    (folder / "qrels").mkdir(parents=True)
+    _lines(
+        folder / "corpus.jsonl",
+        [{"_id": f"d{n}", "title": "", "text": text + mark} for n, text in enumerate(DOCUMENTS)],
+    )
+    _lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)])
+    for split, count in (("test", 4), ("dev", 5)):
+        rows = [f"q{n}\td{n % 3}\t1" for n in range(count)]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")
+
+
+def _write_jsonl(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    _lines(folder / "corpus.jsonl", [{"id": f"d{n}", "text": text + mark} for n, text in enumerate(DOCUMENTS)])
+    questions = [
+        {"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": [{"document": f"d{n % 3}"}]} for n in range(4)
+    ]
+    _lines(folder / "golden.jsonl", questions)
+
+
+def _write_model(folder: Path, seed: int) -> None:
+    folder.mkdir()
+    save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 24}), "utf-8")
+
+
+def base(option: str, data: Mapping[str, Path]) -> list[str]:
+    """Choose an option, and beside it what makes a graph of all stages from small data."""
+    group, _, name = option.partition("/")
+    chosen = {"dataset": "beir", "embedder": "sentence_transformer", "retriever": "hybrid_rrf", "tracking": "mlflow"}
+    chosen |= {group: name} if group else {}
+    needed = {
+        "dataset=beir": [f"dataset.path={data['beir']}"],
+        "dataset=jsonl": [
+            f"dataset.corpus={data['jsonl']}/corpus.jsonl",
+            f"dataset.golden={data['jsonl']}/golden.jsonl",
+        ],
+        "embedder=sentence_transformer": [f"embedder.model={data['model']}"],
+    }
+    choices = [f"{key}={value}" for key, value in chosen.items()]
+    return [*choices, *(line for choice in choices for line in needed.get(choice, [])), "embedder.dtype=float32"]
+
+
+def addresses(experiment: Experiment) -> dict[str, Any]:
+    return {node.address: node for node in walk(experiment.graph.wanted)}
+
+
+def begins(before: Experiment, after: Experiment) -> set[str]:
+    """Name the stages at which a change begins: nodes that are new while all they read is old."""
+    old, new = addresses(before), addresses(after)
+    changed = [node for address, node in new.items() if address not in old]
+    return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
+
+
+MUTATIONS = [
+    (option, key)
+    for option, known in KEYS.items()
+    for key in known
+    if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
+    if not (option == "dataset/python_reference" and key not in ("limit", "seed"))
+    if not (option == "dataset/beir" and key in ("corpus", "golden", "repeated_passages"))
+    if not (option == "dataset/jsonl" and key in ("path", "split"))
+]
+
+
+@pytest.mark.parametrize(("option", "key"), MUTATIONS, ids=lambda part: part or "config")
+def test_change_of_a_key_changes_what_it_should_and_nothing_else(
+    option: str, key: str, data: dict[str, Path], prepared: dict[str, Experiment | None]
+) -> None:
+    group, config = option.partition("/")[0], composed(*base(option, data))
+    value = CHANGES.get(key) or CHANGES[key.rpartition(".")[2]]
+    before = prepared.setdefault(option) or changed(config)
+    prepared[option] = before
+    after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))
+    does = KEYS[option][key]
+    stages = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}}.get(does, {does} & STAGES)
+    assert begins(before, after) == stages
+    assert (after.signature == before.signature) == (does == "-")
+    if not stages:
+        assert addresses(after).keys() == addresses(before).keys()
+
+
+@pytest.fixture(scope="module")
+def prepared() -> dict[str, Experiment | None]:
+    """The unchanged config of each option."""
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        ("chunker=none", {"chunk"}),
+        ("retriever=hybrid_convex", {"fuse"}),
+        ("retriever@retriever.legs.bm25=none", {"index"}),
+    ],
+)
+def test_another_class_is_another_computation(change: str, stages: set[str], data: dict[str, Path]) -> None:
+    lines = base("", data)
+    before, after = changed(composed(*lines)), changed(composed(*lines, change))
+    assert begins(before, after) == stages
+    assert after.signature != before.signature
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("metrics.more", "{_target_: ragsweep.metrics.Ndcg, cutoff: 7}"),
+        ("metrics.mrr", "null"),
+        ("metrics.ndcg_at_3.cutoff", "4"),
+        ("metrics.ndcg_at_3.gain", "exponential"),
+        ("metrics.latency_p50_ms.quantile", ".4"),
+        ("metrics.latency_p50_ms.stage", "retrieve"),
+    ],
+)
+def test_another_metric_is_another_result_of_the_same_stages(key: str, value: str, data: dict[str, Path]) -> None:
+    config = composed(*base("", data)).copy()
+    OmegaConf.set_struct(config, False)
+    before, after = changed(config), changed(config, key, value)
+    assert addresses(after).keys() == addresses(before).keys()
+    assert after.signature != before.signature
+
+
+def test_another_sample_of_questions_is_another_result_of_the_same_stages(data: dict[str, Path]) -> None:
+    config = composed(*base("", data)).copy()
+    config.dataset.limit = 2
+    before, after = changed(config), changed(config, "dataset.seed", "1")
+    assert addresses(after).keys() == addresses(before).keys()
+    assert after.signature != before.signature
+
+
+def test_metrics_have_no_key_that_nobody_knows() -> None:
+    config = composed()
+    found = {key.rpartition(".")[2] for key in keys(config.metrics)}
+    assert found == {"_target_", "cutoff", "gain", "quantile", "stage"}
+
+
+# --- the same in other circumstances ------------------------------------------------------------------------------
+
+SHOW = (
+    "import sys; from configs import prepare; from ragsweep.app import Session\n"
+    "from ragsweep.graph import walk\n"
+    "e = prepare(Session(), *sys.argv[1:]); print(e.signature, sorted(n.address for n in walk(e.graph.wanted)))"
+)
+
+
+def shown(lines: list[str], folder: Path, **environment: str) -> str:
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", SHOW, *lines]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": paths, **environment})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_addresses_are_the_same_in_another_process_folder_locale_and_order(
+    data: dict[str, Path], tmp_path: Path
+) -> None:
+    lines = base("", data)
+    here = changed(composed(*lines))
+    expected = f"{here.signature} {sorted(addresses(here))}\n"
+    assert shown(lines, tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo", LC_ALL="C") == expected
+    assert shown(list(reversed(lines)), data["beir"], PYTHONHASHSEED="8") == expected
+
+
+def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "retriever").mkdir()
+    text = "# another comment\nb: 0.75   # here too\nlanguage: english\nk1: 1.5\nbackend: bm25s\n"
+    (tmp_path / "retriever" / "mine.yaml").write_text(text + "_target_: ragsweep.retrievers.Bm25\n", "utf-8")
+    lines = base("retriever/bm25", data)
+    mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
+    command = read_command(mine, multirun=False, config_dir=str(tmp_path))
+    found = Session().prepare(Job(compose_jobs(command)[0], "mine", tuple(mine)))
+    assert found.signature == changed(composed(*lines)).signature
+
+
+def edited(path: Path, old: bytes, new: bytes) -> None:
+    """Edit a file in place, with its size and its times as they were."""
+    times = path.stat()
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_corpus_edited_in_place_is_another(data: dict[str, Path], tmp_path: Path) -> None:
+    copy = {**data, "beir": Path(shutil.copytree(data["beir"], tmp_path / "beir"))}
+    before = changed(composed(*base("", copy)))
+    edited(copy["beir"] / "corpus.jsonl", b"the cat", b"the hat")
+    after = changed(composed(*base("", copy)))
+    assert begins(before, after) == {SOURCE}
+    assert after.signature != before.signature
+
+
+def test_golden_file_edited_in_place_is_another_result_of_the_same_stages(
+    data: dict[str, Path], tmp_path: Path
+) -> None:
+    copy = {**data, "jsonl": Path(shutil.copytree(data["jsonl"], tmp_path / "jsonl"))}
+    before = changed(composed(*base("dataset/jsonl", copy)))
+    edited(copy["jsonl"] / "golden.jsonl", b'"d0"', b'"d1"')
+    after = changed(composed(*base("dataset/jsonl", copy)))
+    assert addresses(after).keys() == addresses(before).keys()
+    assert after.signature != before.signature
+
+
+def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, Path], tmp_path: Path) -> None:
+    copy = {**data, "model": Path(shutil.copytree(data["model"], tmp_path / "model"))}
+    before = changed(composed(*base("", copy)))
+    shutil.copy(data["other"] / "model.safetensors", copy["model"] / "model.safetensors")
+    assert begins(before, changed(composed(*base("", copy)))) == {"embed", "embed_queries"}
+
+
+@pytest.mark.parametrize(
+    ("option", "library", "stage"),
+    [
+        ("chunker/recursive", "chonkie", "chunk"),
+        ("retriever/bm25", "bm25s", "index"),
+        ("retriever/bm25", "PyStemmer", "index"),
+    ],
+)
+def test_another_version_of_a_library_is_another_computation(
+    option: str, library: str, stage: str, data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = composed(*base(option, data))
+    before = changed(config)
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == library else real(name))
+    assert begins(before, changed(config)) == {stage}
+
+
+# --- a change reaches what reads it, and no more ------------------------------------------------------------------
+
+
+def fused(alpha: float, top_k: int) -> Parts:
+    letters = Letters()
+    legs = {
+        "bm25": built(Words()),
+        "vector": Built(
+            Vector(letters, Flat()), Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1")})
+        ),
+    }
+    hybrid = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha)
+    spec = Spec("HybridConvex", "1", {"alpha": alpha, "legs": {name: leg.spec for name, leg in legs.items()}})
+    return Parts(corpus(), built(NoChunker()), Built(hybrid, spec), built(NoReranker()), 4, top_k)
+
+
+GRID = [(alpha / 10, top_k) for alpha in range(11) for top_k in (1, 2, 3)]
+QUESTIONS = ("the cat", "source code", "bread and salt")
+
+
+def run_grid(folder: Path) -> tuple[dict[str, int], list[bytes]]:
+    executor = Executor(Store(folder, pytest.fail))
+    found = [executor.get(graph(fused(*config)).context, QUESTIONS) for config in GRID]
+    return {stage: work.executed for stage, work in executor.work.items()}, [
+        value.positions.tobytes() for value in found
+    ]
+
+
+def test_grid_costs_its_union_cold_and_nothing_warm(tmp_path: Path) -> None:
+    cold, first = run_grid(tmp_path)
+    assert cold == {"chunk": 1, "embed": 1, "embed_queries": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33}
+    warm, again = run_grid(tmp_path)
+    assert {stage: count for stage, count in warm.items() if count} == {"context": 33}
+    assert again == first
+
+
+def test_weight_of_a_leg_changes_fusion_and_nothing_before_it() -> None:
+    one, other = graph(fused(0.2, 2)), graph(fused(0.7, 2))
+    new = {node.address: node for node in walk(other.wanted)}.keys() - {node.address for node in walk(one.wanted)}
+    stages = [node.stage for node in walk(other.wanted) if node.address in new]
+    assert set(stages) == {"fuse", "context", "latency"}
