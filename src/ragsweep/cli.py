@@ -6,18 +6,20 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from ragsweep import interruption
 from ragsweep.errors import RagsweepError
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep store [list | verify | evict] [--path FOLDER] ...
+       ragsweep sync [--uri URI] [--experiment NAME] [--path FOLDER]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
   store         show what is stored; store verify checks it, store evict removes from it
-  store --help  what each of them can be told
+  sync          send to MLflow what the ledger holds and MLflow lacks
   --version     print the version
 """
 
@@ -26,21 +28,19 @@ _HYDRA_ONLY = {"--help", "-h", "--hydra-help", "--info", "-i", "--shell-completi
 
 def main() -> None:
     """Run ``ragsweep COMMAND ...``."""
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["run"]:
-        run(arguments[1:])
-    if arguments[:1] == ["store"]:
-        from ragsweep.store_command import store
-
-        sys.exit(store(arguments[1:]))
-    if arguments[:1] == ["--version"]:
+    command, *arguments = sys.argv[1:] or [""]
+    if command == "run":
+        run(arguments)
+    if command in ("store", "sync"):
+        _exit_with(_store if command == "store" else _sync, arguments)
+    if command == "--version":
         from importlib.metadata import version
 
         print(version("ragsweep"))
         sys.exit(0)
-    known = not arguments or arguments[0] in ("-h", "--help")
-    print(_USAGE if known else f'ragsweep: no command "{arguments[0]}"; known: run, store\n\n{_USAGE}', end="")
-    sys.exit(0 if known and arguments else 2)
+    known = command in ("", "-h", "--help")
+    print(_USAGE if known else f'ragsweep: no command "{command}"; known: run, store, sync\n\n{_USAGE}', end="")
+    sys.exit(0 if known and command else 2)
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -48,11 +48,15 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
     Exit status: 0 done, 1 a config failed, 2 bad input or config, 130 and 143 interrupted.
     """
+    _exit_with(_run, list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
+    """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
     interruption.listen()
-    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = _run(given)
+        status = command(arguments)
     except RagsweepError as fault:
         status = fault.exit_status
         print(f"ragsweep: {fault}", file=sys.stderr)
@@ -60,6 +64,18 @@ def run(arguments: Sequence[str] | None = None) -> None:
         interruption.caught()
         status = signalled.exit_status
     sys.exit(status)
+
+
+def _store(arguments: list[str]) -> int:
+    from ragsweep.store_command import store
+
+    return store(arguments)
+
+
+def _sync(arguments: list[str]) -> int:
+    from ragsweep.sync_command import sync
+
+    return sync(arguments)
 
 
 def _run(arguments: list[str]) -> int:
