@@ -245,7 +245,10 @@ class Ledger:
                 f" shared FROM records JOIN shared ON shared.digest = records.shared WHERE {condition}",
                 values,
             ).fetchall()
-        return [Record(*row[:4], bool(row[4]), row[5], decode(Encoded(*row[6:]))) for row in rows]
+        return [
+            Record(number, sweep, job, run, bool(mirrored), place, decode(Encoded(*kept)))
+            for number, sweep, job, run, mirrored, place, *kept in rows
+        ]
 
     # --- inside ------------------------------------------------------------------------------------------------
 

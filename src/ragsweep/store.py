@@ -255,7 +255,7 @@ class Store:
         """Remove what dead processes had begun to write, and the pieces of what is whole."""
         for path in (self.folder / "temporary").iterdir():
             with suppress(OSError):
-                if not _alive(path.name, time.time() - path.stat().st_mtime):
+                if not still_written(path.name, time.time() - path.stat().st_mtime):
                     path.unlink()
         for pieces in (self.folder / "pieces").iterdir():
             if self._path(pieces.name).exists():
@@ -290,7 +290,7 @@ def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
         return None
 
 
-def _alive(name: str, silent: float) -> bool:
+def still_written(name: str, silent: float) -> bool:
     """Say whether the process that named a temporary file may still be writing it."""
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE

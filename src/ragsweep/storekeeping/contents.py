@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ragsweep.store import STALE
+from ragsweep.store import still_written
 from ragsweep.storekeeping.place import Place
 
 Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
@@ -114,20 +113,6 @@ def _loose(place: Place, sort: Literal["quarantine", "temporary"]) -> Iterator[I
         with suppress(FileNotFoundError):
             item, put_aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
             if sort == "temporary":
-                yield replace(item, written=_written(item))
+                yield replace(item, written=still_written(item.name, time.time() - item.used))
             else:
                 yield replace(item, used=int(put_aside) / 1e9) if put_aside.isdecimal() else item
-
-
-def _written(item: Item) -> bool:
-    """Say whether the process that writes a temporary file lives; on another machine, whether the file is new."""
-    host, _, process = item.name.rpartition("-")[0].rpartition("-")
-    if host == socket.gethostname() and process.isdecimal():
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return False
-        except (PermissionError, OverflowError):
-            return True
-        return True
-    return time.time() - item.used <= STALE

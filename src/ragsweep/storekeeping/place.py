@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from ragsweep.database import SCHEMA
 from ragsweep.errors import InputError
 from ragsweep.locks import Locks, locks
-from ragsweep.store import SCHEMA
 
 DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}

@@ -116,7 +116,7 @@ def _segment_fault(address: str, keys: str, data: Any) -> Fault:
 
 def _fault(data: mmap.mmap | bytes, address: str) -> Fault:
     try:
-        unpack(memoryview(data), address, dict)
+        unpack(data, address, dict)
     except OtherFormat as fault:
         return OtherFormat(str(fault))
     except (Damaged, ValueError, KeyError, TypeError) as fault:
