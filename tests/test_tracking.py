@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ragsweep.errors import TrackingError
 from ragsweep.results import Failure
 from ragsweep.tracking import Mlflow, NoTracking, Place, Tracker, tables
+from ragsweep.tracking.connection import Connection
 from ragsweep.tracking.content import key, metrics
 from ragsweep.tracking.place import absolute, database, masked
 from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
@@ -130,9 +131,12 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     assert rows["mixed"] == ["1", "one"]
 
 
-def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
+@pytest.mark.parametrize("process", ["same", "new"])
+def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow, process: str) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
     first = tracker.log_result(a_result(), Place(parent, 3))
+    if process == "new":
+        Connection.to(tracker.uri).rankings.clear()
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
     tracker.log_result(again, Place(parent, 5))
     tracker.close_sweep(parent, "KILLED", {}, {})

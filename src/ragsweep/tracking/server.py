@@ -24,13 +24,13 @@ ASKING_SHARE = 0.1
 """While a server is away, at most this share of the time goes into asking whether it is back."""
 
 BOUNDS = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""MLflow's own bounds for a request are 120 s, seven retries, and any wait that the server asks for. With ours a server
-that hangs costs ten seconds, once; what it missed can be sent again. Whoever sets these in the environment keeps
-them."""
+"""MLflow's own bounds for a request are 120 s, seven repetitions, and any wait that the server asks for. With ours a
+server that hangs costs ten seconds, once; and no request is sent twice, which would make two runs of one config. What
+was missed can be sent again. Whoever sets these in the environment keeps them."""
 
 
 class Line:
