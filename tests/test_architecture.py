@@ -18,8 +18,8 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"identity", "types", "errors", "results"},
-    {"anchors", "blobs", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption",
-     "latency", "leases", "ledger", "locks", "model_files", "passages", "ranking", "reading", "reasons",
+    {"anchors", "blobs", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph",
+     "interruption", "latency", "leases", "ledger", "locks", "model_files", "passages", "ranking", "reading", "reasons",
      "record_format", "rows", "secrets", "spans", "statistics", "store", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
