@@ -45,6 +45,11 @@ def median(action: Callable[[int], object]) -> float:
     return statistics.median(spent) * 1000
 
 
+def put_and_get(store: Store, value: dict[str, np.ndarray]) -> tuple[float, float]:
+    size = value["vectors"].size
+    return median(lambda n: store.keep_whole(whole(size, n), value, 1.0)), median(lambda n: store.whole(whole(size, n)))
+
+
 def warned(text: str) -> None:
     raise SystemExit(f"the store warned: {text}")
 
@@ -54,8 +59,7 @@ def main() -> None:
         store = Store(Path(folder) / "store", warned)
         for megabytes in (10, 100):
             value = {"vectors": np.random.default_rng(0).random(megabytes * 125_000).reshape(-1, 125)}
-            put = median(lambda n, v=value: store.keep_whole(whole(v["vectors"].size, n), v, 1.0))
-            get = median(lambda n, v=value: store.whole(whole(v["vectors"].size, n)))
+            put, get = put_and_get(store, value)
             print(f"whole value of {megabytes:>3} MB: put {put:7.1f} ms, get and check {get:6.1f} ms")
             if megabytes == 100:
                 print(f"checking: {get / 1000:.2f} s per 100 MB (at most 0.5)")
