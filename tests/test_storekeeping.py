@@ -62,7 +62,7 @@ def fill(folder: Path) -> Place:
     said: list[str] = []
     store = Store(folder / "stages", said.append)
     for stage in ("chunk", "index"):
-        store.keep_whole(NODES[stage], {"a": value(stage), "words": "abc"}, 2.0)
+        store.keep_whole(NODES[stage], {"a": value(stage)}, 2.0)
     for stage in ("retrieve", "rerank"):
         numbers = value(stage, 40)
         for part in (slice(0, 20), slice(20, 40)):
@@ -214,7 +214,7 @@ def flip(place: Place, what: str, draw: random.Random) -> None:
 
 def refill(place: Place) -> None:
     store = Store(place.folder, lambda text: None)
-    store.keep_whole(NODES["chunk"], {"a": value("chunk"), "words": "abc"}, 2.0)
+    store.keep_whole(NODES["chunk"], {"a": value("chunk")}, 2.0)
     store.keep_piece(whole("embed"), "0", {"a": value("embed")})
     if not store.has(NODES["retrieve"], KEYS):
         store.keep_rows(NODES["retrieve"], Piece(KEYS[:20], value("retrieve", 40)[:20]), Cost(20, 1.0))

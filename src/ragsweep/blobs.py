@@ -1,8 +1,8 @@
 """Lay out a value of named arrays as bytes that prove themselves: what it is, whose it is, and that nothing changed.
 
-    magic · length and sha256 of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
+    magic · length and hash of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
 
-The header names the address, so that an entry under another's name is no entry, and holds the sha256 of every array.
+The header names the address, so that an entry under another's name is no entry, and holds the hash of every array.
 Only plain numbers and words are read back: no pickle, no object arrays. The checks find damage, not forgery; but not
 even a forged entry can run code, or take more memory than it has bytes.
 """
@@ -59,7 +59,7 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
     facts = {"format": FORMAT, "address": address, "arrays": listed, "words": words, "keys": keys}
     header = json.dumps(facts, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
     header += b" " * _padding(_FIRST + len(header))
-    yield MAGIC + len(header).to_bytes(_LENGTH, "little") + hashlib.sha256(header).digest() + header
+    yield MAGIC + len(header).to_bytes(_LENGTH, "little") + _hash(header).digest() + header
     for array in arrays.values():
         yield _bytes(array)
         yield bytes(_padding(array.nbytes))
@@ -108,7 +108,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
         raise Damaged("it does not begin as an entry does")
     length = int.from_bytes(view[len(MAGIC) : len(MAGIC) + _LENGTH], "little")
     header = view[_FIRST : _FIRST + length]
-    if len(header) != length or hashlib.sha256(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
+    if len(header) != length or _hash(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
         raise Damaged("its header is not what was written")
     found = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
     if not isinstance(found, dict):
@@ -125,12 +125,17 @@ def _size(kind: Any, shape: Any) -> int:
     return int(math.prod(shape)) * np.dtype(kind).itemsize
 
 
+def _hash(data: memoryview | bytes) -> hashlib.blake2b:
+    """Begin a hash: BLAKE2b takes .3 s for 100 MB where SHA-256, without instructions for it, takes .5."""
+    return hashlib.blake2b(data, digest_size=_DIGEST)
+
+
 def _padding(size: int) -> int:
     return -size % ALIGNED
 
 
 def _digest(data: memoryview, padding: memoryview | None = None) -> str:
-    state = hashlib.sha256(data)
+    state = _hash(data)
     state.update(bytes(_padding(len(data))) if padding is None else padding)
     return state.hexdigest()
 
