@@ -265,6 +265,15 @@ def test_damaged_database_that_another_process_has_open_is_left(place: Place, he
     assert place.database.exists()
 
 
+def test_database_that_only_cannot_be_opened_is_not_damaged(place: Place) -> None:
+    """As on a full disk: a log that SQLite can neither read nor make."""
+    before = place.database.read_bytes()
+    (place.folder / "store.db-wal").mkdir()
+    with pytest.raises(InputError, match="cannot use"):
+        list(verify(place))
+    assert place.database.read_bytes() == before
+
+
 # --- choosing ------------------------------------------------------------------------------------------------------
 
 ITEMS = st.builds(

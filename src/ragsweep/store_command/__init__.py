@@ -40,3 +40,6 @@ def store(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read it, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as fault:  # a folder that may not be written, a disk that fails
+        print(f"ragsweep: {fault.filename or 'store'}: {fault.strerror}", file=sys.stderr)
+        return RagsweepError.exit_status

@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ragsweep.storekeeping.contents import Item, contents
 from ragsweep.storekeeping.place import Busy, Place, busy, is_address
@@ -19,13 +19,29 @@ from ragsweep.storekeeping.place import Busy, Place, busy, is_address
 WORTH_COPYING = 0.1
 """Share of the database that must be unused before the rest is copied to give that room back."""
 
+CHANGED = "it was used meanwhile"
+COMPUTED = "another process computes it"
+
 
 def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
     """Remove items one by one, and yield each with why it was left, "" where it is gone."""
-    # Files first: on a full disk they make the room that the database's log needs.
-    with place.opened("rw") as connection:
-        for item in sorted(items, key=lambda item: item.sort == "rows"):
-            yield item, _remove(place, connection, item)
+    gone, rows = [], [item for item in items if item.sort == "rows"]
+    # Files first: on a full disk they make the room without which the database cannot even be opened for writing.
+    with place.opened("ro") as connection:
+        for item in items:
+            if item.sort != "rows":
+                why = _remove_files(place, connection, item)
+                if item.sort == "whole" and not why:
+                    gone.append(item.name)
+                yield item, why
+    if gone or rows:
+        with place.opened("rw") as connection:
+            # Or all that becomes free would be overwritten, by way of the log, for which a full disk has no room.
+            connection.execute("PRAGMA secure_delete=OFF")
+            for address in gone:
+                _forget_file(place, connection, address)
+            for item in rows:
+                yield item, _remove_rows(place, connection, item)
 
 
 def give_back(place: Place) -> str:
@@ -51,7 +67,7 @@ def give_back(place: Place) -> str:
     return ""
 
 
-def _remove(place: Place, connection: sqlite3.Connection, item: Item) -> str:
+def _remove_files(place: Place, connection: sqlite3.Connection, item: Item) -> str:
     if item.sort in ("quarantine", "temporary"):
         (place.folder / item.sort / item.name).unlink(missing_ok=True)
         return ""
@@ -60,20 +76,36 @@ def _remove(place: Place, connection: sqlite3.Connection, item: Item) -> str:
             if item.sort == "pieces":
                 shutil.rmtree(place.folder / "pieces" / item.name, ignore_errors=True)
             elif _changed(connection, item):
-                return "it was used meanwhile"
-            else:
-                _remove_entry(place, connection, item.name)
+                return CHANGED
+            elif is_address(item.name):
+                (place.folder / "whole" / item.name).unlink(missing_ok=True)
             return ""
     except Busy:
-        return "another process computes it"
+        return COMPUTED
 
 
-def _remove_entry(place: Place, connection: sqlite3.Connection, address: str) -> None:
-    if is_address(address):
-        (place.folder / "whole" / address).unlink(missing_ok=True)
-    # One transaction a segment: to free 100 MB takes a second, and whoever else writes waits for its end.
-    for number in connection.execute("SELECT id FROM segments WHERE address = ?", (address,)).fetchall():
-        connection.execute("DELETE FROM segments WHERE id = ?", number)
+def _forget_file(place: Place, connection: sqlite3.Connection, address: str) -> None:
+    """Remove the row of a value whose file was removed, unless another process makes it anew."""
+    with suppress(Busy), place.locks.alone(address, busy):
+        if not (is_address(address) and (place.folder / "whole" / address).exists()):
+            _forget(connection, address)
+
+
+def _remove_rows(place: Place, connection: sqlite3.Connection, item: Item) -> str:
+    try:
+        with place.locks.alone(item.name, busy):
+            if _changed(connection, item):
+                return CHANGED
+            # One transaction a segment: freeing gigabytes takes seconds, and whoever else writes waits for its end.
+            for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
+                connection.execute("DELETE FROM segments WHERE id = ?", number)
+            _forget(connection, item.name)
+            return ""
+    except Busy:
+        return COMPUTED
+
+
+def _forget(connection: sqlite3.Connection, address: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("DELETE FROM uses WHERE address = ?", (address,))
     connection.execute("DELETE FROM entries WHERE address = ?", (address,))

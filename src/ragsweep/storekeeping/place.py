@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +19,18 @@ DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
 KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
 """What a store writes into its folder."""
 
+FULL = 1_000_000
+"""Free bytes below which a disk is called full."""
+
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 
 
 class Busy(Exception):
     """Another process holds what would be changed."""
+
+
+class DamagedDatabase(InputError):
+    """The database cannot be read, and never will be."""
 
 
 def is_address(name: str) -> bool:
@@ -83,14 +90,20 @@ class Place:
 
     @contextmanager
     def opened(self, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
-        """Open the database; where it was put aside, an empty one stands for it. Raises InputError where it cannot."""
+        """Open the database; where it was put aside, an empty one stands for it.
+
+        Raises InputError where that cannot be, DamagedDatabase where the file is no database any more.
+        """
         try:
             with _connected(self.database if self.database.exists() else None, mode) as connection:
                 yield connection
-        except sqlite3.Error as fault:
-            raise InputError(
-                f"cannot use {self.database}: {fault}; ragsweep store verify says whether it is damaged"
-            ) from None
+        except sqlite3.DatabaseError as fault:
+            if not isinstance(fault, sqlite3.OperationalError):
+                raise DamagedDatabase(
+                    f"{self.database} is damaged: {fault}; ragsweep store verify puts it aside"
+                ) from None
+            full = shutil.disk_usage(self.folder).free < FULL
+            raise InputError(f"cannot use {self.database}: {fault}{'; its disk is full' if full else ''}") from None
 
     @contextmanager
     def opened_alone(self) -> Iterator[sqlite3.Connection]:
@@ -107,13 +120,30 @@ class Place:
 @contextmanager
 def _connected(path: Path | None, mode: str, timeout: float = 60) -> Iterator[sqlite3.Connection]:
     """Open a database that exists; of None, an empty store's."""
-    where = f"{path.absolute().as_uri()}?mode={mode}" if path else ":memory:"
-    if path and mode == "ro" and not os.access(path.parent, os.W_OK) and not path.with_name(DATABASE[1]).exists():
-        where += "&immutable=1"  # SQLite would make files beside it even to read
-    connection = sqlite3.connect(where, uri=path is not None, timeout=timeout, isolation_level=None)
+    connection = _connect(path, mode, timeout)
     try:
-        if path is None:
-            connection.executescript(SCHEMA)
         yield connection
     finally:
         connection.close()
+
+
+def _connect(path: Path | None, mode: str, timeout: float) -> sqlite3.Connection:
+    if path is None:
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection.executescript(SCHEMA)
+        return connection
+    where = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(where, uri=True, timeout=timeout, isolation_level=None)
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        connection.close()
+        # Even to read, SQLite makes files beside a database. Where it cannot, and no log is waiting, do without.
+        log = path.with_name(DATABASE[1])
+        if mode != "ro" or (log.exists() and log.stat().st_size):
+            raise
+        connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.blobs import Damaged, OtherFormat, unpack
-from ragsweep.errors import InputError
 from ragsweep.identity import content_hash
-from ragsweep.storekeeping.place import DATABASE, Busy, Place, busy
+from ragsweep.storekeeping.place import DATABASE, Busy, DamagedDatabase, Place, busy
 
 Fault = Damaged | OtherFormat | None
 ASIDE = "put into quarantine"
@@ -38,7 +37,8 @@ def checkable(place: Place) -> int:
 def verify(place: Place, dry_run: bool = False) -> Iterator[Checked]:
     """Read everything, and yield it one by one; unless ``dry_run``, what is damaged is put into quarantine.
 
-    What another version of ragsweep wrote is a fault of its own kind, and left alone.
+    What another version of ragsweep wrote is a fault of its own kind, and left alone. Raises InputError where the
+    database cannot be opened, on a full disk for example: that is no damage.
     """
     for path in place.whole():
         yield _file(place, path, path.name, dry_run)
@@ -48,7 +48,7 @@ def verify(place: Place, dry_run: bool = False) -> Iterator[Checked]:
     try:
         with place.opened("ro") as connection:
             numbers = _segment_numbers(connection)
-    except (InputError, Damaged) as fault:
+    except (DamagedDatabase, Damaged) as fault:
         yield _database(place, Damaged(str(fault)), dry_run)
         return
     yield from _segments(place, numbers, dry_run)
