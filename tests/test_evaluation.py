@@ -16,9 +16,10 @@ from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
+from ragsweep.outcomes import ChunkNames
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
-from ragsweep.types import Dataset, GoldenSet
+from ragsweep.types import Chunks, Dataset, GoldenSet, Spans
 from toys import Whole, Words, built, corpus, golden, vector
 
 GOLDEN = Path(__file__).parent.parent / "src" / "ragsweep" / "datasets" / "python_reference.jsonl"
@@ -126,6 +127,41 @@ def test_embedding_of_a_renamed_option_has_the_same_address(tmp_path: Path) -> N
     renamed = prepare(Session(), "retriever=hybrid_convex", "tracking=none", "top_k=7")
     assert plain.graph.embeddings[0].address == renamed.graph.embeddings[0].address
     assert plain.graph.ranking.address in {leg.address for leg in renamed.graph.ranking.inputs}
+
+
+def test_rankings_are_written_when_they_are_read_as_a_run_of_the_chunks_ids() -> None:
+    result = Evaluator().evaluate(experiment())
+    (address,) = result.rankings
+    assert address == result.addresses["ranking"]
+    lines = [line.split() for line in result.rankings[address].splitlines()]
+    found = {question: [fields[2] for fields in lines if fields[0] == question] for question in ("q0", "q1", "q3")}
+    assert {question: len(ids) for question, ids in found.items()} == {
+        question: retrieved
+        for question, retrieved in zip(result.outcomes["question_id"], result.outcomes["retrieved"], strict=True)
+        if retrieved
+    }
+    assert found["q0"][:1] == result.outcomes["context"][0]
+
+
+def test_every_result_has_its_own_table() -> None:
+    evaluator, asked = Evaluator(), experiment()
+    first = evaluator.evaluate(asked)
+    before = {name: list(column) for name, column in first.outcomes.items()}
+    for column in evaluator.evaluate(asked).outcomes.values():
+        column.clear()
+    assert evaluator.evaluate(asked).outcomes["question"] == before["question"]
+    assert {name: len(column) for name, column in first.outcomes.items()} == dict.fromkeys(before, 4)
+
+
+def test_names_of_chunks_say_the_span_unless_it_is_the_whole_document() -> None:
+    cut = Chunks(corpus(["one two", "three"]), Spans(*map(np.array, ([0, 0, 1], [0, 4, 0], [3, 7, 5]))))
+    names = ChunkNames(cut)
+    for _ in range(2):  # made, and recalled
+        assert names.of(np.array([[2, 0, -1], [-1, -1, -1], [1, 2, 0]])) == [
+            ["d1", "d0:0-3"],
+            [],
+            ["d0:4-7", "d1", "d0:0-3"],
+        ]
 
 
 @settings(max_examples=8, deadline=None)

@@ -232,6 +232,18 @@ def test_coverage_and_first_ranks_equal_plain_loops(case: tuple[Chunks, GoldenSe
     assert coverage.first_ranks(rankings).tolist() == expected
 
 
+@given(cases(), st.integers(1, 9))
+def test_ranks_do_not_depend_on_how_many_are_compared_at_once(
+    case: tuple[Chunks, GoldenSet, Rankings], block: int
+) -> None:
+    cut, golden, rankings = case
+    coverage = cover(cut, golden)
+    whole = coverage.ranks(rankings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragsweep.evidence.BLOCK", block)
+        assert coverage.ranks(rankings).tolist() == whole.tolist()
+
+
 @given(cases(), st.integers(1, 8))
 def test_context_equals_plain_loops(case: tuple[Chunks, GoldenSet, Rankings], top_k: int) -> None:
     cut, golden, rankings = case

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import struct
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -64,7 +65,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     columns = {name: _listed(column) for name, column in outcome.outcomes.items()}
     kinds = {name: _kind(name, column) for name, column in columns.items()}
     blocks = {kind: [name for name in columns if kinds[name] == kind] for kind in ("float", "int", "own", "shared")}
-    shared = _dumps({name: columns[name] for name in blocks["shared"]}).encode()
+    shared, digest = _shared({name: columns[name] for name in blocks["shared"]})
     layout = [[name, kinds[name], len(columns[name])] for name in columns]
     return Encoded(
         status=FINISHED,
@@ -72,9 +73,9 @@ def encode(outcome: Result | Failure) -> Encoded:
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
         scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
         counts=b"".join(_packed("q", columns[name]) for name in blocks["int"]),
-        own=_dumps({name: columns[name] for name in blocks["own"]}).encode(),
+        own=_dumps({name: _pooled(columns[name]) for name in blocks["own"]}).encode(),
         shared=shared,
-        shared_digest=hashlib.sha256(shared).hexdigest(),
+        shared_digest=digest,
     )
 
 
@@ -120,12 +121,49 @@ def _listed(column: Sequence[Any]) -> list[Any]:
 
 def _kind(name: str, column: Sequence[Any]) -> str:
     """Say in which block a column is kept; mixed columns go as JSON."""
-    types = set(map(type, column))
-    if types == {float}:
+    kind = _type(column)
+    if kind is float:
         return "float"
-    if types == {int} and name not in SHARED_NUMBERS and max(map(abs, column)) < 2**63:
+    if kind is int and name not in SHARED_NUMBERS and max(map(abs, column)) < 2**63:
         return "int"
-    return "own" if name in OWN or (types & {int, float} and name not in SHARED_NUMBERS) else "shared"
+    if name in OWN:
+        return "own"
+    return "shared" if kind in (str, bool) or name in SHARED_NUMBERS or not column else "own"
+
+
+def _type(column: Sequence[Any]) -> type | None:
+    """Return the one type of all values; None where there are several, or no values."""
+    types = list(map(type, column))
+    return types[0] if types and types.count(types[0]) == len(types) else None
+
+
+def _shared(columns: Mapping[str, list[Any]]) -> tuple[bytes, str]:
+    """Write the golden set's columns and hash them; what was written lately for equal columns is not written again."""
+    key = [(name, _type(column), column) for name, column in columns.items()]
+    simple = all(kind in (str, bool, int) for _, kind, _ in key)  # then equal values of equal type are written alike
+    for known, written in tuple(_recent) if simple else ():
+        if known == key:
+            return written
+    data = _dumps(columns).encode()
+    written = data, hashlib.sha256(data).hexdigest()
+    if simple:
+        _recent.append(([(name, kind, list(column)) for name, kind, column in key], written))
+    return written
+
+
+_recent: deque[tuple[list[tuple[str, type | None, list[Any]]], tuple[bytes, str]]] = deque(maxlen=4)
+
+
+def _pooled(column: list[Any]) -> list[Any] | dict[str, list[Any]]:
+    """Write a text that many questions have once, and its number in its places."""
+    if _type(column) is not str or 2 * len(texts := dict.fromkeys(column)) > len(column):
+        return column
+    number = {text: n for n, text in enumerate(texts)}
+    return {"texts": list(texts), "numbers": [number[text] for text in column]}
+
+
+def _unpooled(column: list[Any] | dict[str, list[Any]]) -> list[Any]:
+    return [column["texts"][n] for n in column["numbers"]] if isinstance(column, dict) else column
 
 
 def _packed(code: str, column: Sequence[Any]) -> bytes:
@@ -140,7 +178,7 @@ def _columns(layout: Sequence[tuple[str, str, int]], encoded: Encoded) -> dict[s
     columns: dict[str, list[Any]] = {}
     for name, kind, length in layout:
         if kind in texts:
-            columns[name] = texts[kind][name]
+            columns[name] = _unpooled(texts[kind][name])
         else:
             columns[name] = list(struct.unpack_from(f"<{length}{NUMBERS[kind]}", blocks[kind], at[kind]))
             at[kind] += 8 * length

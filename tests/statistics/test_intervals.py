@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from ragsweep.statistics.intervals import mean_intervals, quantile_interval
+from ragsweep.statistics import intervals
+from ragsweep.statistics.intervals import mean_intervals, means_with_intervals, quantile, quantile_interval
 
 NONE = np.array([np.nan])
 
@@ -66,3 +69,56 @@ def test_quantile_interval_covers_the_true_quantile(quantile: float) -> None:
 
 def test_quantile_interval_without_scores_is_nan() -> None:
     assert np.isnan(quantile_interval(np.array([np.nan]), 0.95)).all()
+
+
+def plain(values: np.ndarray) -> tuple[float, float]:
+    """The percentile bootstrap, written down plainly."""
+    generator = np.random.default_rng(20260101)
+    counts = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=intervals.RESAMPLES)
+    scored = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        means = np.sort((counts[:, scored] @ values[scored]) / counts[:, scored].sum(axis=1))
+    last = np.count_nonzero(~np.isnan(means)) - 1
+    return means[int(np.floor(0.025 * last))], means[int(np.ceil(last - 0.025 * last))]
+
+
+COLUMN = st.lists(st.floats(0, 1) | st.just(np.nan) | st.floats(-1e6, 1e6), min_size=7, max_size=7)
+
+
+@given(st.lists(COLUMN, min_size=1, max_size=4))
+def test_interval_is_that_of_the_plain_bootstrap_to_twelve_digits(columns: list[list[float]]) -> None:
+    rows = np.array(columns)
+    unbounded = np.full(len(rows), np.nan)
+    mean, low, high = means_with_intervals(rows, unbounded, unbounded)
+    for n, row in enumerate(rows):
+        if np.isnan(row).all():
+            assert np.isnan([mean[n], low[n], high[n]]).all()
+            continue
+        scale = np.nanmax(np.abs(row))
+        assert mean[n] == row[~np.isnan(row)].mean()
+        assert (low[n], high[n]) == pytest.approx(plain(row), rel=0, abs=1e-12 * scale)
+
+
+@given(st.lists(COLUMN, min_size=2, max_size=4))
+def test_interval_is_the_same_to_the_last_bit_whatever_stands_beside_it(columns: list[list[float]]) -> None:
+    rows = np.array(columns)
+    unbounded = np.full(len(rows), np.nan)
+    intervals._remembered.clear()
+    together = np.stack(means_with_intervals(rows, unbounded, unbounded), axis=1)
+    np.testing.assert_array_equal(np.stack(means_with_intervals(rows, unbounded, unbounded), axis=1), together)
+    for n in range(len(rows)):
+        intervals._remembered.clear()
+        alone = np.stack(means_with_intervals(rows[n : n + 1], NONE, NONE), axis=1)
+        np.testing.assert_array_equal(alone[0], together[n])
+
+
+def test_infinite_score_neither_fails_nor_touches_the_other_metrics() -> None:
+    scores = np.stack([[1.0, np.inf, 0.0, 2.0], [0.1, 0.2, 0.3, 0.4]], axis=1)
+    low, high = mean_intervals(scores, np.full(2, np.nan), np.full(2, np.nan))
+    assert not np.isfinite(high[0])
+    assert (low[1], high[1]) == interval([0.1, 0.2, 0.3, 0.4], np.nan, np.nan)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60), st.sampled_from([0.5, 0.95, 0.99]) | st.floats(0, 1))
+def test_quantile_is_numpys(values: list[float], share: float) -> None:
+    assert quantile(np.sort(values), share) == np.quantile(values, share)
