@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ragsweep.blobs import Damaged, OtherFormat, Piece
 from ragsweep.errors import InputError
 from ragsweep.identity import Node, Spec
+from ragsweep.leases import myself
 from ragsweep.ledger import FINISHED, Ledger
 from ragsweep.store import Cost, Store
 from ragsweep.storekeeping import (
@@ -406,12 +407,13 @@ def test_name_in_the_database_leads_nowhere(place: Place, tmp_path: Path) -> Non
 def test_temporary_files_of_the_living_stay(place: Place) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    names = [f"{socket.gethostname()}-{number}-1" for number in (os.getpid(), process.pid)]
-    for name in (*names, "elsewhere-1-1"):
+    me = myself()
+    names = [f"{socket.gethostname()}~{number}~{me.started}~1" for number in (os.getpid(), process.pid)]
+    for name in (*names, "elsewhere~1~2~3"):
         (place.folder / "temporary" / name).write_bytes(b"half")
     found = choose(contents(place), Conditions(everything=True), None, time.time())
     list(evict(place, found))
-    assert {path.name for path in (place.folder / "temporary").iterdir()} == {names[0], "elsewhere-1-1"}
+    assert {path.name for path in (place.folder / "temporary").iterdir()} == {names[0], "elsewhere~1~2~3"}
 
 
 KILLING = """
