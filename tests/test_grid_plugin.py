@@ -139,6 +139,7 @@ def outcome(act: Callable[[], DictConfig]) -> tuple[Any, DictConfig | None]:
 @example(["retriever=bm25", "retriever.k1=2", "top_k=3", "~metrics.mrr", "+new.deep.key=1"])
 @example(["hydra.job.env_copy=[HOME]", "+hydra.job.env_set.A=b"])
 @example(["hydra.job.config.override_dirname.exclude_keys=[top_k]", "top_k=3", "depth='50'"])
+@example(["+other=${hydra.runtime.cwd}", "~other"])
 @example(["retriever={k1: 7}", "retriever=bm25", "retriever.k1=2"])
 @pytest.mark.filterwarnings("ignore:provider=hydra.searchpath")
 def test_composition_from_a_template_is_hydras(composing: Composer, lines: list[str]) -> None:
@@ -209,6 +210,15 @@ def test_yaml_reads_as_the_one_that_omegaconf_writes(values: dict[str, Any]) -> 
     config = OmegaConf.create(readable(values))
     assert OmegaConf.create(text(config)) == OmegaConf.create(OmegaConf.to_yaml(config))
     assert yaml.safe_load(text(config)) == yaml.safe_load(OmegaConf.to_yaml(config))
+
+
+def test_yaml_of_values_that_look_alike_differs() -> None:
+    alike = [1, "1", 1.0, True, "true", "True", None, "null", "None", [], "[]", {}, "{}"]
+    for value in alike * 2:
+        assert yaml.safe_load(text(OmegaConf.create({"a": value, "b": {"c": value}}))) == {
+            "a": value,
+            "b": {"c": value},
+        }
 
 
 def test_yaml_of_shipped_and_typed_configs_is_omegaconfs_to_the_letter(config: DictConfig) -> None:
@@ -406,7 +416,7 @@ def tree(folder: Path) -> dict[str, Any]:
     ids=["plain", "chdir", "unusual"],
 )
 def test_a_job_leaves_and_sees_the_same_under_both_launchers(program: Path, more: list[str]) -> None:
-    swept = ["x=2,13,'a b'", "kind=fancy,plain", "+added.deep=[1,${x}]", *more]
+    swept = ["x=2,13,'a b'", "kind=fancy,plain", "+added.deep=[1,${x}]", "hydra.job.name=job_${x}", *more]
     seen = {}
     for launcher in ("basic", "inline"):
         notes, error = launched(program, *swept, "hydra/sweeper=basic", f"hydra/launcher={launcher}", status=1)
@@ -445,6 +455,22 @@ def test_a_failed_job_stops_no_other_not_even_in_a_later_batch(program: Path) ->
     notes, error = launched(program, *grid, "x=12,13,14", status=1)
     assert tasks(notes) == [(0, 12), (1, 13), (2, 14)]
     assert "unlucky" in error
+
+
+def test_a_batch_that_cannot_be_launched_stops_no_other(program: Path) -> None:
+    grid = ["hydra/sweeper=grid", "hydra/launcher=inline", "hydra.sweeper.max_batch_size=1"]
+    folder = "hydra.sweep.subdir=${end}"  # which one job cannot resolve
+    notes, error = launched(program, *grid, folder, "+end=a,'${oc.env:GONE}',c", "x=1", status=1)
+    assert [number for number, _ in tasks(notes)] == [0, 2]
+    assert "GONE" in error
+
+
+def test_all_jobs_of_a_sweep_read_one_clock(program: Path) -> None:
+    clock = ["hydra.sweep.dir='out/${now:%f}'", "x='${now:%f}'"]
+    notes, _ = launched(program, "hydra/sweeper=grid", "hydra/launcher=inline", *clock, "kind=fancy,plain")
+    ran = tasks(notes)
+    assert len(ran) == 2
+    assert ran[0][1] == ran[1][1]
 
 
 def test_a_case_that_cannot_be_composed_is_named_before_any_job_starts(program: Path) -> None:

@@ -28,7 +28,7 @@ from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode
 from hydra.version import getbase, setbase
-from omegaconf import Container, DictConfig, OmegaConf, open_dict
+from omegaconf import Container, DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
 
@@ -65,7 +65,7 @@ class Composer:
 
     def sweep_config(self, master: DictConfig, overrides: Sequence[str]) -> DictConfig:
         """Compose the config of a job of a sweep, as ``ConfigLoader.load_sweep_config`` does."""
-        lines = [*map(str, master.hydra.overrides.hydra), *overrides]
+        lines = [*raw(master.hydra.overrides.hydra), *overrides]
         config = self.compose(master.hydra.job.config_name, lines)
         OmegaConf.copy_cache(from_config=master, to_config=config)  # so that all jobs read one clock
         return config
@@ -73,7 +73,7 @@ class Composer:
     def check(self, master: DictConfig, overrides: Sequence[str]) -> None:
         """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
         ours = not any(line.lstrip("+~").startswith("hydra") for line in overrides)
-        lines = [*map(str, master.hydra.overrides.hydra), *overrides]
+        lines = [*raw(master.hydra.overrides.hydra), *overrides]
         self.compose(master.hydra.job.config_name, lines, task_only=ours)
 
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
@@ -120,6 +120,11 @@ class Composer:
             # A job without a name of its own gets the program's: that is no template for another program.
             self._templates[(*key, running) if found.hydra.job.name == running else key] = found
         return found
+
+
+def raw(lines: ListConfig) -> list[str]:
+    """List overrides as they were typed: an interpolation in them is none of the list's."""
+    return [str(line) for line in lines._iter_ex(resolve=False)]
 
 
 _composers: WeakKeyDictionary[ConfigLoader, Composer] = WeakKeyDictionary()

@@ -24,9 +24,13 @@ class Job(NamedTuple):
     keys: tuple[str, ...] = ()  # what the case sets
 
     def blamed(self, fault: str) -> str:
-        """Say where the job was written, if it is the case that a fault speaks of: ``hydra.sweeper.cases[2]: ``."""
+        """Say where the job was written, if it is the case that a fault speaks of: ``hydra.sweeper.cases[2]: ``.
+
+        A fault names what is wrong in its first line, before a semicolon; then come ways out.
+        """
+        fact = fault.partition("\n")[0].partition(";")[0]
         named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
-        return f"{CASES}[{self.case}]: " if any(re.search(name, fault) for name in named) else ""
+        return f"{CASES}[{self.case}]: " if any(re.search(name, fact) for name in named) else ""
 
 
 def expand(

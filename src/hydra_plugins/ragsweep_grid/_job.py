@@ -16,11 +16,12 @@ from hydra.version import base_at_least
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from hydra_plugins.ragsweep_grid._cloning import clone, only, without
+from hydra_plugins.ragsweep_grid._composing import raw
 from hydra_plugins.ragsweep_grid._logs import Logs
 from hydra_plugins.ragsweep_grid._writing import text
 
 _CLOCK = re.compile(r"(?:[^$]|\$\{now:[^${}]*\})*")
-"""A folder's name that no job changes: all jobs of a sweep read one clock."""
+"""A folder's name that no job changes."""
 
 
 class Runner:
@@ -29,7 +30,7 @@ class Runner:
     def __init__(self, context: HydraContext, task: TaskFunction, sweep: DictConfig) -> None:
         self._context, self._task = context, task
         self.logs = Logs(sweep)
-        self._folders: dict[str, str] = {}
+        self._sweep, self._shared = sweep, str(sweep.hydra.sweep.dir)
 
     def run(self, config: DictConfig) -> JobReturn:
         """Run a job: what ``hydra.core.utils.run_job`` does, in its order.
@@ -41,7 +42,7 @@ class Runner:
         try:
             folder = self._enter(config, singleton)
             result = JobReturn(cfg=without(config, "hydra"), hydra_cfg=clone(singleton.cfg))
-            result.overrides = list(map(str, config.hydra.overrides.task))
+            result.overrides = raw(config.hydra.overrides.task)
             Path(folder).mkdir(parents=True, exist_ok=True)
             with _working_in(folder if _changes_folder(config) else None):
                 result.working_dir = folder if _changes_folder(config) else str(Path.cwd())
@@ -56,7 +57,7 @@ class Runner:
         """Decide the job's folder, and let ``HydraConfig`` speak of this job."""
         OmegaConf.set_readonly(config.hydra, True)
         singleton.cfg = config  # the folder's name may ask for ${hydra:job.num}
-        folder = os.path.join(self._folder(config, "dir"), self._folder(config, "subdir"))  # noqa: PTH118
+        folder = os.path.join(self._folder(config), str(OmegaConf.select(config, "hydra.sweep.subdir")))  # noqa: PTH118
         runtime = config.hydra.runtime
         with read_write(runtime), open_dict(runtime):
             runtime.output_dir = os.path.abspath(folder)  # noqa: PTH100 - as Hydra spells it
@@ -65,13 +66,12 @@ class Runner:
         singleton.cfg._get_node("hydra")._set_parent(config)
         return folder
 
-    def _folder(self, config: DictConfig, key: str) -> str:
-        raw = config.hydra.sweep._get_node(key)._value()
-        if not isinstance(raw, str) or not _CLOCK.fullmatch(raw):
-            return str(OmegaConf.select(config, f"hydra.sweep.{key}"))
-        if raw not in self._folders:  # to parse ${now:...} takes as long as all the rest
-            self._folders[raw] = str(OmegaConf.select(config, f"hydra.sweep.{key}"))
-        return self._folders[raw]
+    def _folder(self, config: DictConfig) -> str:
+        """Resolve ``hydra.sweep.dir``; parsing ``${now:...}`` takes long, and all jobs have the sweep's clock."""
+        raw = config.hydra.sweep._get_node("dir")._value()
+        if raw == self._sweep.hydra.sweep._get_node("dir")._value() and _CLOCK.fullmatch(str(raw)):
+            return self._shared
+        return str(OmegaConf.select(config, "hydra.sweep.dir"))
 
     def _call(self, config: DictConfig, result: JobReturn) -> None:
         assert result.hydra_cfg is not None
