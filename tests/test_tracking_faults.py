@@ -410,7 +410,7 @@ def test_config_whose_answers_get_lost_is_completed_once(gate: Gate, lost: int) 
 
 def test_no_request_is_larger_than_mlflow_allows(gate: Gate) -> None:
     values = {f"p{n}": "é" * 5_000 for n in range(110)}
-    summaries = {f"{n}{'m' * 240}": summary(f"{n}{'m' * 240}") for n in range(210)}
+    summaries = {f"{n}{'m' * 200}": summary(f"{n}{'m' * 200}") for n in range(210)}
     tracker = Mlflow(gate.uri)
     run = tracker.log_result(a_result(parameters=values, summaries=summaries))
     assert client(tracker).get_run(run).data.params == values
