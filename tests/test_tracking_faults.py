@@ -299,6 +299,7 @@ class Gate:
         self.target = server.removeprefix("http://")
         self.lock = Lock()
         self.requests: list[str] = []
+        self.longest = 0  # bytes
         self.answer: Callable[[int], bool] = lambda number: True
         self.open(0)
         self.uri = f"http://127.0.0.1:{self.door.server_port}"
@@ -314,6 +315,7 @@ class Gate:
                     gate.requests.append(f"{self.command} {self.path}")
                     number = len(gate.requests)
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                gate.longest = max(gate.longest, len(body))
                 behind = HTTPConnection(gate.target, timeout=60)
                 kept = {key: value for key, value in self.headers.items() if key not in ("Host", "Connection")}
                 behind.request(self.command, self.path, body, kept)
@@ -404,6 +406,15 @@ def test_config_whose_answers_get_lost_is_completed_once(gate: Gate, lost: int) 
         tracker.log_result(a_result(), Place(parent, 0))
     gate.answer = lambda number: True
     assert complete(tracker, parent) == oracle
+
+
+def test_no_request_is_larger_than_mlflow_allows(gate: Gate) -> None:
+    values = {f"p{n}": "é" * 5_000 for n in range(110)}
+    summaries = {f"{n}{'m' * 200}": summary(f"{n}{'m' * 200}") for n in range(210)}
+    tracker = Mlflow(gate.uri)
+    run = tracker.log_result(a_result(parameters=values, summaries=summaries))
+    assert client(tracker).get_run(run).data.params == values
+    assert 500_000 < gate.longest < 1_000_000
 
 
 # --- greeting ---

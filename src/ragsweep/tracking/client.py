@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 LONGEST_NAME = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
-LONGEST_REQUEST = 800_000
-"""Bytes of parameters in one request; MLflow allows 1 MB for them and the metrics."""
+LONGEST_REQUEST = 600_000
+"""Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
 CUT = " ... (whole in long_tags.json)"
 FEW = 50
 """Children that are rather looked up one by one (20 ms each) than among all (10 ms each)."""
@@ -326,13 +326,14 @@ class Mlflow:
 def _requests(parameters: list[Param]) -> list[list[Param]]:
     """Cut parameters into requests of a size that MLflow allows; there is always one."""
     batches: list[list[Param]] = [[]]
-    size = 0
+    filled = 0
     for parameter in parameters:
-        size += len(json.dumps([parameter.key, parameter.value])) + 20
-        if size > LONGEST_REQUEST:
+        size = len(json.dumps({"key": parameter.key, "value": parameter.value}))
+        if filled + size > LONGEST_REQUEST:
             batches.append([])
-            size = 0
+            filled = 0
         batches[-1].append(parameter)
+        filled += size + 2
     return batches
 
 
