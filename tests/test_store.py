@@ -494,3 +494,20 @@ def test_folder_that_cannot_be_made_is_a_warning() -> None:
     warnings: list[str] = []
     assert open_store(Path("/proc/nowhere/store"), warnings.append) is None
     assert "cannot use the store in /proc/nowhere/store" in warnings[0]
+
+
+def test_damaged_database_is_put_aside_by_one_process_only(folder: Path) -> None:
+    graph = filled(folder)
+    said: list[str] = []
+    first, second = Store(folder, said.append), Store(folder, said.append)
+    with (folder / "store.db").open("r+b") as file:  # all but the page that says what is in the others
+        size = file.seek(0, os.SEEK_END)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    assert graph.results(Executor(first)) == TRUTH
+    assert graph.results(Executor(second)) == TRUTH
+    assert len(said) == 1
+    assert len(list((folder / "quarantine").glob("*store.db"))) == 1
+    first.close()
+    second.close()
+    check_healed(folder)
