@@ -9,6 +9,7 @@ import os
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, Union
 
 from ragsweep.errors import ConfigError, RagsweepError, nearest
@@ -103,6 +104,7 @@ def _operational(made: type) -> frozenset[str]:
     return frozenset(getattr(made, "OPERATIONAL", ()))
 
 
+@cache
 def _version(made: type) -> str:
     """Take the class's own VERSION, else hash its source: an edited part is another part."""
     stated = made.__dict__.get("VERSION")

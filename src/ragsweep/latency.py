@@ -27,11 +27,9 @@ def sample(queries: Sequence[str]) -> tuple[str, ...]:
 @cache
 def machine() -> str:
     """Name this machine by what sets its speed: architecture, processor and number of cores."""
-    model = platform.processor()
     facts = Path("/proc/cpuinfo")
-    if facts.exists():
-        lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].split(":", 1)[1].strip() if lines else model
+    lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
+    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # which starts a process
     return f"{platform.machine()} {model} x{os.cpu_count()}"
 
 

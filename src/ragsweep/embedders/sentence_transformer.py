@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -13,6 +14,8 @@ import numpy as np
 from ragsweep import model_files
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.types import Embeddings, Floats, Integers
+
+LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 COUNTED_AT_ONCE = 1024
 """How many texts are held as strings while their tokens are counted."""
@@ -65,8 +68,9 @@ class SentenceTransformerEmbedder:
             raise ConfigError(f"embedder.max_length is {self.max_length}; {self.model} reads 1 to {longest} tokens")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files and name the dtype it computes in."""
-        return {**model_files.facts(self._folder()), "dtype": self._dtype()}
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **versions}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.

@@ -95,9 +95,9 @@ def _segments(place: Place, numbers: Sequence[int], dry_run: bool) -> Iterator[C
             row = connection.execute("SELECT address, keys, data FROM segments WHERE id = ?", (number,)).fetchone()
             if row is None:
                 continue  # removed meanwhile
-            address, _, data = row
+            address, listed, data = row
             size = len(data) if isinstance(data, bytes) else 0
-            checked = Checked(f"store.db, segment {number} of {str(address)[:12]}", size, _segment_fault(*row))
+            checked = Checked(f"store.db, segment {number} of {str(address)[:12]}", size, _fault(data, address, listed))
             if isinstance(checked.fault, Damaged) and not dry_run:
                 _write_private(_quarantine(place, f"segment-{number}"), data if size else repr(data).encode())
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
@@ -105,22 +105,16 @@ def _segments(place: Place, numbers: Sequence[int], dry_run: bool) -> Iterator[C
             yield checked
 
 
-def _segment_fault(address: str, keys: str, data: Any) -> Fault:
-    if not isinstance(data, bytes):
-        return Damaged("it is no segment")
-    fault = _fault(data, address)
-    if fault is None and content_hash(list(dict.fromkeys(unpack(data, address, dict).keys or ()))) != keys:
-        return Damaged("its rows are not those it is listed under")
-    return fault
-
-
-def _fault(data: mmap.mmap | bytes, address: str) -> Fault:
+def _fault(data: Any, address: str, listed: str | None = None) -> Fault:
+    """Say what is wrong with the bytes of an entry, whose rows are ``listed`` by their hash."""
     try:
-        unpack(data, address, dict)
+        keys = unpack(data, address, dict).keys
     except OtherFormat as fault:
         return OtherFormat(str(fault))
     except (Damaged, ValueError, KeyError, TypeError) as fault:
         return Damaged(str(fault))
+    if listed is not None and content_hash(list(dict.fromkeys(keys or ()))) != listed:
+        return Damaged("its rows are not those it is listed under")
     return None
 
 
