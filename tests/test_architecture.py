@@ -19,8 +19,9 @@ PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "reranker
 FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption", "latency",
-     "ledger", "model_files", "passages", "ranking",
-     "questions", "outcomes", "reading", "reasons", "record_format", "remembering", "secrets", "spans", "statistics", "tokens", "tracking", "trec"},
+     "ledger", "model_files", "outcomes", "passages", "questions", "ranking",
+     "reading", "reasons", "record_format", "remembering", "secrets", "spans", "statistics", "tokens", "tracking",
+     "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "recording", "report", "sweeping", "terminal"},
