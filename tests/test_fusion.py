@@ -235,8 +235,12 @@ def test_what_was_laid_out_before_changes_no_fusion(found: list[Rankings], data:
         for leg in found
     ]
     fusion._recent.clear()
-    fresh = convex(found, weights, 20), reciprocal_rank(found, 60, weights, 20)
     convex(other, weights, 20)
+    after = convex(found, weights, 20)
+    fusion._recent.clear()
+    fresh = convex(found, weights, 20), reciprocal_rank(found, 60, weights, 20)
+    np.testing.assert_array_equal(after.positions, fresh[0].positions)
+    np.testing.assert_array_equal(after.scores, fresh[0].scores)
     copies = [Rankings(leg.positions.copy(), leg.scores.copy(), leg.chunks) for leg in found]
     for given_legs in (found, copies):
         again = convex(given_legs, weights, 20), reciprocal_rank(given_legs, 60, weights, 20)
