@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from ragsweep.app import Job, ledger, parameters, session
 from ragsweep.errors import RagsweepError
+from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.recording import Records
@@ -74,7 +75,11 @@ def _evaluate(job: Job, terminal: Terminal) -> Result:
     own = session(job.config)
     experiment = own.prepare(job)
     with terminal.listening(own.evaluator.executor):
-        return own.evaluator.evaluate(experiment)
+        result = own.evaluator.evaluate(experiment)
+    if own.evaluator.executor.store:
+        used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
+        own.evaluator.executor.store.used(used, experiment.signature)
+    return result
 
 
 def _stop_after(kept: Ledger, sweep: Sweep, failures: int | None) -> None:

@@ -46,14 +46,33 @@ def latency_node(
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
         work.get(target, [key for row in wanted for key in row])  # so that only the target is timed, not its inputs
-        inside = _Inputs(work)
-        for row in wanted[:1]:
-            target.compute(inside, row)  # loads what is loaded once, and warms the caches
-        return np.array([_seconds(target, inside, row) for row in wanted], dtype=np.float64)
+        return _one_by_one(target, work, wanted)
 
     spec = Spec("ragsweep.latency", "1", files={"machine": machine()})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
     return Node("latency", spec, inputs, compute, "rows", target.label, np.ndarray)
+
+
+def rule_latency_node(target: Node, rule: Spec) -> Node:
+    """Make the node that times a step whose parameters change the result and not the work, a weight for instance.
+
+    ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
+    """
+
+    def compute(work: Work, rows: Rows) -> NDArray[np.float64]:
+        for given in target.inputs:
+            work.get(given, rows)
+        return _one_by_one(target, work, [[query] for query in rows])
+
+    spec = Spec("ragsweep.latency", "1", {"rule": rule}, {"machine": machine()})
+    return Node("latency", spec, target.inputs, compute, "rows", target.label, np.ndarray)
+
+
+def _one_by_one(target: Node, work: Work, wanted: Sequence[Rows]) -> NDArray[np.float64]:
+    inside = _Inputs(work)
+    for row in wanted[:1]:
+        target.compute(inside, row)  # loads what is loaded once, and warms the caches
+    return np.array([_seconds(target, inside, row) for row in wanted], dtype=np.float64)
 
 
 def _seconds(target: Node, work: Work, row: Rows) -> float:

@@ -39,6 +39,7 @@ def close(
 ) -> None:
     """End a sweep's parent run with its files; where the tracker is out of reach, `ragsweep sync` does it later."""
     try:
+        tracker.end_abandoned(sweep.parent)  # a run whose making was answered to nobody
         tracker.close_sweep(sweep.parent, status, files, {})
     except TrackingError as fault:
         terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
-from ragsweep.latency import latency_node
+from ragsweep.latency import latency_node, rule_latency_node
 from ragsweep.types import (
     NO_CHUNK,
     Chunks,
@@ -201,7 +201,9 @@ class _Stages:
         rule = built.spec.without("legs")
         spec = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
         node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label, Rankings)
-        self._timed(f"fuse/{label}".strip("/"), node)
+        # How long two lists take to fuse does not depend on their weights.
+        rule = Spec(rule.target, rule.version, {"legs": names, "depth": depth}, rule.files)
+        self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
         return node
 
     def reranked(self, first: Node) -> Node:
