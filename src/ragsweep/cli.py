@@ -14,7 +14,7 @@ from ragsweep.errors import RagsweepError
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep store [list | verify | evict] [--path FOLDER] ...
-       ragsweep sync [--uri URI] [--experiment NAME] [--path FOLDER]
+       ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys

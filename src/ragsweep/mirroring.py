@@ -61,14 +61,16 @@ def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
         ledger.set_status(sweep.id, KILLED)
 
 
-def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> int:
-    """Show all that is in the ledger and not in the tracker; return how many records were sent.
+def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
+    """Show what is in the ledger and not in the tracker; return how many records were sent.
 
-    A tracker that the results were meant for gets what it missed in an outage; another one gets everything. What is
-    there already is found by its tags, so this can be repeated.
+    That is what was meant for this tracker and is not there: after an outage, or because its database is gone. With
+    ``everything`` also what was tracked elsewhere, or not at all. What is there is found by its tags.
     """
     sent = 0
     for sweep in ledger.sweeps():
+        if not everything and sweep.place != tracker.identity:
+            continue
         if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
             terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
             continue
@@ -76,17 +78,19 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> int:
             sent += _sync_sweep(ledger, tracker, sweep)
         finally:
             ledger.release(sweep.id, WHOLE)
-    return sent + sum(_sync_single(ledger, tracker, record) for record in ledger.singles())
+    singles = [record for record in ledger.singles() if everything or record.place == tracker.identity]
+    return sent + sum(_sync_single(ledger, tracker, record) for record in singles)
 
 
 def _sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     here, records = sweep.place == tracker.identity, ledger.records(sweep.id)
-    if here and sweep.parent and all(record.mirrored for record in records):
-        return 0
-    parent = (sweep.parent if here else None) or tracker.find({SWEEP_TAG: sweep.id})
-    children = tracker.children(parent) if parent else {}
-    shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
-    missing = [one for one in records if not (one.mirrored if here else one.job in shown)]
+    parent = tracker.find({SWEEP_TAG: sweep.id})
+    if parent and here:
+        missing = [record for record in records if not record.mirrored]
+    else:
+        children = tracker.children(parent) if parent else {}
+        shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
+        missing = [record for record in records if record.job not in shown]
     if parent and not missing:
         return 0
     parent = open_parent(ledger, tracker, sweep, parent)
@@ -113,10 +117,8 @@ def _show(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: s
 
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
     here = record.place == tracker.identity
-    if here and record.mirrored:
-        return 0
     left = tracker.find({"ragsweep.kind": "config"}, record.outcome.started)
-    if left and not here:
+    if left and (record.mirrored or not here):
         return 0
     run = mirror(tracker, record.outcome, Place(adopt=left))
     if isinstance(record.outcome, Result):

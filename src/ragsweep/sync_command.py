@@ -13,8 +13,8 @@ from ragsweep.ledger import Ledger
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Mlflow
 
-_ABOUT = """Send to MLflow what the ledger holds and MLflow lacks: after an outage, or into another database.
-What is there already is left alone."""
+_ABOUT = """Send to MLflow what the ledger holds and MLflow lacks: after an outage, or where its database is gone.
+What is there already is left alone. Rankings (TREC run files) are not in the ledger and so not sent."""
 
 
 def sync(arguments: Sequence[str]) -> int:
@@ -23,12 +23,13 @@ def sync(arguments: Sequence[str]) -> int:
     parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
     parser.add_argument("--uri", help="as tracking.uri: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db")
     parser.add_argument("--experiment", default="ragsweep")
+    parser.add_argument("--all", action="store_true", help="also what was tracked elsewhere, or with tracking=none")
     flags = parser.parse_args(arguments)
     if not Path(flags.path, "ledger.db").exists():
         raise InputError(f"{flags.path}: no ledger.db in it; give the folder of store.path with --path")
     tracker, terminal = Mlflow(flags.uri, flags.experiment), Terminal.current()
     tracker.check()
-    sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal)
+    sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal, flags.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
     terminal.line("look", tracker.look())
     return 0

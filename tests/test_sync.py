@@ -1,0 +1,97 @@
+"""The ledger is the truth: what MLflow lacks is sent from it, once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from ragsweep.ledger import Ledger
+from test_cli import write_dataset
+
+Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
+
+
+def ragsweep(folder: Path, *arguments: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def shown(folder: Path, database: str = "mlflow.db") -> Shown:
+    """Return name -> status, metrics and parameters of every run; a name that stands twice fails."""
+    client = mlflow.MlflowClient(f"sqlite:///{folder / database}")
+    runs = client.search_runs([client.get_experiment_by_name("ragsweep").experiment_id])
+    found = {run.info.run_name: (run.info.status, run.data.metrics, run.data.params) for run in runs}
+    assert len(found) == len(runs)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tracked")
+    data = write_dataset(folder)
+    ragsweep(folder, "run", "-m", *data, "top_k=1,2")
+    ragsweep(folder, "run", *data, "top_k=3")
+    ragsweep(folder, "run", "-m", *data, "top_k=1,2,4", "tracking=none")
+    return folder
+
+
+@pytest.fixture
+def folder(tracked: Path, tmp_path: Path) -> Path:
+    """The folder as it was left; its database keeps the paths of the original's artifacts."""
+    for name in (".ragsweep", "mlruns"):
+        shutil.copytree(tracked / name, tmp_path / name)
+    shutil.copy(tracked / "mlflow.db", tmp_path)
+    return tmp_path
+
+
+def same_place(folder: Path) -> None:
+    """Let the ledger of a copied folder mean the copied database."""
+    from ragsweep.tracking import Mlflow
+
+    place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
+    with Ledger(folder / ".ragsweep")._transaction() as connection:
+        for table in ("sweeps", "records"):
+            connection.execute(f"UPDATE {table} SET place = ? WHERE place != ''", (place,))
+
+
+def test_nothing_is_sent_twice(folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    assert "nothing was missing" in ragsweep(folder, "sync")
+    assert shown(folder) == before
+
+
+def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    (folder / "mlflow.db").unlink()
+    shutil.rmtree(folder / "mlruns")
+    assert "3 results sent" in ragsweep(folder, "sync")
+    assert shown(folder) == before
+    assert "nothing was missing" in ragsweep(folder, "sync")
+
+
+def test_all_of_it_goes_into_another_database(folder: Path) -> None:
+    other = ["sync", "--all", "--uri", f"sqlite:///{folder / 'other.db'}"]
+    assert "6 results sent" in ragsweep(folder, *other)
+    assert "nothing was missing" in ragsweep(folder, *other)
+    assert {name for name, run in shown(folder, "other.db").items() if run[0] == "FINISHED"} >= {"top_k=4"} | set(
+        shown(folder)
+    ) - {"top_k=1", "top_k=2"}
+
+
+def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "ragsweep", "sync"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "ragsweep: .ragsweep: no ledger.db in it; give the folder of store.path with --path\n"
