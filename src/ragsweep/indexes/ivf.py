@@ -59,6 +59,13 @@ class Ivf:
         """Train the lists and fill them; they are the same whatever the number of threads."""
         if not len(vectors):
             return {"lists": np.empty(0, dtype=np.uint8)}
+        index = self._trained(vectors)  # the sample is gone before the lists are filled
+        for start in range(0, len(vectors), BLOCK):
+            index.add(np.ascontiguousarray(vectors[start : start + BLOCK], dtype=np.float32))
+        return {"lists": pack(index)}
+
+    def _trained(self, vectors: Floats) -> Any:
+        """Make empty lists around the means of a sample."""
         faiss = library()
         sample = _sample(vectors, self.train_sample)
         number = max(1, min(self.nlist, len(sample) // LEAST))
@@ -68,9 +75,7 @@ class Ivf:
         )
         index.cp.min_points_per_centroid = 1  # one list may have few vectors, if there are no more
         index.train(sample)
-        for start in range(0, len(vectors), BLOCK):
-            index.add(np.ascontiguousarray(vectors[start : start + BLOCK], dtype=np.float32))
-        return {"lists": pack(index)}
+        return index
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Return at most ``depth`` near vectors of every query."""
