@@ -31,6 +31,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.test-installed: $(VENV)/.installed
 	$(PIP) --editable '.[test]'
+	@# Without its dependencies: it pins a boto3 for AWS that no longer goes with requests.
+	$(PIP) --no-deps hydra-ray-launcher
 	@touch $@
 
 $(VENV)/.dev-installed: $(VENV)/.test-installed
