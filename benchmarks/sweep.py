@@ -73,7 +73,7 @@ def by_hand(work: Path) -> dict[str, float]:
     from ragsweep.model_files import locate, resolve_dtype
 
     model = SentenceTransformer(
-        str(locate("all-MiniLM-L6-v2", "model", False)), local_files_only=True,
+        str(locate("bundled", "model", False)), local_files_only=True,
         model_kwargs={"dtype": getattr(torch, resolve_dtype("auto", "auto", "dtype"))},
     )  # fmt: skip
     keep = {"batch_size": 32, "normalize_embeddings": True, "convert_to_tensor": True}

@@ -263,7 +263,7 @@ def prepared() -> dict[str, Experiment | None]:
     ("change", "stages"),
     [
         ("chunker=none", {"chunk"}),
-        ("retriever=hybrid_convex", {"fuse"}),
+        ("retriever=hybrid_convex", {"fuse", "latency"}),
         ("retriever@retriever.legs.bm25=none", {"index"}),
     ],
 )
@@ -439,4 +439,4 @@ def test_weight_of_a_leg_changes_fusion_and_nothing_before_it() -> None:
     one, other = graph(fused(0.2, 2)), graph(fused(0.7, 2))
     new = {node.address: node for node in walk(other.wanted)}.keys() - {node.address for node in walk(one.wanted)}
     stages = [node.stage for node in walk(other.wanted) if node.address in new]
-    assert set(stages) == {"fuse", "context", "latency"}
+    assert set(stages) == {"fuse", "context"}  # and not latency: a weight does not change the work

@@ -115,7 +115,7 @@ def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep,
 def test_joblib_launcher_measures_the_same(ragsweep: Ragsweep, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path)
     assert ragsweep("-m", "top_k=1,2", *dataset).returncode == 0
-    done = ragsweep("-m", "top_k=1,2", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", *dataset)
+    done = ragsweep("-m", "top_k=1,2", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "rerun=true", *dataset)
     assert done.returncode == 0, done.stderr
     assert len(runs(tmp_path, "sweep")) == 2
     measured: dict[str, list[dict[str, float]]] = {"1": [], "2": []}

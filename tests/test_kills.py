@@ -22,12 +22,17 @@ from ragsweep.results import Result
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [
-    sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=hybrid_convex", "retriever.legs={"
-    "first:{_target_:ragsweep.retrievers.Bm25,k1:1.2},second:{_target_:ragsweep.retrievers.Bm25,k1:1.9,b:0.4}}",
+    sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins",
     "retriever.alpha=0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0", "top_k=3,5,10", "hydra/launcher=joblib",
     "hydra.launcher.n_jobs=2",
 ]  # fmt: skip
 CONFIGS = 30
+TWINS = """_target_: ragsweep.retrievers.HybridConvex
+alpha: 0.5
+legs:
+  bm25: {_target_: ragsweep.retrievers.Bm25, k1: 1.2}
+  vector: {_target_: ragsweep.retrievers.Bm25, k1: 1.9, b: 0.4}
+"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,14 @@ class Ended:
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
+    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    log = (folder / "log.txt").open("ab")
-    return subprocess.Popen(COMMAND, cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-                            stdout=log, stderr=log, start_new_session=True)  # fmt: skip
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            COMMAND, cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+            stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
 
 
 def ended(folder: Path) -> Ended:

@@ -14,9 +14,9 @@ from ragsweep.ledger import Ledger
 from ragsweep.results import Result
 from test_bad_jobs import LAUNCHERS, PLUGINS
 from test_cli import ROOT
+from test_kills import TWINS
 
-GRID = ["retriever=hybrid_rrf", "retriever.legs={a:{_target_:ragsweep.retrievers.Bm25,k1:1.2},"
-        "b:{_target_:ragsweep.retrievers.Bm25,b:0.3}}", "retriever.k=20,60", "top_k=3,5"]  # fmt: skip
+GRID = ["retriever=twins", "retriever.alpha=0.2,0.6", "top_k=3,5"]
 DISTINCT = {"chunk": 1, "index": 2, "retrieve": 2, "fuse": 2}
 
 
@@ -28,6 +28,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float
 def launched(folder: Path, launcher: str) -> list[Result]:
     if launcher in PLUGINS and importlib.util.find_spec(f"hydra_plugins.{PLUGINS[launcher]}") is None:
         pytest.skip(f"{PLUGINS[launcher]} is not installed")
+    (folder / "conf" / "retriever").mkdir(parents=True)
+    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
     done = subprocess.run(
         [sys.executable, str(ROOT / "run.py"), "-m", *GRID, *LAUNCHERS[launcher]], cwd=folder, capture_output=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.errors import TrackingError
+from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import LAPSE
 from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
@@ -176,3 +176,30 @@ def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(TrackingError, match=r"another version of ragsweep \(format 99.*set store\.path"):
         Ledger(tmp_path)
+
+
+def test_record_that_was_changed_on_disk_is_not_believed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.write(sweep.id, 0, result("a"))
+    with ledger._transaction() as connection:
+        connection.execute("UPDATE records SET scores = x'000000000000f03f'")
+    with pytest.raises(InputError, match=r"ledger\.db: record 1 \(job 0\) is not what was written"):
+        ledger.records(sweep.id)
+
+
+def test_write_that_fails_says_where_and_how_to_go_on(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    code = (
+        "import sqlite3, sys; from pathlib import Path; from ragsweep.ledger import Ledger, Sweep\n"
+        "real = sqlite3.connect\n"
+        "def full(*a, **k):\n"
+        "    c = real(*a, **k); c.execute('PRAGMA max_page_count = 1'); return c\n"
+        "ledger = Ledger(Path(sys.argv[1])); sqlite3.connect = full\n"
+        "ledger.open_sweep('key', Sweep('', 's' * 500_000, '', ((),), ('a',)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "TrackingError: cannot write results to" in done.stderr
+    assert "database or disk is full" in done.stderr
+    assert "MB free); mend that, and the same command goes on from here" in done.stderr
+    assert ledger.sweeps() == []

@@ -5,7 +5,9 @@ One transaction a config. Every value is JSON (NaN as null) and nothing is ever 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import sqlite3
 import threading
 import time
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragsweep.errors import TrackingError
+from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import BEAT, Holder, myself
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
@@ -30,10 +32,10 @@ CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
     place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL,
-    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, created REAL NOT NULL
+    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
-CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS claims (
     sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
     heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
@@ -196,10 +198,10 @@ class Ledger:
             connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (kept.shared_digest, kept.shared))
             cursor = connection.execute(
                 "INSERT INTO records (sweep, job, status, signature, place, run, mirrored, text, scores, counts, own,"
-                " shared, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)",
+                " shared, digest, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     sweep, job, kept.status, kept.signature, place, before[0] if before else None, kept.text,
-                    kept.scores, kept.counts, kept.own, kept.shared_digest, time.time(),
+                    kept.scores, kept.counts, kept.own, kept.shared_digest, _digest(kept), time.time(),
                 ),
             )  # fmt: skip
             return int(cursor.lastrowid or 0)
@@ -241,14 +243,20 @@ class Ledger:
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, place, status, signature, text, scores, counts, own, data,"
-                f" shared FROM records JOIN shared ON shared.digest = records.shared WHERE {condition}",
+                "SELECT id, sweep, job, run, mirrored, place, digest, status, signature, text, scores, counts, own, data,"
+                f" shared FROM records JOIN shared ON shared.name = records.shared WHERE {condition}",
                 values,
             ).fetchall()
-        return [
-            Record(number, sweep, job, run, bool(mirrored), place, decode(Encoded(*kept)))
-            for number, sweep, job, run, mirrored, place, *kept in rows
-        ]
+        return [self._record(*row[:6], digest=row[6], kept=Encoded(*row[7:])) for row in rows]
+
+    def _record(self, *facts: Any, digest: str, kept: Encoded) -> Record:
+        number, sweep, job, run, mirrored, place = facts
+        if _digest(kept) != digest:
+            raise InputError(
+                f"{self.path}: record {number} (job {job}) is not what was written; restore the file from a copy, or"
+                " move it away and run the sweep again: its stages are stored"
+            )
+        return Record(number, sweep, job, run, bool(mirrored), place, decode(kept))
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -290,10 +298,17 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
+        try:
+            with self._reading() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as fault:
+            free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
+            raise TrackingError(
+                f"cannot write results to {self.path}: {fault} ({free}); mend that, and the same command goes on from"
+                " here, or set store.path to another folder"
+            ) from None
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -312,6 +327,15 @@ _CLAIM = "job, host, process, started, heartbeat, attempts"
 def _sweep(row: Sequence[Any]) -> Sweep:
     jobs, names = tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4]))
     return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
+
+
+def _digest(kept: Encoded) -> str:
+    """Hash all of a record: the numbers of a row would not tell that they were changed."""
+    state = hashlib.sha256(json.dumps([kept.status, kept.signature, kept.text, kept.shared_digest]).encode())
+    for part in (kept.scores, kept.counts, kept.own):
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.hexdigest()
 
 
 def _held(row: Sequence[Any]) -> Claim:

@@ -46,15 +46,15 @@ def run(command: Command) -> int:
     if configs[0].plan:
         terminal.plan_table(planned)
         return 0
-    tracker = own.tracker(configs[0])
+    kept, tracker = ledger(configs[0]), own.tracker(configs[0])
     tracker.check()
     if not command.multirun:
         terminal.plan(planned)
         status = _single(command)
     else:
         signatures = [experiment.signature for experiment in experiments]
-        status = _Sweeping(command, configs[0], ledger(configs[0]), tracker, terminal).run(signatures, planned)
-    mirroring.end_abandoned(ledger(configs[0]), tracker, terminal)
+        status = _Sweeping(command, configs[0], kept, tracker, terminal).run(signatures, planned)
+    mirroring.end_abandoned(kept, tracker, terminal)
     return status
 
 
@@ -90,7 +90,10 @@ def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> l
 
 
 def _plain(planned: Plan) -> dict[str, object]:
-    stages = {stage: dataclasses.asdict(count) for stage, count in planned.stages.items()}
+    stages = {
+        stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
+        for stage, count in planned.stages.items()
+    }
     return {"configs": planned.configs, "stages": stages, "seconds": None if planned.untold else planned.total.seconds}
 
 
