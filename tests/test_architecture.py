@@ -20,7 +20,7 @@ FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "blobs", "evidence", "executor", "fusion", "golden", "golden_format", "graph", "interruption",
      "latency", "leases", "ledger", "locks", "model_files", "passages", "ranking", "reading", "reasons",
-     "record_format", "rows", "secrets", "spans", "statistics", "store", "tokens", "tracking", "trec"},
+     "record_format", "reordering", "rows", "secrets", "service", "spans", "statistics", "store", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "sweeping", "terminal"},
