@@ -219,7 +219,9 @@ class _Stages:
             ranking: Rankings = work.get(first, rows)
             return reorder(ranking, work.get(pairs, [key for row in keys(ranking, rows) for key in row]), how)
 
-        self.latency["rerank"] = latency_node(pairs, first, keys)
+        probe = latency_node(pairs, first, keys)
+        counted = replace(probe.spec, parameters={"candidates": how.candidates})  # ten take longer than five
+        self.latency["rerank"] = replace(probe, spec=counted)
         return _stage("reorder", how._asdict(), (first, pairs), compute)
 
     def _pairs(self) -> Node:

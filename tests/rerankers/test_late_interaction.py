@@ -77,20 +77,24 @@ class TestLateInteractionInHalfPrecision(TestLateInteraction):
         self.embedder = embedder(tiny_embedder, batch_size=2, dtype="bfloat16")
 
 
-def test_tokens_are_those_that_the_model_reads_without_padding(tiny_embedder: Path) -> None:
-    part = embedder(tiny_embedder, document_prompt="query ")
-    found = part.embed_tokens(["the cat", "", "cat " * 30], "document")
-    assert [len(tokens) for tokens in found] == [5, 3, 24]
-    assert [len(tokens) for tokens in part.embed_tokens(["the cat", "", "cat " * 30], "query")] == [4, 2, 24]
+def test_tokens_are_those_of_the_text_without_what_the_tokenizer_adds(tiny_embedder: Path) -> None:
+    part, texts = embedder(tiny_embedder, document_prompt="query "), ["the cat", "", "unheard-of", "cat " * 30]
+    found = part.embed_tokens(texts, "document")
+    assert [len(tokens) for tokens in found] == [3, 1, 4, 22]  # the model reads 24, two of them special
+    assert [len(tokens) for tokens in part.embed_tokens(texts, "query")] == [2, 0, 3, 22]
     assert all(tokens.dtype == np.float32 and tokens.shape[1] == 32 for tokens in found)
     assert part.embed_tokens([], "document") == []
 
 
-def test_mean_of_a_texts_tokens_is_its_vector(tiny_embedder: Path) -> None:
+def test_tokens_are_what_the_model_pools(tiny_embedder: Path) -> None:
     part = embedder(tiny_embedder, normalize=False, batch_size=2)
     texts = ["the cat sat", "moons", "stars and planets on the mat"]
-    means = np.stack([tokens.mean(axis=0) for tokens in part.embed_tokens(texts, "document")])
-    np.testing.assert_allclose(means, part.embed_documents(texts).vectors, atol=1e-5)
+    everything = part._model.encode(texts, output_value="token_embeddings")
+    for tokens, whole, vector in zip(
+        part.embed_tokens(texts, "document"), everything, part.embed_documents(texts).vectors, strict=True
+    ):
+        np.testing.assert_allclose(tokens, whole.numpy()[1:-1], atol=1e-5)
+        np.testing.assert_allclose(whole.numpy().mean(axis=0), vector, atol=1e-5)
 
 
 def test_it_shares_the_model_that_retrieves() -> None:

@@ -104,10 +104,10 @@ def test_least_score_shortens_the_context() -> None:
     assert (found.positions != NO_CHUNK).sum(axis=1).tolist() == [1, 0]
 
 
-def test_latency_of_reranking_does_not_depend_on_what_only_reorders() -> None:
+def test_latency_of_reranking_depends_on_the_candidates_and_on_nothing_else_that_reorders() -> None:
     part = Overlap()
-    probes = {lay(part, mix=mix, candidates=4).latency["rerank"].address for mix in (0.0, 0.5)}
-    assert len(probes) == 1
+    probes = {lay(part, **parameters).latency["rerank"].address for parameters in SWEEP}
+    assert len(probes) == len({parameters["candidates"] for parameters in SWEEP})
 
 
 # --- what is read before any question is asked -------------------------------------------------------------------

@@ -152,10 +152,15 @@ class SentenceTransformerEmbedder:
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
         """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
 
-        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; so are special
-        tokens, and no padding. Raises InputError for a model without token vectors.
+        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
+        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
         """
+        import torch
+
         prompt = self._prompt(kind, self.query_prompt if kind == "query" else self.document_prompt)
+        tokenizer = self._model.tokenizer
+        # An unknown word is special to the tokenizer too, but stands in the text.
+        added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
         # As in embed_queries: in half precision a query must not depend on those beside it.
@@ -168,6 +173,6 @@ class SentenceTransformerEmbedder:
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
                     raise InputError(f"the model {self.model} gives no vectors of single tokens")
-                read = feature["attention_mask"].bool()
-                found[row] = feature["token_embeddings"][read].float().cpu().numpy()
+                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
+                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
         return found

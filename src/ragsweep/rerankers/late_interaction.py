@@ -20,8 +20,8 @@ class LateInteraction:
 
     The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) take the sum,
     which puts the chunks of a question in the same order but cannot be compared between questions. No further model is
-    loaded: ``embedder`` gives the token vectors, special tokens included, as its ``embed_tokens``. Chunks are read once
-    a chunking, and kept in half precision, which moves a score by less than 0.001.
+    loaded: ``embedder`` gives the token vectors by its ``embed_tokens``, without special tokens. Chunks are read once a
+    chunking, and kept in half precision, which moves a score by less than 0.001.
     """
 
     VERSION = "1"
