@@ -128,14 +128,13 @@ class Evaluator:
 
     def _stages(self, before: Mapping[str, StageWork], graph: Graph) -> dict[str, dict[str, float]]:
         """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
+        shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
         spent = _since(before, self.executor.work)
         for node in walk(graph.wanted):
             if node.stage in spent:  # what it cost when it was computed, be that today or long ago
-                spent[node.stage]["first_seconds"] = spent[node.stage].get(
-                    "first_seconds", 0.0
-                ) + self.executor.seconds(node)
-        if graph.embeddings:
-            shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
+                known = spent[node.stage].get("first_seconds", 0.0)
+                spent[node.stage]["first_seconds"] = known + self.executor.seconds(node)
+        if shares:
             spent["embed"]["tokens_cut_share"] = max(shares)
         return spent
 

@@ -12,6 +12,7 @@ import numpy as np
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node, rule_latency_node
+from ragsweep.reordering import reorder, reordering_of
 from ragsweep.types import (
     NO_CHUNK,
     Chunks,
@@ -20,8 +21,10 @@ from ragsweep.types import (
     Floats,
     HybridRetriever,
     Rankings,
+    ReadingReranker,
     Spans,
     Texts,
+    TokenVectors,
     VectorRetriever,
 )
 
@@ -208,32 +211,56 @@ class _Stages:
 
     def reranked(self, first: Node) -> Node:
         """Put the first candidates in the reranker's order; the rest follow in their old order."""
-        part, candidates = self.parts.reranker.value, self.parts.reranker.value.candidates
-        if not candidates:
+        how = reordering_of(self.parts.reranker.value)
+        if not how.candidates:
             return first
+        pairs = self._pairs()
+
+        def keys(ranking: Rankings, rows: Rows) -> list[list[str]]:
+            return _pair_keys(ranking.positions[:, : how.candidates], rows)
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            ranking: Rankings = work.get(first, rows)
+            return reorder(ranking, work.get(pairs, [key for row in keys(ranking, rows) for key in row]), how)
+
+        probe = latency_node(pairs, first, keys)
+        counted = replace(probe.spec, parameters={"candidates": how.candidates})  # ten take longer than five
+        self.latency["rerank"] = replace(probe, spec=counted)
+        return _stage("reorder", how._asdict(), (first, pairs), compute)
+
+    def _pairs(self) -> Node:
+        """Lay out the scores of pairs; what is done with them is in no address."""
+        part = self.parts.reranker.value
+        spec = self.parts.reranker.spec.without("candidates", *getattr(part, "REORDERING", ()))
+        inputs = [self.corpus, self.chunks]
+        if isinstance(part, ReadingReranker):
+            inputs.append(self._read(part, spec))
+
+        def score_some(work: Work, some: Rows) -> Floats:
+            if isinstance(part, ReadingReranker):
+                return part.score_read(
+                    work.get(inputs[-1]), [(query, position) for position, query in map(_pair, some)]
+                )
+            texts = self._texts(work)
+            scores: Floats = part.score([(query, texts[position]) for position, query in map(_pair, some)])
+            return scores
 
         def score(work: Work, keys: Rows) -> Floats:
-            texts, parts = self._texts(work), [np.empty(0, np.float32)]
+            parts = [np.empty(0, np.float32)]
             for start in range(0, len(keys), PAIRS):
                 some = keys[start : start + PAIRS]
-                parts.append(part.score([(query, texts[position]) for position, query in map(_pair, some)]))
+                parts.append(score_some(work, some))
                 work.keep(some, parts[-1])
                 work.progress(start + len(some), len(keys))
             return np.concatenate(parts)
 
-        spec = self.parts.reranker.spec
-        inputs = (self.corpus, self.chunks)
-        pairs = Node("rerank", spec.without("candidates"), inputs, score, "rows", result=np.ndarray)
+        return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray)
 
-        def reorder(work: Work, rows: Rows) -> Rankings:
-            ranking: Rankings = work.get(first, rows)
-            keys = _pair_keys(ranking.positions[:, :candidates], rows)
-            return _reorder(ranking, work.get(pairs, [key for row in keys for key in row]), candidates)
+    def _read(self, part: ReadingReranker, spec: Spec) -> Node:
+        def compute(work: Work) -> TokenVectors:
+            return _read_all(work, part, self._texts(work), work.get(self.chunks))
 
-        node = _stage("reorder", {"candidates": candidates}, (first, pairs), reorder)
-        probe = latency_node(pairs, first, lambda ranking, rows: _pair_keys(ranking.positions[:, :candidates], rows))
-        self.latency["rerank"] = probe
-        return node
+        return self._whole("embed_tokens", spec, (self.corpus, self.chunks), compute, TokenVectors)
 
 
 def _embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
@@ -255,6 +282,29 @@ def _embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embeddin
     return Embeddings(*filled) if filled else embedder.embed_documents([])
 
 
+def _read_all(work: Work, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
+    """Read all chunks, the longest first, and lay them out in their order."""
+    order = np.argsort(spans.start - spans.end, kind="stable")
+    shards: list[tuple[np.ndarray, TokenVectors]] = []
+    lengths = np.zeros(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), SHARD):
+        work.progress(start, len(texts))
+        rows = order[start : start + SHARD]
+        made = partial(part.read, [texts[row] for row in rows.tolist()])
+        shards.append((rows, work.piece(f"{start}-{start + len(rows)}", made)))
+        lengths[rows] = np.diff(shards[-1][1].start)
+    if not shards:
+        return part.read([])
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    first = shards[0][1].vectors
+    vectors = work.space((int(starts[-1]), first.shape[1]), first.dtype)
+    for rows, shard in shards:
+        for n, row in enumerate(rows.tolist()):
+            vectors[starts[row] : starts[row + 1]] = shard.of(n)
+    work.progress(len(texts), len(texts))
+    return TokenVectors(vectors, starts)
+
+
 def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:
     """Name the (query, chunk) pairs of each query."""
     return [
@@ -266,15 +316,3 @@ def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:
 def _pair(key: str) -> tuple[int, str]:
     position, query = key.split("\t", 1)
     return int(position), query
-
-
-def _reorder(ranking: Rankings, scores: Floats, candidates: int) -> Rankings:
-    """Sort the head of every ranking by pair scores, which run over all rows' heads; ties keep their old order."""
-    head = ranking.positions[:, :candidates]
-    keyed = np.full(head.shape, -np.inf, dtype=np.float32)
-    keyed[head != NO_CHUNK] = scores
-    order = np.argsort(-keyed, axis=1, kind="stable")
-    positions, values = ranking.positions.copy(), ranking.scores.copy()
-    positions[:, :candidates] = np.take_along_axis(head, order, axis=1)
-    values[:, :candidates] = np.take_along_axis(keyed, order, axis=1)
-    return Rankings(positions, values, ranking.chunks)

@@ -184,6 +184,20 @@ class Embeddings(NamedTuple):
     tokens_read: Integers
 
 
+class TokenVectors(NamedTuple):
+    """Vectors of the single tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
+
+    ``vectors`` is float16, (tokens, dimension); ``start`` is (chunks + 1,).
+    """
+
+    vectors: NDArray[np.float16]
+    start: NDArray[np.int64]
+
+    def of(self, position: int) -> NDArray[np.float16]:
+        """Return the vectors of one chunk, (its tokens, dimension)."""
+        return self.vectors[self.start[position] : self.start[position + 1]]
+
+
 class Rankings(NamedTuple):
     """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
 
@@ -292,7 +306,9 @@ class HybridRetriever(Protocol):
 class Reranker(Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
 
-    ``candidates`` 0 leaves the ranking as it is.
+    ``candidates`` 0 leaves the ranking as it is. A class may state REORDERING, the names of the parameters that change
+    no score but what is done with the scores: any of "candidates", "min_score" and "mix" (see
+    :class:`ragsweep.reordering.Reordering`). Scores are kept by pair, and such a parameter recomputes none.
     """
 
     @property
@@ -301,6 +317,17 @@ class Reranker(Protocol):
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs; the higher, the better."""
+
+
+@runtime_checkable
+class ReadingReranker(Reranker, Protocol):
+    """A reranker that reads the chunks before any question is asked; what it read is kept like an index."""
+
+    def read(self, texts: Sequence[str]) -> TokenVectors:
+        """Read some chunks; each is read alike whichever are beside it."""
+
+    def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
+        """Score pairs of a question and a chunk's position among those that were read."""
 
 
 class Scores(NamedTuple):

@@ -152,3 +152,31 @@ class SentenceTransformerEmbedder:
         if self.normalize:  # in float32: half precision would leave lengths of 1 +- .003
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return vectors
+
+    def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
+        """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
+
+        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
+        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
+        """
+        import torch
+
+        prompt = self._prompt(kind, self.query_prompt if kind == "query" else self.document_prompt)
+        tokenizer = self._model.tokenizer
+        # An unknown word is special to the tokenizer too, but stands in the text.
+        added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
+        order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        # As in embed_queries: in half precision a query must not depend on those beside it.
+        size = 1 if kind == "query" and self._dtype() != "float32" else self.batch_size
+        found: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
+        for start in range(0, len(texts), size):
+            rows = order[start : start + size]
+            some = [texts[row] for row in rows]
+            features = encode(some, prompt=prompt, batch_size=size, output_value=None, show_progress_bar=False)
+            for row, feature in zip(rows, features, strict=True):
+                if "token_embeddings" not in feature:
+                    raise InputError(f"the model {self.model} gives no vectors of single tokens")
+                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
+                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
+        return found

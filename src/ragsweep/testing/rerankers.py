@@ -7,14 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.types import Reranker
+from ragsweep.reordering import REORDERING
+from ragsweep.types import ReadingReranker, Reranker
 
 PAIRS = (
     ("who sat on the mat", "The cat sat on the mat."),
     ("who sat on the mat", "Stars, planets and moons"),
     ("", "The cat sat on the mat."),
     ("who sat on the mat", ""),
+    ("moons", "The cat sat on the mat."),
     ("who sat on the mat", "many words " * 700),
+    ("moons", "Stars, planets and moons"),
     ("who sat on the mat", "The cat sat on the mat."),
 )
 
@@ -22,7 +25,7 @@ PAIRS = (
 class RerankerContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    ``tolerance`` is how far a score may move when a pair is scored in other company.
+    ``tolerance`` is how far a score may move when a pair is scored in other company: larger in half precision.
     """
 
     tolerance: ClassVar[float] = 1e-4
@@ -33,16 +36,67 @@ class RerankerContract:
         """It says how many candidates it wants to see; 0 leaves the ranking as it is."""
         assert self.part().candidates >= 0
 
+    def test_parameters_that_only_reorder_are_known_ones_that_it_has(self) -> None:
+        """The pipeline does with them what ragsweep.reordering says."""
+        part = self.part()
+        named = getattr(part, "REORDERING", ())
+        assert set(named) <= REORDERING
+        assert all(hasattr(part, name) for name in named)
+
     def test_every_pair_gets_one_finite_score(self) -> None:
         """In float32; no pairs, no scores."""
         scores = self.part().score(PAIRS)
         assert scores.dtype == np.float32
         assert scores.shape == (len(PAIRS),)
         assert np.isfinite(scores).all()
-        assert self.part().score([]).shape == (0,)
+        none = self.part().score([])
+        assert none.dtype == np.float32
+        assert none.shape == (0,)
+
+    def test_scoring_twice_gives_equal_scores(self) -> None:
+        """Nothing is drawn by chance."""
+        part = self.part()
+        np.testing.assert_array_equal(part.score(PAIRS), part.score(PAIRS))
 
     def test_a_pair_is_scored_alike_in_any_company(self) -> None:
-        """Scores are stored by pair and asked for in any company."""
+        """Scores are stored by pair and asked for in any company: alone, in other groups, in another order."""
+        part = self.part()
+        scores = part.score(PAIRS)
+        for size in (1, 3):
+            groups = [PAIRS[start : start + size] for start in range(0, len(PAIRS), size)]
+            np.testing.assert_allclose(np.concatenate(list(map(part.score, groups))), scores, atol=self.tolerance)
+        np.testing.assert_allclose(part.score(PAIRS[::-1])[::-1], scores, atol=self.tolerance)
+
+    def test_the_same_pair_gets_the_same_score(self) -> None:
+        """However often it is asked for at once."""
         scores = self.part().score(PAIRS)
-        alone = np.concatenate([self.part().score([pair]) for pair in PAIRS])
-        np.testing.assert_allclose(alone, scores, atol=self.tolerance)
+        np.testing.assert_allclose(scores[-1], scores[0], atol=self.tolerance)
+
+
+class ReadingRerankerContract(RerankerContract):
+    """The same for a reranker that reads the chunks before any question is asked."""
+
+    part: Callable[[], ReadingReranker]
+
+    def test_satisfies_the_protocol(self) -> None:
+        """The pipeline recognises it by its methods."""
+        assert isinstance(self.part(), ReadingReranker)
+
+    def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
+        """And each is read alike whichever are beside it."""
+        part = self.part()
+        texts = sorted({text for _, text in PAIRS})
+        chunks = part.read(texts)
+        assert chunks.vectors.dtype == np.float16
+        assert len(chunks.start) == len(texts) + 1
+        assert len(part.read([]).start) == 1
+        scores = part.score_read(chunks, [(query, texts.index(text)) for query, text in PAIRS])
+        np.testing.assert_allclose(scores, part.score(PAIRS), atol=self.tolerance)
+        for position, text in enumerate(texts):
+            alone = part.read([text])
+            assert len(alone.vectors) == chunks.start[position + 1] - chunks.start[position]
+            np.testing.assert_allclose(
+                part.score_read(alone, [("moons", 0)]),
+                part.score_read(chunks, [("moons", position)]),
+                atol=self.tolerance,
+            )

@@ -1,0 +1,56 @@
+"""Tiny models made here: they load and compute as large ones do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
+
+
+def write_words(folder: Path) -> Path:
+    words = folder / "vocab.txt"
+    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]), "utf-8")
+    return words
+
+
+def settings() -> dict[str, int]:
+    return {
+        "vocab_size": 5 + len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 64, "max_position_embeddings": 48,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tiny_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an embedding model that reads 24 tokens."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast, set_seed
+
+    folder = tmp_path_factory.mktemp("embedder")
+    words = write_words(folder)
+    set_seed(0)
+    BertModel(BertConfig(**settings())).save_pretrained(folder / "bert")
+    BertTokenizerFast(vocab_file=str(words), vocab=str(words)).save_pretrained(folder / "bert")
+    transformer = Transformer(str(folder / "bert"), max_seq_length=24)
+    SentenceTransformer(modules=[transformer, Pooling(32)], device="cpu").save(str(folder / "tiny"))
+    return folder / "tiny"
+
+
+@pytest.fixture(scope="session")
+def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a cross-encoder whose scores spread; it reads 48 tokens of a pair."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
+
+    folder = tmp_path_factory.mktemp("classifier") / "tiny"
+    folder.mkdir()
+    words = write_words(folder)
+    set_seed(1)
+    model = BertForSequenceClassification(BertConfig(**settings(), num_labels=1, initializer_range=0.3))
+    model.save_pretrained(folder)
+    BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
+    return folder
