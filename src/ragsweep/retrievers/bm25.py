@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,13 +59,10 @@ class Bm25:
         """Index the words of all chunks, block by block: no Python object is kept for a chunk."""
         vocabulary: dict[str, int] = {}
         read = postings.read_words(texts, self._split, vocabulary)
-        held: Any = [postings.count(words) for words in read] if self.backend == "bm25s" else list(read)
-        words, renumbered = postings.in_order(vocabulary)
-        state: Arrays = {}
-        if words and self.backend == "bm25s":
-            state = postings.index(held, renumbered, self.k1, self.b)
-        elif words:
-            state = _build_rank_bm25(held, renumbered)
+        if self.backend == "bm25s":
+            words, state = postings.index(read, vocabulary, self.k1, self.b)
+        else:
+            words, state = _build_rank_bm25(read, vocabulary)
         return {**state, "vocabulary": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
@@ -128,8 +125,10 @@ def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
     return score
 
 
-def _build_rank_bm25(held: list[postings.Words], renumbered: NDArray[np.int32]) -> Arrays:
-    return {
+def _build_rank_bm25(read: Iterable[postings.Words], vocabulary: dict[str, int]) -> tuple[list[str], Arrays]:
+    held = list(read)
+    known, renumbered = postings.in_order(vocabulary)
+    return known, {} if not known else {
         "words": renumbered[np.concatenate([words.numbers for words in held])],
         "lengths": np.concatenate([words.lengths for words in held]).astype(np.int64),
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,33 +88,67 @@ def count(words: Words) -> Block:
     )
 
 
-def index(blocks: list[Block], renumbered: NDArray[np.int32], k1: float, b: float) -> Arrays:
-    """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise. ``blocks`` is emptied.
+def index(read: Iterable[Words], vocabulary: dict[str, int], k1: float, b: float) -> tuple[list[str], Arrays]:
+    """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise.
 
-    The pairs are put in their places first, three bytes a pair making way for five or more, and weighed afterwards:
-    so that little more than the result is ever held.
+    Returned before them are the words they stand for, in order. ``read`` adds to ``vocabulary`` as it goes. What was
+    counted waits in a temporary file, three bytes a pair and more, so that little more than the result is ever held.
     """
-    spread = np.zeros(len(renumbered), dtype=np.int64)
-    for block in blocks:
-        spread[renumbered[block.words]] += block.spread
-    starts = np.concatenate([[0], np.cumsum(spread)])
+    with tempfile.TemporaryFile() as file:
+        blocks, spread = _spilt(read, vocabulary, file)
+        words, renumbered = in_order(vocabulary)
+        if not words:
+            return words, {}
+        ordered = np.empty_like(spread)
+        ordered[renumbered] = spread
+        starts = np.concatenate([[0], np.cumsum(ordered)])
+        file.seek(0)
+        chunks, weights = _placed((block.load(file) for block in blocks), renumbered, starts)
     lengths = np.concatenate([block.lengths for block in blocks])
-    chunks, counts = _placed(blocks, renumbered, starts)
-    weights = _weighed(chunks, counts, starts, _saturation(lengths, k1, b))
-    return {"weights": weights, "chunks": chunks, "starts": starts, "size": np.array([len(lengths)], dtype=np.int64)}
+    _weigh(weights, chunks, starts, _saturation(lengths, k1, b))
+    return words, {"weights": weights, "chunks": chunks, "starts": starts, "size": np.array([len(lengths)], np.int64)}
+
+
+class _Spilt(NamedTuple):
+    """How much of the file is one block's, and what of the block is kept."""
+
+    words: int
+    pairs: int
+    counts: np.dtype[Any]
+    lengths: NDArray[np.int32]
+
+    def load(self, file: IO[bytes]) -> Block:
+        """Read the block that begins where the file stands."""
+        sizes = ((np.int32, self.words), (np.int32, self.words), (np.uint16, self.pairs), (self.counts, self.pairs))
+        words, spread, texts, counts = (np.fromfile(file, dtype, size) for dtype, size in sizes)
+        return Block(words, spread, texts, counts, self.lengths)
+
+
+def _spilt(
+    read: Iterable[Words], vocabulary: dict[str, int], file: IO[bytes]
+) -> tuple[list[_Spilt], NDArray[np.int64]]:
+    """Count block by block into a file; return what is where, and in how many chunks every word stands."""
+    blocks: list[_Spilt] = []
+    spread = np.zeros(0, dtype=np.int64)
+    for words in read:
+        block = count(words)
+        spread = np.append(spread, np.zeros(len(vocabulary) - len(spread), dtype=np.int64))
+        spread[block.words] += block.spread
+        for array in (block.words, block.spread, block.texts, block.counts):
+            array.tofile(file)
+        blocks.append(_Spilt(len(block.words), len(block.texts), block.counts.dtype, block.lengths))
+    return blocks, spread
 
 
 def _placed(
-    blocks: list[Block], renumbered: NDArray[np.int32], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    blocks: Iterable[Block], renumbered: NDArray[np.int32], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Put every pair where it belongs; return its chunk and its count."""
     free = starts[:-1].copy()  # where the next pair of a word goes
     chunks = np.empty(starts[-1], dtype=np.int32)
-    counts = np.empty(starts[-1], dtype=max(block.counts.dtype for block in blocks))
+    counts = np.empty(starts[-1], dtype=np.float32)
     before = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
+    for block in blocks:
         words = renumbered[block.words]
         shift = free[words] - (np.cumsum(block.spread) - block.spread)
         places = np.repeat(shift, block.spread) + np.arange(len(block.texts))
@@ -130,11 +165,10 @@ def _saturation(lengths: NDArray[np.int32], k1: float, b: float) -> NDArray[np.f
     return saturation
 
 
-def _weighed(
-    chunks: NDArray[np.int32], counts: NDArray[Any], starts: NDArray[np.int64], saturation: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """Return ``idf f / (f + saturation)`` of every pair, with the idf rounded to float32 as bm25s does."""
-    weights = np.empty(len(chunks), dtype=np.float32)
+def _weigh(
+    counts: NDArray[np.float32], chunks: NDArray[np.int32], starts: NDArray[np.int64], saturation: NDArray[np.float64]
+) -> None:
+    """Turn every count f into ``idf f / (f + saturation)``, with the idf rounded to float32 as bm25s does."""
     spread = np.diff(starts)
     idf = _idf(spread, len(saturation))
     word = 0
@@ -142,9 +176,8 @@ def _weighed(
         after = max(word + 1, int(np.searchsorted(starts, starts[word] + PAIRS, side="right")) - 1)
         part = slice(starts[word], starts[after])
         often = counts[part]
-        weights[part] = np.repeat(idf[word:after], spread[word:after]) * (often / (saturation[chunks[part]] + often))
+        often[:] = np.repeat(idf[word:after], spread[word:after]) * (often / (saturation[chunks[part]] + often))
         word = after
-    return weights
 
 
 def _idf(spread: NDArray[np.int64], size: int) -> NDArray[np.float32]:
