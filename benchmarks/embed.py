@@ -1,4 +1,4 @@
-"""Measure how fast and how well documents are embedded in each precision, and write docs/performance_embedding.md.
+"""Measure how fast and how well documents are embedded in each precision, and write docs/performance.md.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [queries] [padding] [quality]
 
@@ -31,7 +31,7 @@ from ragsweep.chunkers import Recursive
 from ragsweep.embedders import SentenceTransformerEmbedder
 from ragsweep.types import Chunks, Corpus, Texts
 
-PAGE = ROOT / "docs" / "performance_embedding.md"
+PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
 PARTS = ("speed", "queries", "padding", "quality")
 VARIANTS: dict[str, list[str]] = {
