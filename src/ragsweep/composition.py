@@ -164,6 +164,9 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
         known = _keys(overrides, composer)
         if key.group(2):
             return f"{line}: {name} is there already; leave out the +"
+        if name in known:  # what is wrong lies inside the value
+            inside = ", ".join(one.removeprefix(f"{name}.") for one in known if one.startswith(f"{name}."))
+            return f"{line}: {name} has no such keys; known: {inside}; add others with +{name}.KEY=..."
         return f'{line}: no key "{name}"{_near_key(name, known)}'
     return " ".join(text.split())
 

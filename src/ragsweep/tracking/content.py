@@ -18,7 +18,9 @@ OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 def key(name: str) -> str:
     """Put a name in the characters that MLflow allows; it reads keys as paths, so ``//`` and ``..`` are refused too."""
-    parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name[:LONGEST_KEY]).split("/")
+    if len(name) > LONGEST_KEY:  # cut, and told from others that begin alike
+        name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
+    parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
     return "/".join(part if part.strip(". ") else "_" for part in parts if part) or "_"
 
 
@@ -54,7 +56,7 @@ def metrics(result: Result) -> dict[str, float]:
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
     if "tokens_cut_share" in result.stages.get("embed", {}):
         found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    return found
+    return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in found.items()}
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
