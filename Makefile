@@ -4,13 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-nightly check clean
+.PHONY: demo test coverage test-nightly check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python run.py -m top_k=3,5,10
 
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest --numprocesses auto $(PYTEST)
+
+# Takes about twice as long.
+coverage: $(VENV)/.test-installed
+	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term $(PYTEST)
 
 test-nightly: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m nightly $(PYTEST)

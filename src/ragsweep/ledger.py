@@ -243,8 +243,8 @@ class Ledger:
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, place, digest, status, signature, text, scores, counts, own, data,"
-                f" shared FROM records JOIN shared ON shared.name = records.shared WHERE {condition}",
+                "SELECT id, sweep, job, run, mirrored, place, digest, status, signature, text, scores, counts, own,"
+                f" data, shared FROM records JOIN shared ON shared.name = records.shared WHERE {condition}",
                 values,
             ).fetchall()
         return [self._record(*row[:6], digest=row[6], kept=Encoded(*row[7:])) for row in rows]
