@@ -195,7 +195,8 @@ def test_write_that_fails_says_where_and_how_to_go_on(tmp_path: Path) -> None:
         "real = sqlite3.connect\n"
         "def full(*a, **k):\n"
         "    c = real(*a, **k); c.execute('PRAGMA max_page_count = 1'); return c\n"
-        "ledger = Ledger(Path(sys.argv[1])); sqlite3.connect = full\n"
+        "sqlite3.connect = full\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
         "ledger.open_sweep('key', Sweep('', 's' * 500_000, '', ((),), ('a',)))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ragsweep.building import Builder
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
-from ragsweep.identity import content_hash
+from ragsweep.identity import Built, content_hash
 from ragsweep.ledger import Ledger
 from ragsweep.pipeline import Parts, graph
 from ragsweep.secrets import mask
@@ -25,7 +25,8 @@ from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, Metric
 
-_WHOLE_NODE = re.compile(r"^\$\{[\w.]+\}$")
+_NO_PARAMETERS = {"metrics", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"}
+"""Keys that cannot change a result, or are shown as metrics."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,16 @@ class Session:
 
     evaluator: Evaluator = field(default_factory=Evaluator)
     builder: Builder = field(default_factory=Builder)
+    checked: dict[tuple[str, ...], Experiment] = field(default_factory=dict)  # of the command's jobs, by overrides
     _datasets: dict[str, Dataset] = field(default_factory=dict)
+    _metric_sets: dict[str, list[Built]] = field(default_factory=dict)
+
+    def experiment(self, job: Job) -> Experiment:
+        """Prepare a job, or take up what was prepared of it when the command was checked, in this process."""
+        known = self.checked.pop(job.overrides, None)
+        if known is None:
+            return self.prepare(job)
+        return replace(known, name=job.name, parameters={**_chosen(job), **known.parameters})
 
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything a config names; nothing heavy is loaded, nothing is computed.
@@ -62,17 +72,28 @@ class Session:
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
         laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k))
-        metrics = self._metrics(plain, dataset)
+        built = self._built_metrics(plain)
+        metrics = _checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
-        definitions = [built.spec.plain() for built in self._built_metrics(plain)]
+        definitions = [one.spec.digest for one in built]
         signature = content_hash([laid.context.address, dataset.golden.digest, threshold, definitions])
         return Experiment(
-            job.name, job.overrides, mask(plain), parameters(job), dataset, laid, top_k, metrics, threshold, signature
+            job.name,
+            job.overrides,
+            mask(plain),
+            parameters(job, plain),
+            dataset,
+            laid,
+            top_k,
+            metrics,
+            threshold,
+            signature,
         )
 
     def tracker(self, config: DictConfig) -> Tracker:
         """Build the tracker."""
-        tracker: Tracker = self.builder.build(resolved(config)["tracking"], "tracking").value
+        plain = OmegaConf.to_container(config.tracking, resolve=True)
+        tracker: Tracker = self.builder.build(plain, "tracking").value
         return tracker
 
     def _dataset(self, node: Any) -> Dataset:
@@ -81,28 +102,34 @@ class Session:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
 
-    def _built_metrics(self, plain: Mapping[str, Any]) -> list[Any]:
+    def _built_metrics(self, plain: Mapping[str, Any]) -> list[Built]:
         named = plain["metrics"] or {}
-        return [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+        key = json.dumps(named, default=str)
+        if key not in self._metric_sets:
+            self._metric_sets[key] = [
+                self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
+            ]
+        return self._metric_sets[key]
 
-    def _metrics(self, plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
-        metrics: dict[str, Metric] = {}
-        for built in self._built_metrics(plain):
-            if built.value.name in metrics:
-                raise ConfigError(f'metrics: "{built.value.name}" is defined twice; remove one with ~metrics.KEY')
-            metrics[built.value.name] = built.value
-        wanted = {"objective": [plain["objective"]], "headline": plain["headline"]}
-        for key, names in wanted.items():
-            for name in names:
-                if name not in metrics:
-                    raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
-        lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
-        if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
-            raise ConfigError(
-                f'no question of "{dataset.name}" has evidence, and {len(lacking)} metrics need it'
-                f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
-            )
-        return tuple(metrics.values())
+
+def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
+    metrics: dict[str, Metric] = {}
+    for one in built:
+        if one.value.name in metrics:
+            raise ConfigError(f'metrics: "{one.value.name}" is defined twice; remove one with ~metrics.KEY')
+        metrics[one.value.name] = one.value
+    wanted = {"objective": [plain["objective"]], "headline": plain["headline"]}
+    for key, names in wanted.items():
+        for name in names:
+            if name not in metrics:
+                raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
+    lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
+    if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
+        raise ConfigError(
+            f'no question of "{dataset.name}" has evidence, and {len(lacking)} metrics need it'
+            f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
+        )
+    return tuple(metrics.values())
 
 
 def session(config: DictConfig) -> Session:
@@ -140,11 +167,11 @@ def _ledger(folder: Path) -> Ledger:
 
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Turn a config into plain values; a value that is still missing is an error that names its key."""
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing))
     try:
-        plain = OmegaConf.to_container(config, resolve=True)
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue:
+        missing = sorted(OmegaConf.missing_keys(config))
+        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
     assert isinstance(plain, dict)
@@ -166,35 +193,36 @@ def _lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
     return top_k, depth
 
 
-def parameters(job: Job) -> dict[str, str]:
+def parameters(job: Job, plain: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Flatten a config as a user would type it: the choice of each group, and every value once.
 
-    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only.
+    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only. ``plain`` is
+    the config's plain values, where they are known.
     """
     found: dict[str, str] = {}
 
-    def walk(node: DictConfig, prefix: str) -> None:
-        for key in map(str, node):
+    def walk(raw: Mapping[str, Any], values: Mapping[str, Any], prefix: str) -> None:
+        for key, value in values.items():
             name = f"{prefix}{key}"
-            raw = node._get_node(key)
-            whole = raw is not None and raw._is_interpolation() and bool(_WHOLE_NODE.match(str(raw._value())))
-            value = node[key]
-            if isinstance(value, DictConfig):
-                if not whole:
-                    walk(value, f"{name}.")
-            elif key != "_target_":
+            if name in _NO_PARAMETERS or key == "_target_":
+                continue
+            if not isinstance(value, Mapping):
                 found[name] = _spelled(value)
+            elif isinstance(raw[key], Mapping):  # else the whole of it is another key's
+                walk(raw[key], value, f"{name}.")
 
-    walk(job.config, "")
-    skipped = ("metrics.", "tracking.", "store.", "plan", "headline")
-    kept = {name: value for name, value in found.items() if not name.startswith(skipped)}
-    chosen = {group: str(option) for group, option in job.choices.items() if group in job.config and option}
-    return {**chosen, **{name: str(mask(value, name)) for name, value in kept.items()}}
+    unresolved = OmegaConf.to_container(job.config)
+    walk(cast("dict[str, Any]", unresolved), resolved(job.config) if plain is None else plain, "")
+    return {**_chosen(job), **{name: str(mask(value, name)) for name, value in found.items()}}
+
+
+def _chosen(job: Job) -> dict[str, str]:
+    return {group: str(option) for group, option in job.choices.items() if group in job.config and option}
 
 
 def _spelled(value: Any) -> str:
     """Spell a value as it is typed on the command line."""
-    if OmegaConf.is_list(value):
+    if isinstance(value, list | tuple):
         return f"[{','.join(map(_spelled, value))}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

@@ -113,6 +113,7 @@ def _version(made: type) -> str:
     return hashlib.sha256(inspect.getsource(made).encode()).hexdigest()[:16]
 
 
+@cache
 def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(made).parameters
 

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import traceback
+from functools import lru_cache
 
 from omegaconf import DictConfig
 
@@ -32,7 +33,7 @@ def run_job(config: DictConfig) -> float | None:
 
     hydra = HydraConfig.get()
     kept = ledger(config)
-    sweep = kept.sweep(os.environ[SWEEP]) if os.environ.get(SWEEP) else None
+    sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     number = int(hydra.job.num) if sweep else 0
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
@@ -49,6 +50,11 @@ def run_job(config: DictConfig) -> float | None:
     result = _run(job, terminal, records)
     records.keep(result, terminal, list(config.headline))
     return _finite(result, str(config.objective))
+
+
+@lru_cache(8)
+def _sweep(kept: Ledger, identifier: str) -> Sweep:
+    return kept.sweep(identifier)  # what a job reads of it is settled before the first job starts
 
 
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
@@ -73,7 +79,7 @@ def _run(job: Job, terminal: Terminal, records: Records) -> Result:
 
 def _evaluate(job: Job, terminal: Terminal) -> Result:
     own = session(job.config)
-    experiment = own.prepare(job)
+    experiment = own.experiment(job)
     with terminal.listening(own.evaluator.executor):
         result = own.evaluator.evaluate(experiment)
     if own.evaluator.executor.store:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import threading
@@ -89,6 +90,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
         self._beating = False
+        self._connections = threading.local()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._transaction() as connection:
@@ -312,12 +314,17 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
+        known = self._connections
+        if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
+            known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            known.connection.execute("PRAGMA journal_mode=WAL")
+            known.process = os.getpid()
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            yield connection
+            yield known.connection
         finally:
-            connection.close()
+            if known.connection.in_transaction:
+                known.connection.rollback()
 
 
 _SWEEP = "id, name, parent, jobs, names, place, status"

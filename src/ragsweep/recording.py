@@ -50,6 +50,8 @@ class Records:
 
     def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
+        if not self.tracker.identity:  # nothing is tracked
+            return
         try:
             run = mirror(self.tracker, outcome, self._at(record))
         except TrackingError as fault:

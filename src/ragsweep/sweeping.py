@@ -81,6 +81,7 @@ def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> l
     for config, name, overrides in zip(configs, command.names(), command.jobs, strict=True):
         try:
             experiments.append(own.prepare(Job(config, name, overrides)))
+            own.checked[overrides] = experiments[-1]
         except RagsweepError as fault:
             faults[str(fault)] = fault
     if faults:
@@ -222,22 +223,24 @@ class _Sweeping:
         lost = sorted(set(range(len(sweep.jobs))) - {record.job for record in records})
         missed = [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
         failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
-        if status == FINISHED and (failed or not all(record.mirrored for record in records)):
+        shown = not self.tracker.identity or all(record.mirrored for record in records)
+        if status == FINISHED and (failed or not shown):
             status = FAILED
         try:
-            files = self._show(sweep, records, failed)
-            mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
+            results = self._show(sweep, records, failed)
+            if self.tracker.identity:
+                files = artifacts(sweep.name, results, failed, list(self.config.headline))
+                mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
         finally:
             self.ledger.set_status(sweep.id, status)
         return status
 
-    def _show(self, sweep: Sweep, records: Sequence[Record], failed: Sequence[Failure]) -> dict[str, bytes]:
+    def _show(self, sweep: Sweep, records: Sequence[Record], failed: Sequence[Failure]) -> list[Result]:
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        headline = list(self.config.headline)
-        self.terminal.comparison(results, headline)
+        self.terminal.comparison(results, list(self.config.headline))
         self.terminal.failures(failed)
         self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
-        return artifacts(sweep.name, results, failed, headline)
+        return results
 
 
 def _lost(sweep: Sweep, number: int, why: str) -> Failure:

@@ -22,6 +22,7 @@ FEW = 8
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
+MOST_CONFIGS = 40
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
@@ -34,19 +35,24 @@ class Panel(NamedTuple):
 
 
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes:
-    """Draw the configs below each other, one panel a metric; returns a PNG."""
+    """Draw the configs below each other, one panel a metric; returns a PNG.
+
+    Of more than forty configs the best by the first metric are shown, in their order.
+    """
+    configs, results = len(results), _best(results, metrics[0])
     panels = []
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
-    return _draw([result.name for result in results], panels, False, note=_left_out(len(metrics), "metrics"))
+    return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
 
 
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> bytes:
     """Draw one metric in groups of questions, one panel a value of the label, all on one scale; returns a PNG.
 
-    With more than twelve values the twelve with the most questions are shown.
+    With more than twelve values the twelve with the most questions are shown, and the best forty configs.
     """
+    configs, results = len(results), _best(results, metric)
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.groups.get(label, {}).items():
@@ -58,14 +64,28 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     for value in sorted(shown):
         found = [result.groups.get(label, {}).get(value, {}).get(metric) for result in results]
         panels.append(Panel(value or "(none)", _axis(found, metric), found))
-    note = _left_out(len(scored), "groups")
+    note = _note(configs, len(scored), "groups")
     if empty := sorted(set(sizes) - set(scored)):
         note += f" No question could be scored in: {', '.join(empty)}."
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
 
 
-def _left_out(count: int, what: str) -> str:
-    return f" {MOST_PANELS} of {count} {what} shown." if count > MOST_PANELS else ""
+def _best(results: Sequence[Result], metric: str) -> list[Result]:
+    """Choose the configs that fit on a picture."""
+
+    def merit(result: Result) -> float:
+        one = result.summaries.get(metric)
+        if one is None or math.isnan(one.value):
+            return math.inf
+        return one.value if one.higher_is_better is False else -one.value
+
+    chosen = sorted(range(len(results)), key=lambda n: merit(results[n]))[:MOST_CONFIGS]
+    return [results[n] for n in sorted(chosen)]
+
+
+def _note(configs: int, panels: int, what: str) -> str:
+    said = f" The best {MOST_CONFIGS} of {configs} configs are shown." if configs > MOST_CONFIGS else ""
+    return said + (f" {MOST_PANELS} of {panels} {what} shown." if panels > MOST_PANELS else "")
 
 
 def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
