@@ -43,6 +43,7 @@ EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embe
             "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
             "download": "-"}  # fmt: skip
 BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index"}
+REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 KEYS: Mapping[str, Mapping[str, str]] = {
     "dataset/python_reference": DATASET,
     "dataset/beir": DATASET,
@@ -62,6 +63,11 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                                 **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
                                 "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
     "reranker/none": {"_target_": "-"},
+    "reranker/late_interaction": {"_target_": "embed_tokens", **REORDERING},
+    "reranker/cross_encoder": {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank",
+                               "device": "-", "batch_size": "-", "download": "-", **REORDERING},
+    "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
+                     "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
     "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
@@ -229,6 +235,9 @@ MUTATIONS = [
     (option, key)
     for option, known in KEYS.items()
     for key in known
+    if not option.startswith(
+        "reranker/"
+    )  # changed in tests/rerankers/test_reranked_pipeline.py, where they can be built
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
     if not (option == "dataset/python_reference" and key not in ("limit", "seed"))
     if not (option == "dataset/beir" and key in ("corpus", "golden", "repeated_passages"))

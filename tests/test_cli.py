@@ -224,7 +224,7 @@ def test_single_config_that_fails_exits_1_with_one_line(ragsweep: Ragsweep, tmp_
 def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
     (tmp_path / "my_tracker.py").write_text(
         "from ragsweep.errors import TrackingError\nfrom ragsweep.tracking import NoTracking\n\n"
-        "class Broken(NoTracking):\n    def log_result(self, result, parent, adopt=None):\n"
+        "class Broken(NoTracking):\n    identity = 'broken'\n\n    def log_result(self, result, at):\n"
         "        raise TrackingError('the server is down')\n"
     )
     (tmp_path / "conf" / "tracking").mkdir(parents=True)

@@ -142,6 +142,7 @@ class Executor:
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
+            self._rows.hold(node.address, table, MOST if self.store else math.inf)  # with what is kept on the way
             with self._alone(node, store):
                 self._add_rows(node, rows, table, store)
         self._rows.hold(node.address, table, MOST if self.store else math.inf)
