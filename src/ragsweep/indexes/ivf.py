@@ -81,12 +81,12 @@ class Ivf:
         """Return at most ``depth`` near vectors of every query."""
         if not len(vectors) or not len(queries):
             return nothing(len(queries), depth)
-        lists, means = self._opened.get((index["lists"],), lambda: _open(index["lists"], vectors))
+        lists, means, near = self._opened.get((index["lists"],), lambda: _open(index["lists"], vectors))
         asked = np.ascontiguousarray(queries, dtype=np.float32)
         # faiss would choose other lists for many queries than for one, where two are almost equally near.
-        near = Flat().search(Flat().build(means), means, asked, min(self.nprobe, len(means)))
+        chosen = Flat().search(near, means, asked, min(self.nprobe, len(means)))
         number = min(2 * depth + SPARE, len(vectors))
-        found = _probe(lists, near, asked, number)
+        found = _probe(lists, chosen, asked, number)
         if found.max() >= len(vectors):
             raise damaged(f"it names vector {found.max()} of {len(vectors)}")
         return rank_found(vectors, asked, found, depth)
@@ -100,15 +100,15 @@ def _sample(vectors: Floats, size: int) -> Floats:
     return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
 
 
-def _probe(lists: Any, near: Rankings, queries: Floats, number: int) -> NDArray[np.int64]:
+def _probe(lists: Any, chosen: Rankings, queries: Floats, number: int) -> NDArray[np.int64]:
     """Search the lists chosen for each query; -1 where they hold no more."""
-    lists.nprobe = near.positions.shape[1]
-    found: NDArray[np.int64] = lists.search_preassigned(queries, number, near.positions, near.scores)[1]
+    lists.nprobe = chosen.positions.shape[1]
+    found: NDArray[np.int64] = lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1]
     return found
 
 
-def _open(data: NDArray[np.uint8], vectors: Floats) -> tuple[Any, Floats]:
-    """Read the lists, check that they fit the vectors, and return them with their means."""
+def _open(data: NDArray[np.uint8], vectors: Floats) -> tuple[Any, Floats, Arrays]:
+    """Read the lists, check that they fit the vectors, and return them with their means and an index of these."""
     faiss = library()
     lists = unpack(data)
     require(type(lists) is faiss.IndexIVFScalarQuantizer, "it is no set of lists")
@@ -125,4 +125,4 @@ def _open(data: NDArray[np.uint8], vectors: Floats) -> tuple[Any, Floats]:
     require((means.d, means.ntotal, means.codes.size()) == (lists.d, lists.nlist, 4 * lists.d * lists.nlist), "means")
     lists.referenced_objects = [data]  # it must live as long
     found: Floats = faiss.rev_swig_ptr(means.get_xb(), means.ntotal * means.d).reshape(means.ntotal, means.d)
-    return lists, found
+    return lists, found, Flat().build(found)
