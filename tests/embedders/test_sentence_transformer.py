@@ -11,8 +11,8 @@ import pytest
 
 from ragsweep import model_files
 from ragsweep.embedders import SentenceTransformerEmbedder
-from ragsweep.embedders.sentence_transformer import LIBRARIES
 from ragsweep.errors import ConfigError
+from ragsweep.model_files import LIBRARIES
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
 
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "query", "passage"]

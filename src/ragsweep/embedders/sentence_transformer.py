@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -14,8 +13,6 @@ import numpy as np
 from ragsweep import model_files
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.types import Embeddings, Floats, Integers
-
-LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 COUNTED_AT_ONCE = 1024
 """How many texts are held as strings while their tokens are counted."""
@@ -69,8 +66,7 @@ class SentenceTransformerEmbedder:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
-        versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
-        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **versions}
+        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.

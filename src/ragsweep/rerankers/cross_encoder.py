@@ -68,8 +68,8 @@ class CrossEncoder:
             raise ConfigError(f"reranker.max_length is {self.max_length}; {self.model} reads 1 to {longest} tokens")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files and name the dtype it computes in."""
-        return {**model_files.facts(self._folder()), "dtype": self._dtype()}
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs; the longest are scored first, so that pairs of one length share a batch."""
