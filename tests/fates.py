@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -35,6 +37,13 @@ class Fateful:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fate == "hangs":
             time.sleep(600)
+        if self.fate == "unwritten":  # what becomes of this job cannot be written down
+            with sqlite3.connect(Path(".ragsweep", "ledger.db")) as connection:
+                connection.execute(
+                    "CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON records"
+                    " BEGIN SELECT RAISE(FAIL, 'no room for it'); END"
+                )
+            connection.close()
         if self.fate == "memory":
             before = resource.getrlimit(resource.RLIMIT_AS)
             resource.setrlimit(resource.RLIMIT_AS, (8 << 30, before[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +110,14 @@ def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "not run: 2 configs failed, and max_failures=2" in done.stdout
     assert {name for name, outcome in outcomes(tmp_path).items() if isinstance(outcome, Result)} == set()
+
+
+def test_job_that_cannot_be_written_down_ends_the_sweep_and_is_run_again_by_the_next(tmp_path: Path) -> None:
+    done = sweep(tmp_path, ["one", "unwritten"])
+    assert done.returncode == 1
+    assert "+retriever.fate=unwritten · did not run to its end: IntegrityError: no room for it" in done.stdout
+    assert set(outcomes(tmp_path)) == {"+retriever.fate=one"}
+    with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
+        connection.execute("DROP TRIGGER full")
+        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+    connection.close()

@@ -178,6 +178,16 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
 
+    def release_mine(self, sweep: str) -> None:
+        """Give back all jobs of a sweep that this process holds; the sweep itself stays its own."""
+        me = myself()
+        if any(claim.holder == me for claim in self.claims(sweep)):
+            with self._transaction() as connection:
+                connection.execute(
+                    "DELETE FROM claims WHERE sweep = ? AND job != ? AND host = ? AND process = ? AND started = ?",
+                    (sweep, WHOLE, me.host, me.process, me.started),
+                )
+
     def claims(self, sweep: str) -> list[Claim]:
         """List who works on which job, dead processes included."""
         with self._reading() as connection:

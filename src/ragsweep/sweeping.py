@@ -207,6 +207,10 @@ class _Sweeping:
         except Exception as fault:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
             return f"{type(fault).__name__}: {fault}"
+        finally:
+            self.ledger.release_mine(
+                sweep.id
+            )  # of a job that could not even be written down, on a full disk for instance
         return "its process ended"
 
     def _bury(self, sweep: Sweep) -> None:
