@@ -14,7 +14,9 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
+from ragsweep.identity import content_hash
 from ragsweep.ledger import Ledger
+from ragsweep.tracking import Mlflow
 from test_cli import write_dataset
 
 Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
@@ -69,8 +71,6 @@ def folder(tracked: Path, tmp_path: Path) -> Path:
 
 def same_place(folder: Path) -> None:
     """Let the ledger of a copied folder mean the copied database."""
-    from ragsweep.tracking import Mlflow
-
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
     with Ledger(folder / ".ragsweep")._transaction() as connection:
         for table in ("sweeps", "records"):
@@ -93,6 +93,29 @@ def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Pa
     assert "3 results sent" in ragsweep(folder, "sync")
     assert shown(folder) == before
     assert "nothing was missing" in ragsweep(folder, "sync")
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "KILLED"])
+def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    ledger = Ledger(folder / ".ragsweep")
+    sweep = ledger.sweeps()[0]
+    ledger.set_status(sweep.id, state)
+    for path in folder.glob("mlflow.db*"):
+        path.unlink()
+    data = write_dataset(folder)
+    key = ledger.latest(sweep.id.rpartition("-")[0])
+    assert key is not None
+    place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
+    with ledger._transaction() as connection:  # the copied folder's sweep, under the copy's own key
+        connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
+        signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
+        connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
+    said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
+    assert "job " not in said
+    assert ("2 results were not in MLflow any more" if state == "FINISHED" else "2 of 2 configs are done") in said
+    assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
 
 
 def test_all_of_it_goes_into_another_database(folder: Path) -> None:

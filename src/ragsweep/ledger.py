@@ -244,6 +244,11 @@ class Ledger:
         """Read the record of a job."""
         return self._records("records.sweep = ? AND job = ?", (sweep, job))[0]
 
+    def forget_runs(self, sweep: str) -> None:
+        """Forget the runs of a sweep's records: the tracker that had them has lost them."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE records SET run = NULL, mirrored = 0 WHERE sweep = ?", (sweep,))
+
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
         return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
@@ -330,10 +335,11 @@ class Ledger:
             known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
             known.connection.execute("PRAGMA journal_mode=WAL")
             known.process = os.getpid()
+        inside = known.connection.in_transaction  # somebody else's, who ends it
         try:
             yield known.connection
         finally:
-            if known.connection.in_transaction:
+            if known.connection.in_transaction and not inside:
                 known.connection.rollback()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ragsweep.errors import TrackingError
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
@@ -24,14 +25,21 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
     return parent
 
 
-def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
-    """Show a sweep's records that are not shown yet, and end its runs that have no record."""
+def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> Sweep:
+    """Take up a sweep's parent run again and show its records that are not shown yet; end its runs without a record.
+
+    Where the tracker knows nothing of the sweep (its database is gone), everything is shown anew.
+    """
+    parent = tracker.find({SWEEP_TAG: sweep.id})
+    if parent:
+        tracker.reopen_sweep(parent)
+    else:
+        ledger.forget_runs(sweep.id)
+        parent = open_parent(ledger, tracker, sweep, None)
     records = ledger.records(sweep.id)
-    try:
-        _show(ledger, tracker, [record for record in records if not record.mirrored], sweep.parent)
-        tracker.end_abandoned(sweep.parent, [record.job for record in records])
-    except TrackingError as fault:
-        terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}")
+    _show(ledger, tracker, [record for record in records if not record.mirrored], parent)
+    tracker.end_abandoned(parent, [record.job for record in records])
+    return replace(sweep, parent=parent)
 
 
 def close(
@@ -75,14 +83,15 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
             terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
             continue
         try:
-            sent += _sync_sweep(ledger, tracker, sweep)
+            sent += sync_sweep(ledger, tracker, sweep)
         finally:
             ledger.release(sweep.id, WHOLE)
     singles = [record for record in ledger.singles() if everything or record.place == tracker.identity]
     return sent + sum(_sync_single(ledger, tracker, record) for record in singles)
 
 
-def _sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
+def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
+    """Show what of a sweep the tracker lacks, and end its parent run; return how many records were sent."""
     here, records = sweep.place == tracker.identity, ledger.records(sweep.id)
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent and here:

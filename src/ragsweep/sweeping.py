@@ -131,20 +131,23 @@ class _Sweeping:
         if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
         if found.status == FINISHED:
-            self.ledger.release(found.id, WHOLE)
-            self.terminal.line("done", f'"{found.name}" is finished already; rerun=true runs it again')
-            self._show(found, self.ledger.records(found.id), [])
-            return 0
+            return self._show_again(found)
         return self._go(self._resume(found, planned))
+
+    def _show_again(self, sweep: Sweep) -> int:
+        """Show a sweep that is finished, and send to the tracker what that has lost."""
+        self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
+        self._show(sweep, self.ledger.records(sweep.id), [])
+        if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
+            self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
+        self.ledger.release(sweep.id, WHOLE)
+        return 0
 
     def _open(self, key: str) -> Sweep:
         name = " ".join(self.command.overrides) or "sweep"
         sweep = self.ledger.open_sweep(
             key, Sweep("", name, "", self.command.jobs, tuple(self.command.names()), self.tracker.identity)
         )
-        return self._with_parent(sweep)
-
-    def _with_parent(self, sweep: Sweep) -> Sweep:
         adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
         return dataclasses.replace(sweep, parent=mirroring.open_parent(self.ledger, self.tracker, sweep, adopt))
 
@@ -156,12 +159,7 @@ class _Sweeping:
         self.terminal.plan(planned)
         self.ledger.set_status(sweep.id, "RUNNING")
         self.ledger.claim(sweep.id, WHOLE)
-        if not sweep.parent:
-            sweep = self._with_parent(sweep)
-        else:
-            self.tracker.reopen_sweep(sweep.parent)
-        mirroring.complete(self.ledger, self.tracker, sweep, self.terminal)
-        return sweep
+        return mirroring.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
 
     def _go(self, sweep: Sweep) -> int:
         status, why = KILLED, "interrupted"

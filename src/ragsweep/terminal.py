@@ -119,8 +119,9 @@ def _expected(plan: Plan) -> str:
         return "nothing to compute"
     if not plan.untold:
         return _duration(plan.total.seconds)
-    untold = f"not yet measured on this machine: {', '.join(plan.untold)}"
-    return f"{_duration(plan.total.seconds)} and what is {untold}" if plan.total.seconds else f"time unknown, {untold}"
+    if not plan.total.seconds:
+        return "time unknown: nothing like it has run on this machine yet"
+    return f"{_duration(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
 
 
 def _duration(seconds: float | None) -> str:
@@ -177,4 +178,5 @@ class _Bars(Lines):
         amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
         rate = f" · {total / seconds:,.0f}/s" if total else ""
         label = f" {node.label}" if node.label else ""
-        self._terminal.line(node.stage, f"{amount}{seconds:.1f} s{rate}{label}")
+        word, _, what = node.stage.partition("_")
+        self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")
