@@ -137,9 +137,10 @@ class _Sweeping:
     def _show_again(self, sweep: Sweep) -> int:
         """Show a sweep that is finished, and send to the tracker what that has lost."""
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        self._show(sweep, self.ledger.records(sweep.id), [])
+        self._show(self.ledger.records(sweep.id), [])
         if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
+        self.terminal.look(self.tracker.look(), sweep.name, self.ledger.sweep(sweep.id).parent)
         self.ledger.release(sweep.id, WHOLE)
         return 0
 
@@ -229,7 +230,8 @@ class _Sweeping:
         if status == FINISHED and (failed or not shown):
             status = FAILED
         try:
-            results = self._show(sweep, records, failed)
+            results = self._show(records, failed)
+            self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
             if self.tracker.identity:
                 files = artifacts(sweep.name, results, failed, list(self.config.headline))
                 mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
@@ -237,11 +239,10 @@ class _Sweeping:
             self.ledger.set_status(sweep.id, status)
         return status
 
-    def _show(self, sweep: Sweep, records: Sequence[Record], failed: Sequence[Failure]) -> list[Result]:
+    def _show(self, records: Sequence[Record], failed: Sequence[Failure]) -> list[Result]:
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
         self.terminal.comparison(results, list(self.config.headline))
         self.terminal.failures(failed)
-        self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
         return results
 
 
