@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
+from ragsweep.executor import Executor
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.outcomes import ChunkNames
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
+from ragsweep.store import Store
 from ragsweep.types import Chunks, Dataset, GoldenSet, Spans
 from toys import Whole, Words, built, corpus, golden, vector
 
@@ -107,6 +109,18 @@ def test_second_config_of_a_session_reuses_what_it_shares() -> None:
     assert second.stages["index"]["executed"] == second.stages["retrieve"]["executed"] == 0
     assert first.signature != second.signature
     assert first.summaries["ndcg_at_10"].value == second.summaries["ndcg_at_10"].value
+
+
+def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_path: Path) -> None:
+    laid = graph(Parts(corpus(), built(Whole()), vector(), built(NoReranker()), 4, 2))
+    asked = replace(experiment(), graph=laid, top_k=2)
+    cold, warm = (Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(asked) for _ in range(2))
+    assert {stage for stage, work in cold.stages.items() if work["executed"]} >= {"chunk", "count", "embed", "retrieve"}
+    assert {stage for stage, work in warm.stages.items() if work["executed"]} == {"context"}
+    assert warm.stages["embed"]["tokens_cut_share"] == cold.stages["embed"]["tokens_cut_share"]
+    assert warm.stages["embed"]["first_seconds"] == pytest.approx(cold.stages["embed"]["seconds"])
+    assert str(warm.summaries) == str(cold.summaries)  # as text, since NaN is not NaN
+    assert str(warm.outcomes) == str(cold.outcomes)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Experiment:
     def wanted(self) -> list[Wanted]:
         """List what evaluating it asks for."""
         known, laid = asked(self.dataset.golden.questions), self.graph
-        whole = [Wanted(node, ()) for node in (laid.chunks, *laid.embeddings)]
+        whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
         probed = [Wanted(node, known.probed) for node in laid.latency.values()]
         return [Wanted(laid.context, known.queries), *whole, *probed]
 
@@ -123,7 +123,9 @@ class Evaluator:
         key = (experiment.graph.chunks.address, golden.digest, experiment.threshold)
         if key not in self._coverage:
             chunks = chunks_of(experiment.graph, self.executor.get)
-            self._coverage[key] = Covered(ChunkNames(chunks), cover(chunks, golden, experiment.threshold))
+            counts = self.executor.get(experiment.graph.counts)["tokens"]
+            coverage = cover(chunks, golden, experiment.threshold, counts)
+            self._coverage[key] = Covered(ChunkNames(chunks), coverage)
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: Graph) -> dict[str, dict[str, float]]:

@@ -116,7 +116,7 @@ class Coverage:
 # --- from labels to coverage: once a chunking --------------------------------------------------------------------
 
 
-def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5) -> Coverage:
+def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant evidence.
 
     A chunk covers a passage when it holds at least ``threshold`` of its characters. Where no chunk holds as much, those
@@ -127,6 +127,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5) -> Coverage
         golden: The questions with their evidence; if passages may be repeated, an anchor also marks every other
             document it occurs in, and the evidence is found where any of these places is.
         threshold: Share of a passage's characters, above 0 and at most 1.
+        counts: The tokens of every chunk, as :func:`count_tokens` counts them, where they are known.
 
     Raises:
         ConfigError: The threshold is out of range.
@@ -142,8 +143,10 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5) -> Coverage
     touches = _touches(chunks.spans, places)
     _check_held(places, touches, asked)
     evidence, chunk = _pairs(places, touches, threshold, len(chunks))
-    counts, first, last = _read_tokens(chunks, touches)
-    last = np.where(places.whole[touches.place], counts[touches.chunk], last)
+    counts = count_tokens(chunks) if counts is None else counts
+    whole = places.whole[touches.place]
+    first, last = _touched_tokens(chunks, touches, np.flatnonzero(~whole))
+    last = np.where(whole, counts[touches.chunk], last)
     marked = _mark(question[places.evidence[touches.place]], touches.chunk, first, last, counts)
     return Coverage(golden.questions, question, grade, evidence, chunk, places, touches, counts, marked, chunks.address)
 
@@ -193,22 +196,26 @@ def _pairs(places: Places, touches: Touches, threshold: float, n_chunks: int) ->
     return keys // size, keys % size
 
 
-def _read_tokens(chunks: Chunks, touches: Touches) -> tuple[Numbers, Numbers, Numbers]:
-    """Count the tokens of every chunk, and find those of every touch (first, behind the last); reads each text once."""
+def count_tokens(chunks: Chunks) -> Numbers:
+    """Count the tokens (chunks,) of every chunk's text, with its title; reads each text once."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
-    first, last = np.zeros_like(touches.chunk), np.zeros_like(touches.chunk)
-    order = np.argsort(touches.chunk, kind="stable")
-    bounds = np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))
-    limits = np.searchsorted(touches.chunk[order], bounds)
-    for n, (low, high) in enumerate(pairwise(bounds)):
+    for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):
         document = int(spans.document[low])
-        offsets = tokens.locate(corpus.texts[document])
-        counts[low:high] = offsets.count(spans.start[low:high], spans.end[low:high])
+        counts[low:high] = tokens.locate(corpus.texts[document]).count(spans.start[low:high], spans.end[low:high])
         counts[low:high] += tokens.count(corpus.titles[document])
-        rows = order[limits[n] : limits[n + 1]]
+    return counts
+
+
+def _touched_tokens(chunks: Chunks, touches: Touches, wanted: Numbers) -> tuple[Numbers, Numbers]:
+    """Find the tokens of the wanted touches (first, behind the last), and 0 of the others; reads no other text."""
+    first, last = np.zeros_like(touches.chunk), np.zeros_like(touches.chunk)
+    document = chunks.spans.document[touches.chunk[wanted]]
+    for one in np.unique(document).tolist():
+        rows = wanted[document == one]
+        offsets = tokens.locate(chunks.corpus.texts[one])
         first[rows], last[rows] = offsets.touched(touches.start[rows], touches.end[rows])
-    return counts, first, last
+    return first, last
 
 
 def _mark(question: Numbers, chunk: Numbers, first: Numbers, last: Numbers, counts: Numbers) -> Marked:

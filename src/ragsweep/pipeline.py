@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.evidence import count_tokens
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node, rule_latency_node
@@ -53,6 +54,7 @@ class Graph:
 
     corpus: Node
     chunks: Node
+    counts: Node  # the tokens of every chunk
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
     ranking: Node
@@ -62,7 +64,7 @@ class Graph:
     @property
     def wanted(self) -> tuple[Node, ...]:
         """List what an evaluation asks for."""
-        return (self.context, self.chunks, *self.embeddings, *self.latency.values())
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values())
 
 
 def graph(parts: Parts) -> Graph:
@@ -74,7 +76,10 @@ def graph(parts: Parts) -> Graph:
         _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k)),
         stored=False,  # a slice is made faster than read back
     )
-    return Graph(stages.corpus, stages.chunks, tuple(stages.embeddings), first, ranking, context, dict(stages.latency))
+    return Graph(
+        stages.corpus, stages.chunks, stages.counts, tuple(stages.embeddings), first, ranking, context,
+        dict(stages.latency),
+    )  # fmt: skip
 
 
 def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
@@ -115,6 +120,11 @@ class _Stages:
             "chunk", chunker.spec, (self.corpus,), lambda work: chunker.value.split(work.get(self.corpus)), Spans
         )
 
+        self.counts = self._whole(
+            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.chunks),
+            lambda work: {"tokens": count_tokens(self._chunks(work))}, dict,
+        )  # fmt: skip
+
     def _whole(
         self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work], Any], result: type,
         label: str = "",
@@ -122,8 +132,11 @@ class _Stages:
         amount = max(self.parts.corpus.characters, 1)
         return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
 
+    def _chunks(self, work: Work) -> Chunks:
+        return Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
+
     def _texts(self, work: Work) -> Texts:
-        return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
+        return Texts(self._chunks(work))
 
     def _timed(self, name: str, node: Node) -> None:
         if not any(known.inputs[0].address == node.address for known in self.latency.values()):
