@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ragsweep.app import Job, parameters, resolved
+from ragsweep.app import Job
 from ragsweep.composition import compose_jobs, read_command
 from ragsweep.errors import ConfigError
+from ragsweep.plain import resolved
 
 
 def job(*overrides: str) -> Job:
@@ -15,7 +16,7 @@ def job(*overrides: str) -> Job:
 
 
 def test_parameters_are_spelled_as_they_are_typed() -> None:
-    found = parameters(job("top_k=7", "dataset.limit=null", "embedder.normalize=false"))
+    found = job("top_k=7", "dataset.limit=null", "embedder.normalize=false").parameters()
     assert found["top_k"] == "7"
     assert found["dataset.limit"] == "null"
     assert found["embedder.normalize"] == "false"
@@ -24,20 +25,20 @@ def test_parameters_are_spelled_as_they_are_typed() -> None:
 
 
 def test_every_parameter_can_be_typed_back() -> None:
-    first = parameters(job("retriever.legs.bm25.k1=1.2"))
+    first = job("retriever.legs.bm25.k1=1.2").parameters()
     lines = [f"{name}={value}" for name, value in first.items() if "." in name or name in ("top_k", "depth", "seed")]
-    assert parameters(job(*lines)) == first
+    assert job(*lines).parameters() == first
 
 
 def test_part_named_by_interpolation_appears_under_its_own_key_only() -> None:
-    names = parameters(job())
+    names = job().parameters()
     assert "embedder.model" in names
     assert not any("vector.embedder" in name for name in names)
 
 
 def test_what_cannot_change_a_result_is_no_parameter() -> None:
     assert not any(
-        name.startswith(("tracking.", "store.", "metrics.", "plan", "headline")) for name in parameters(job())
+        name.startswith(("tracking.", "store.", "metrics.", "plan", "headline")) for name in job().parameters()
     )
 
 

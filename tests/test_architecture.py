@@ -24,7 +24,7 @@ FLOORS = [
      "service", "spans", "statistics", "store", "storekeeping", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
-    {"app", "cli", "composition", "jobs", "mirroring", "recording", "report", "store_command", "sweeping",
+    {"app", "cli", "composition", "jobs", "mirroring", "plain", "recording", "report", "store_command", "sweeping",
      "sync_command", "terminal"},
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
@@ -97,7 +97,7 @@ def test_wiring_names_no_part() -> None:
     ("library", "allowed"),
     [
         ("mlflow", {"tracking"}),
-        ("omegaconf", {"app", "composition", "jobs", "sweeping"}),
+        ("omegaconf", {"app", "composition", "jobs", "plain", "sweeping"}),
         ("hydra", {"composition", "jobs", "sweeping"}),
         ("optuna", set()),
         ("rich", {"terminal"}),

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ragsweep.building import Builder
 from ragsweep.errors import ConfigError, nearest
@@ -19,14 +18,12 @@ from ragsweep.executor import Executor
 from ragsweep.identity import Built, content_hash
 from ragsweep.ledger import Ledger
 from ragsweep.pipeline import Parts, graph
+from ragsweep.plain import parameters, resolved
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, Metric
-
-_NO_PARAMETERS = {"metrics", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"}
-"""Keys that cannot change a result, or are shown as metrics."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,16 @@ class Job:
     name: str
     overrides: tuple[str, ...]
     choices: Mapping[str, str] = field(default_factory=dict)  # group -> option
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The options of the config's groups, as parameters."""
+        return {group: str(option) for group, option in self.choices.items() if group in self.config and option}
+
+    def parameters(self, plain: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Spell the config as a user would type it; ``plain`` is its plain values, where they are known."""
+        values = resolved(self.config) if plain is None else plain
+        return {**self.chosen, **parameters(self.config, values)}
 
 
 @dataclass
@@ -54,7 +61,7 @@ class Session:
         known = self.checked.pop(job.overrides, None)
         if known is None:
             return self.prepare(job)
-        return replace(known, name=job.name, parameters={**_chosen(job), **known.parameters})
+        return replace(known, name=job.name, parameters={**job.chosen, **known.parameters})
 
     def prepare(self, job: Job) -> Experiment:
         """Build and check everything a config names; nothing heavy is loaded, nothing is computed.
@@ -81,7 +88,7 @@ class Session:
             job.name,
             job.overrides,
             mask(plain),
-            parameters(job, plain),
+            job.parameters(plain),
             dataset,
             laid,
             top_k,
@@ -165,19 +172,6 @@ def _ledger(folder: Path) -> Ledger:
     return Ledger(folder)
 
 
-def resolved(config: DictConfig) -> dict[str, Any]:
-    """Turn a config into plain values; a value that is still missing is an error that names its key."""
-    try:
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except MissingMandatoryValue:
-        missing = sorted(OmegaConf.missing_keys(config))
-        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
-    except OmegaConfBaseException as fault:
-        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
 def _lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
     """Check the numbers that no part checks."""
     for key in ("top_k", "depth", "seed"):
@@ -191,39 +185,3 @@ def _lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, given {threshold!r}")
     return top_k, depth
-
-
-def parameters(job: Job, plain: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Flatten a config as a user would type it: the choice of each group, and every value once.
-
-    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only. ``plain`` is
-    the config's plain values, where they are known.
-    """
-    found: dict[str, str] = {}
-
-    def walk(raw: Mapping[str, Any], values: Mapping[str, Any], prefix: str) -> None:
-        for key, value in values.items():
-            name = f"{prefix}{key}"
-            if name in _NO_PARAMETERS or key == "_target_":
-                continue
-            if not isinstance(value, Mapping):
-                found[name] = _spelled(value)
-            elif isinstance(raw[key], Mapping):  # else the whole of it is another key's
-                walk(raw[key], value, f"{name}.")
-
-    unresolved = OmegaConf.to_container(job.config)
-    walk(cast("dict[str, Any]", unresolved), resolved(job.config) if plain is None else plain, "")
-    return {**_chosen(job), **{name: str(mask(value, name)) for name, value in found.items()}}
-
-
-def _chosen(job: Job) -> dict[str, str]:
-    return {group: str(option) for group, option in job.choices.items() if group in job.config and option}
-
-
-def _spelled(value: Any) -> str:
-    """Spell a value as it is typed on the command line."""
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_spelled, value))}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from omegaconf import DictConfig
 
-from ragsweep.app import Job, ledger, parameters, session
+from ragsweep.app import Job, Session, ledger, session
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
@@ -46,8 +46,9 @@ def run_job(config: DictConfig) -> float | None:
     name = sweep.names[number] if sweep else " ".join(overrides) or "defaults"
     job = Job(config, name, overrides, hydra.runtime.choices)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
-    records = Records(kept, session(config).tracker(config), sweep, number)
-    result = _run(job, terminal, records)
+    own = session(config)
+    records = Records(kept, own.tracker(config), sweep, number)
+    result = _run(own, job, terminal, records)
     records.keep(result, terminal, list(config.headline))
     return _finite(result, str(config.objective))
 
@@ -60,11 +61,11 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def _run(job: Job, terminal: Terminal, records: Records) -> Result:
+def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
     started = time.time()
     try:
         with deadline(job.config.timeout):
-            return _evaluate(job, terminal)
+            return _evaluate(own, job, terminal)
     except (Exception, SystemExit) as fault:
         logging.getLogger(__name__).exception("the job failed")
         records.keep_failure(_failure(job, fault, started), terminal)
@@ -77,8 +78,7 @@ def _run(job: Job, terminal: Terminal, records: Records) -> Result:
         raise
 
 
-def _evaluate(job: Job, terminal: Terminal) -> Result:
-    own = session(job.config)
+def _evaluate(own: Session, job: Job, terminal: Terminal) -> Result:
     experiment = own.experiment(job)
     with terminal.listening(own.evaluator.executor):
         result = own.evaluator.evaluate(experiment)
@@ -106,7 +106,7 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     return Failure(
         name=job.name,
         overrides=job.overrides,
-        parameters=parameters(job),
+        parameters=job.parameters(),
         error=error if known else f"{type(fault).__name__}: {error}",
         traceback="" if known else traceback.format_exc(),
         started=started,

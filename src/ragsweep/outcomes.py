@@ -64,10 +64,8 @@ class RunTexts(Mapping[str, str]):
 
 def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkNames, tag: str) -> str:
     """Write rankings as a TREC run: question id, chunk name, rank, score; best first."""
-    run: Run = {
-        question.id: list(zip(named, scores, strict=False))
-        for question, named, scores in zip(questions, names.of(rankings.positions), rankings.scores, strict=True)
-    }
+    rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
+    run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
 
 

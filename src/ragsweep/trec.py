@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -168,11 +169,15 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
         run: Best first.
         tag: The last field of every line: which system made the run.
     """
-    lines = []
+    lines: list[str] = []
+    end = f" {_field(tag)}\n"
     for question, row in run.items():
-        falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32))
-        for rank, ((document, _), score) in enumerate(zip(row, falling, strict=True), start=1):
-            lines.append(f"{_field(question)} Q0 {_field(document)} {rank} {score} {_field(tag)}\n")
+        start = f"{_field(question)} Q0 "
+        falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32)).tolist()
+        lines += [
+            f"{start}{_field(document)} {rank} {score:.9g}{end}"  # nine digits tell all single-precision numbers apart
+            for rank, ((document, _), score) in enumerate(zip(row, falling, strict=True), start=1)
+        ]
     return "".join(lines)
 
 
@@ -202,5 +207,6 @@ def strictly_falling(scores: Floats) -> Floats:
     return np.where(lowered < 0, -lowered | _SIGN, lowered).astype(np.uint32).view(np.float32)
 
 
+@lru_cache(maxsize=65_536)
 def _field(identifier: str) -> str:
     return re.sub(r"\s", lambda match: quote(match[0]), identifier)

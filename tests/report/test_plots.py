@@ -30,13 +30,13 @@ def a_result(name: str, value: float = 0.5, values: tuple[str, ...] = ("factual"
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
     """The figures that were drawn, in order."""
     figures: list[matplotlib.figure.Figure] = []
-    save: Callable[..., None] = matplotlib.figure.Figure.savefig
+    draw: Callable[..., None] = matplotlib.figure.Figure.draw
 
-    def keep(figure: matplotlib.figure.Figure, *given: object, **named: object) -> None:
+    def keep(figure: matplotlib.figure.Figure, renderer: object) -> None:
         figures.append(figure)
-        save(figure, *given, **named)
+        draw(figure, renderer)
 
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+    monkeypatch.setattr(matplotlib.figure.Figure, "draw", keep)
     return figures
 
 

@@ -47,8 +47,7 @@ class Composer:
     def __init__(self, loader: ConfigLoader) -> None:
         self._loader = loader
         self._quick = _remembering(loader) if type(loader) is ConfigLoaderImpl else None
-        self._templates: dict[Any, DictConfig] = _shared.templates(loader)
-        self._groups: dict[tuple[str | None, str, tuple[str, ...]], bool] = {}
+        self._known = _shared.known(loader)
         self.slow = 0  # how often Hydra's own loader was asked
 
     def compose(self, name: str | None, overrides: Sequence[str], *, task_only: bool = False) -> DictConfig:
@@ -58,6 +57,7 @@ class Composer:
         except (HydraException, OmegaConfBaseException, ValueError, LookupError, AttributeError, TypeError):
             config = None  # Hydra says it better
         if config is not None:
+            self._known.composed.add((name, *overrides))
             return config
         self.slow += 1
         config = self._loader.load_configuration(name, list(overrides), RunMode.RUN)
@@ -74,7 +74,8 @@ class Composer:
         """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
         ours = not any(line.lstrip("+~").startswith("hydra") for line in overrides)
         lines = [*raw(master.hydra.overrides.hydra), *overrides]
-        self.compose(master.hydra.job.config_name, lines, task_only=ours)
+        if not (ours and (master.hydra.job.config_name, *lines) in self._known.composed):
+            self.compose(master.hydra.job.config_name, lines, task_only=ours)
 
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
@@ -104,21 +105,23 @@ class Composer:
 
     def _is_group(self, name: str | None, key: str, searched: tuple[str, ...]) -> bool:
         asked = (name, key, searched)
-        if asked not in self._groups:
+        groups = self._known.groups
+        if asked not in groups:
             assert self._quick is not None
             _, repository = self._quick._parse_overrides_and_create_caching_repo(name, list(searched))
-            self._groups[asked] = repository.group_exists(key)
-        return self._groups[asked]
+            groups[asked] = repository.group_exists(key)
+        return groups[asked]
 
     def _template(self, name: str | None, lines: tuple[str, ...]) -> DictConfig:
         running = JobRuntime.instance().get("name")
         key = (name, lines, str(Path.cwd()), getbase())
-        found = self._templates.get(key) or self._templates.get((*key, running))
+        templates = self._known.templates
+        found = templates.get(key) or templates.get((*key, running))
         if found is None:
             assert self._quick is not None
             found = self._quick.load_configuration(name, list(lines), RunMode.RUN)
             # A job without a name of its own gets the program's: that is no template for another program.
-            self._templates[(*key, running) if found.hydra.job.name == running else key] = found
+            templates[(*key, running) if found.hydra.job.name == running else key] = found
         return found
 
 
@@ -150,16 +153,25 @@ def open_composer(folder: Path, added: Path | None = None, *, version_base: str)
     return Composer(ConfigLoaderImpl(path))
 
 
+@dataclasses.dataclass
+class _Known:
+    """What was composed from one search path."""
+
+    templates: dict[Any, DictConfig] = dataclasses.field(default_factory=dict)
+    groups: dict[tuple[str | None, str, tuple[str, ...]], bool] = dataclasses.field(default_factory=dict)
+    composed: set[tuple[str | None, ...]] = dataclasses.field(default_factory=set)  # names and overrides without fault
+
+
 class _Shared:
-    """The templates of all composers with equal search paths, while somebody holds them."""
+    """What is known to all composers with equal search paths, while somebody holds it."""
 
     def __init__(self) -> None:
-        self.held: dict[Any, dict[Any, DictConfig]] | None = None
+        self.held: dict[Any, _Known] | None = None
 
-    def templates(self, loader: ConfigLoader) -> dict[Any, DictConfig]:
+    def known(self, loader: ConfigLoader) -> _Known:
         if self.held is None or not isinstance(loader, ConfigLoaderImpl):
-            return {}
-        return self.held.setdefault(_searched(loader.config_search_path), {})
+            return _Known()
+        return self.held.setdefault(_searched(loader.config_search_path), _Known())
 
 
 _shared = _Shared()

@@ -7,7 +7,6 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
@@ -52,9 +51,9 @@ def results_json(results: Sequence[Result], failures: Sequence[Failure], sweep: 
         "format": RESULTS_FORMAT,
         "sweep": dict(sweep),
         "configs": [_config(result) for result in results],
-        "failures": [asdict(failure) for failure in failures],
+        "failures": [vars(failure) for failure in failures],
     }
-    return json.dumps(_strict(document), indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    return json.dumps(_strict(document), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
@@ -88,7 +87,7 @@ def _config(result: Result) -> dict[str, Any]:
         "overrides": result.overrides,
         "parameters": result.parameters,
         "config": result.config,
-        "dataset": asdict(result.dataset),
+        "dataset": vars(result.dataset),
         "metrics": _summaries(result.summaries),
         "groups": groups,
         "stages": result.stages,
@@ -101,7 +100,7 @@ def _config(result: Result) -> dict[str, Any]:
 
 def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
     return {
-        name: {key: value for key, value in asdict(summary).items() if key != "name"}
+        name: {key: value for key, value in vars(summary).items() if key != "name"}
         for name, summary in summaries.items()
     }
 

@@ -1,0 +1,110 @@
+"""Turn a composed config into plain values, and into the parameters that a user would type for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, Node, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from ragsweep.errors import ConfigError
+from ragsweep.secrets import mask
+
+_NO_PARAMETERS = {"metrics", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"}
+"""Keys that cannot change a result, or are shown as metrics."""
+
+_KEY = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
+"""An interpolation that is nothing but another key, from the root."""
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Turn a config into plain values; a value that is still missing is an error that names its key."""
+    try:
+        plain = _mapping(config)
+    except MissingMandatoryValue as fault:
+        missing = _missing(config) or [str(fault.full_key)]
+        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
+    except RecursionError:
+        raise ConfigError("config: an interpolation leads back to where it stands") from None
+    return {str(key): value for key, value in plain.items()}
+
+
+def _missing(config: DictConfig) -> list[str]:
+    try:
+        return sorted(OmegaConf.missing_keys(config))
+    except OmegaConfBaseException:  # of an interpolation that has nothing to do with it
+        return []
+
+
+def parameters(config: DictConfig, plain: Mapping[str, Any]) -> dict[str, str]:
+    """Flatten a config, whose plain values are given, as a user would type it: every value once.
+
+    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only.
+    """
+    found: dict[str, str] = {}
+
+    def walk(node: DictConfig, values: Mapping[str, Any], prefix: str) -> None:
+        for key, value in values.items():
+            name = f"{prefix}{key}"
+            if name in _NO_PARAMETERS or key == "_target_":
+                continue
+            if not isinstance(value, Mapping):
+                found[name] = _spelled(value)
+            elif isinstance(child := node._get_node(key), DictConfig) and not child._is_interpolation():
+                walk(child, value, f"{name}.")  # else the whole of it is another key's
+
+    walk(config, plain, "")
+    return {name: str(mask(value, name)) for name, value in found.items()}
+
+
+def _spelled(value: Any) -> str:
+    """Spell a value as it is typed on the command line."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_spelled, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+# --- what OmegaConf.to_container(resolve=True, throw_on_missing=True) gives, without parsing what needs no parser ---
+
+
+def _mapping(node: DictConfig) -> dict[Any, Any]:
+    plain = _value(node, None, node)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _value(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:
+    """Turn a node into a plain value; its parent resolves what is unusual, and raises what stands against it."""
+    if node._is_interpolation():
+        found = _KEY.fullmatch(node._value())
+        target = _walked(node._get_root(), found[1].split(".")) if found else None
+        if target is None or target._is_missing():
+            assert parent is not None
+            target = parent[key]
+        return _value(target, parent, key) if isinstance(target, Node) else target
+    content = node.__dict__.get("_content")
+    if type(node) is DictConfig and type(content) is dict:
+        return {name: _value(child, node, name) for name, child in content.items()}
+    if type(node) is ListConfig and type(content) is list:
+        return [_value(child, node, number) for number, child in enumerate(content)]
+    if isinstance(node, DictConfig | ListConfig):
+        return OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    return parent[key] if parent is not None and node._is_missing() else node._value()
+
+
+def _walked(root: Any, names: list[str]) -> Any:
+    """Follow keys from the root through mappings alone; None where that is not how it is reached."""
+    node = root
+    for name in names:
+        if not isinstance(node, DictConfig) or not isinstance(content := node.__dict__["_content"], dict):
+            return None
+        node = content.get(name)
+        if node is None or node._is_interpolation():
+            return None
+    return node

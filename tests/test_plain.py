@@ -1,0 +1,39 @@
+"""A composed config becomes plain values: OmegaConf's own, whatever is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.errors import ConfigError
+from ragsweep.plain import resolved
+
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+LINKS = st.lists(KEYS, min_size=1, max_size=3).map(lambda keys: f"${{{'.'.join(keys)}}}")
+UNUSUAL = st.sampled_from(["word", "???", "${oc.env:HOME}", "${a}/${b}", "${.a}"])
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), UNUSUAL, LINKS)
+NODES = st.recursive(
+    LEAVES, lambda inside: st.dictionaries(KEYS, inside, max_size=3) | st.lists(inside, max_size=2), max_leaves=12
+)
+
+
+@given(st.dictionaries(KEYS, NODES, max_size=4))
+def test_values_are_those_of_omegaconf_and_so_is_whether_there_are_any(content: dict[str, Any]) -> None:
+    config = OmegaConf.create(content)
+    try:
+        expected = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except (OmegaConfBaseException, RecursionError):
+        with pytest.raises(ConfigError):
+            resolved(config)
+    else:
+        assert resolved(config) == expected
+
+
+def test_value_that_cannot_be_resolved_is_named_with_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"^a\.b: .*nowhere"):
+        resolved(DictConfig({"a": {"b": "${nowhere}"}}))
