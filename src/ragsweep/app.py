@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ class Job:
     @property
     def chosen(self) -> dict[str, str]:
         """The options of the config's groups, as parameters."""
-        return {group: str(option) for group, option in self.choices.items() if group in self.config and option}
+        groups = self.config.keys()
+        return {group: str(option) for group, option in self.choices.items() if group in groups and option}
 
     def parameters(self, plain: Mapping[str, Any] | None = None) -> dict[str, str]:
         """Spell the config as a user would type it; ``plain`` is its plain values, where they are known."""
@@ -52,9 +53,15 @@ class Session:
 
     evaluator: Evaluator = field(default_factory=Evaluator)
     builder: Builder = field(default_factory=Builder)
+    folder: Path = Path(".ragsweep")
     checked: dict[tuple[str, ...], Experiment] = field(default_factory=dict)  # of the command's jobs, by overrides
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, list[Built]] = field(default_factory=dict)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Open the ledger beside the store; where nothing is run, none is made."""
+        return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
         """Prepare a job, or take up what was prepared of it when the command was checked, in this process."""
@@ -141,21 +148,13 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
 
 def session(config: DictConfig) -> Session:
     """Return this process's session for the config's store."""
-    return _session(_folder(config), config.store.stages)
-
-
-def ledger(config: DictConfig) -> Ledger:
-    """Return this process's ledger in the config's store."""
-    return _ledger(_folder(config))
-
-
-def _folder(config: DictConfig) -> Path:
-    path, stages = config.store.path, config.store.stages
+    store = config.store
+    path, stages = store.path, store.stages
     if not isinstance(path, str) or not path:
         raise ConfigError(f"store.path: must be a folder, given {path!r}")
     if not isinstance(stages, bool):
         raise ConfigError(f"store.stages: must be true or false, given {stages!r}")
-    return Path(path).absolute()
+    return _session(Path(path).absolute(), stages)
 
 
 @cache
@@ -164,12 +163,7 @@ def _session(folder: Path, stages: bool) -> Session:
     if stages:
         # Asked for anew at each warning: a stage's progress may be on the screen by then.
         executor.store = open_store(folder / "stages", lambda text: executor.listener.warned(text))
-    return Session(Evaluator(executor))
-
-
-@cache
-def _ledger(folder: Path) -> Ledger:
-    return Ledger(folder)
+    return Session(Evaluator(executor), folder=folder)
 
 
 def _lengths(plain: Mapping[str, Any]) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shlex
 import sys
@@ -97,6 +98,8 @@ def _run(arguments: list[str]) -> int:
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
     refuse_secrets(overrides)
+    # Configs are many small objects: to look for garbage among them after every 700 takes an eighth of the time.
+    gc.set_threshold(50_000, 20, 100)
     with composed_once():
         command = read_command(overrides, flags.multirun, flags.config_dir)
         if flags.cfg:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from omegaconf import DictConfig
 
-from ragsweep.app import Job, Session, ledger, session
+from ragsweep.app import Job, Session, session
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
@@ -32,7 +32,8 @@ def run_job(config: DictConfig) -> float | None:
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.get()
-    kept = ledger(config)
+    own = session(config)
+    kept = own.ledger
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     number = int(hydra.job.num) if sweep else 0
     if sweep:
@@ -46,7 +47,6 @@ def run_job(config: DictConfig) -> float | None:
     name = sweep.names[number] if sweep else " ".join(overrides) or "defaults"
     job = Job(config, name, overrides, hydra.runtime.choices)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
-    own = session(config)
     records = Records(kept, own.tracker(config), sweep, number)
     result = _run(own, job, terminal, records)
     records.keep(result, terminal, list(config.headline))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from omegaconf import DictConfig
 
 from ragsweep import interruption, mirroring
-from ragsweep.app import Job, Session, ledger, session
+from ragsweep.app import Job, Session, session
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
@@ -46,7 +46,7 @@ def run(command: Command) -> int:
     if configs[0].plan:
         terminal.plan_table(planned)
         return 0
-    kept, tracker = ledger(configs[0]), own.tracker(configs[0])
+    kept, tracker = own.ledger, own.tracker(configs[0])
     tracker.check()
     if not command.multirun:
         terminal.plan(planned)

@@ -57,7 +57,6 @@ class Composer:
         except (HydraException, OmegaConfBaseException, ValueError, LookupError, AttributeError, TypeError):
             config = None  # Hydra says it better
         if config is not None:
-            self._known.composed.add((name, *overrides))
             return config
         self.slow += 1
         config = self._loader.load_configuration(name, list(overrides), RunMode.RUN)
@@ -74,15 +73,16 @@ class Composer:
         """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
         ours = not any(line.lstrip("+~").startswith("hydra") for line in overrides)
         lines = [*raw(master.hydra.overrides.hydra), *overrides]
-        if not (ours and (master.hydra.job.config_name, *lines) in self._known.composed):
-            self.compose(master.hydra.job.config_name, lines, task_only=ours)
+        name = master.hydra.job.config_name
+        if not (ours and self._quick is not None and self._said(name, lines) in self._known.composed):
+            self.compose(name, lines, task_only=ours)
 
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
         parsed = [_parse(line) for line in lines]
         if self._quick is None or any(map(_is_unusual, parsed)):
             return None
-        searched = tuple(line for line, o in zip(lines, parsed, strict=True) if o.key_or_group == "hydra.searchpath")
+        searched = _searching(lines, parsed)
         choosing = [o for o in parsed if self._chooses(name, o, searched)]
         template = self._template(name, tuple(str(o.input_line) for o in choosing))
         config = without(template, "hydra") if task_only else clone(template)
@@ -95,7 +95,18 @@ class Composer:
             ConfigLoaderImpl._apply_overrides_to_config([override], config)
         if not task_only:
             _fill(config, parsed)
+        self._known.composed.add(self._said(name, lines))
         return config
+
+    def _said(self, name: str | None, lines: Sequence[str]) -> tuple[str | None, ...]:
+        """Return what of the overrides can change the config without its node ``hydra``."""
+        parsed = [_parse(line) for line in lines]
+        searched = _searching(lines, parsed)
+        return name, *(
+            line
+            for line, o in zip(lines, parsed, strict=True)
+            if not o.is_hydra_override() or self._chooses(name, o, searched)
+        )
 
     def _chooses(self, name: str | None, override: Override, searched: tuple[str, ...]) -> bool:
         """Say whether an override acts on the defaults list; all others act on the composed config."""
@@ -159,7 +170,7 @@ class _Known:
 
     templates: dict[Any, DictConfig] = dataclasses.field(default_factory=dict)
     groups: dict[tuple[str | None, str, tuple[str, ...]], bool] = dataclasses.field(default_factory=dict)
-    composed: set[tuple[str | None, ...]] = dataclasses.field(default_factory=set)  # names and overrides without fault
+    composed: set[tuple[str | None, ...]] = dataclasses.field(default_factory=set)  # what had no fault
 
 
 class _Shared:
@@ -191,6 +202,10 @@ def sharing() -> Iterator[None]:
 @lru_cache(maxsize=4096)
 def _parse(line: str) -> Override:
     return OverridesParser.create().parse_override(line)
+
+
+def _searching(lines: Sequence[str], parsed: Sequence[Override]) -> tuple[str, ...]:
+    return tuple(line for line, o in zip(lines, parsed, strict=True) if o.key_or_group == "hydra.searchpath")
 
 
 def _is_unusual(override: Override) -> bool:
