@@ -82,6 +82,8 @@ def a_result(**changes: Any) -> Result:
         outcomes={"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]},
         rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
         stages={},
+        first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
+        reranking={"up": 0.5, "mean_change": NAN},
         started=1_700_000_000.5,
         ended=1_700_000_002.25,
     )  # fmt: skip

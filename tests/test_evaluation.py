@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.executor import Executor
+from ragsweep.identity import Built, Spec
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.outcomes import ChunkNames
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
+from ragsweep.results import Result
 from ragsweep.store import Store
 from ragsweep.types import Chunks, Dataset, GoldenSet, Spans
 from toys import Whole, Words, built, corpus, golden, vector
@@ -99,6 +102,45 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
     (warning,) = result.warnings
     assert f"{share:.0%} of the tokens" in warning
+
+
+class Reversed:
+    """Score the candidates against their order."""
+
+    VERSION = "1"
+    REORDERING = frozenset({"candidates", "min_score", "mix"})
+    candidates, min_score = 4, None
+
+    def __init__(self, mix: float) -> None:
+        self.mix = mix
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Score a pair by how late it is asked for."""
+        return np.arange(len(pairs), dtype=np.float32)
+
+
+def reranked(mix: float) -> Result:
+    base = experiment()
+    part = Built(Reversed(mix), Spec("toys.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None}))
+    laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1))
+    return Evaluator().evaluate(replace(base, graph=laid))
+
+
+def test_reranked_config_reports_the_ranking_before_and_what_was_moved() -> None:
+    plain, found = Evaluator().evaluate(experiment()), reranked(0.0)
+    told = {name: one for name, one in plain.summaries.items() if name in found.first_stage}
+    assert set(told) == {"recall_at_3", "mrr", "context_recall"}
+    assert found.first_stage == told
+    assert found.reranking["evidences"] == 2
+    assert found.reranking["lost"] == 0
+    assert found.reranking["score_p0"] <= found.reranking["score_p50"] <= found.reranking["score_p100"]
+    assert (plain.first_stage, plain.reranking) == ({}, {})
+
+
+def test_reranker_without_weight_moves_nothing() -> None:
+    found = reranked(1.0)
+    assert found.reranking["kept"] == 1
+    assert {name: found.summaries[name] for name in found.first_stage} == found.first_stage
 
 
 def test_second_config_of_a_session_reuses_what_it_shares() -> None:

@@ -54,7 +54,7 @@ def outcomes(draw: st.DrawFn) -> dict[str, list[Any]]:
 results = st.builds(
     Result, signature=text, name=text, overrides=st.lists(text, max_size=2).map(tuple),
     config=st.dictionaries(text, tree, max_size=3), parameters=st.dictionaries(text, text, max_size=2), dataset=facts,
-    summaries=summaries, groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
+    summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3), groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
     outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers,
     warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
     addresses=st.dictionaries(text, text, max_size=2),

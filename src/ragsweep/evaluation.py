@@ -18,6 +18,7 @@ from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
 from ragsweep.pipeline import Graph, chunks_of
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
+from ragsweep.reordering import compare
 from ragsweep.results import DatasetFacts, Result
 from ragsweep.statistics.intervals import quantile
 from ragsweep.statistics.summaries import measured
@@ -72,7 +73,8 @@ class Evaluator:
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, known = experiment.graph, asked(experiment.dataset.golden.questions)
-        rankings = self._rankings(graph, known)
+        rankings = self._ranked(graph.ranking, known)
+        self.executor.get(graph.context, known.queries)
         names, coverage = self._covered(experiment)
         looked = view(coverage, rankings, experiment.top_k, self._latency(graph, known))
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
@@ -95,16 +97,28 @@ class Evaluator:
             ),
             stages=self._stages(before, graph),
             latency=stage_latency(looked),
+            **self._reranked(experiment, known, rankings),
             warnings=tuple(self._warnings(experiment)),
             started=started,
             ended=time.time(),
             addresses={stage: node.address for stage, node in _named(graph).items()},
         )
 
-    def _rankings(self, graph: Graph, known: Asked) -> Rankings:
+    def _reranked(self, experiment: Experiment, known: Asked, after: Rankings) -> dict[str, Any]:
+        """Score the ranking before reranking, and say what reranking did to it; nothing where nothing is reranked."""
+        if not experiment.graph.candidates:
+            return {}
+        coverage = self._covered(experiment).coverage
+        before = self._ranked(experiment.graph.first_stage, known)
+        looked = view(coverage, before, experiment.top_k, {})
+        told = [metric for metric in experiment.metrics if "evidence" in metric.needs]
+        table = measured(told, {metric.name: metric.score(looked) for metric in told})
+        moved = compare(before, after, coverage, experiment.graph.candidates)
+        return {"first_stage": table.summarise(), "reranking": moved.plain()}
+
+    def _ranked(self, node: Node, known: Asked) -> Rankings:
         """Rank for all questions that need retrieval; conversation gets an empty ranking."""
-        found: Rankings = self.executor.get(graph.ranking, known.queries)
-        self.executor.get(graph.context, known.queries)
+        found: Rankings = self.executor.get(node, known.queries)
         if len(known.rows) == len(known.questions):
             return found
         positions = np.full((len(known.questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)

@@ -57,6 +57,7 @@ class Graph:
     counts: Node  # the tokens of every chunk
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
+    candidates: int  # how many of the first stage were reranked; 0 where nothing is
     ranking: Node
     context: Node
     latency: Mapping[str, Node]
@@ -76,8 +77,9 @@ def graph(parts: Parts) -> Graph:
         _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k)),
         stored=False,  # a slice is made faster than read back
     )
+    candidates = 0 if ranking is first else parts.reranker.value.candidates
     return Graph(
-        stages.corpus, stages.chunks, stages.counts, tuple(stages.embeddings), first, ranking, context,
+        stages.corpus, stages.chunks, stages.counts, tuple(stages.embeddings), first, candidates, ranking, context,
         dict(stages.latency),
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ OWN = frozenset({"context", "unscored"})
 
 SHARED_NUMBERS = frozenset({"evidence"})
 NUMBERS = {"float": "d", "int": "q"}
+TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
 AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high"))
@@ -57,7 +58,8 @@ def encode(outcome: Result | Failure) -> Encoded:
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
     plain["dataset"] = dict(vars(outcome.dataset))
     lost: list[Lost] = []
-    plain["summaries"] = _rows(outcome.summaries, ("summaries",), lost)
+    for name in TABLES:
+        plain[name] = _rows(plain[name], (name,), lost)
     plain["groups"] = {
         label: {value: _rows(group, ("groups", label, value), lost) for value, group in values.items()}
         for label, values in outcome.groups.items()
@@ -101,7 +103,8 @@ def _decode(encoded: Encoded) -> Result | Failure:
     if hashlib.sha256(encoded.shared).hexdigest() != encoded.shared_digest:
         raise ValueError(f"the columns of the golden set are not those of {encoded.shared_digest[:12]}")
     plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
-    plain["summaries"] = _summaries(plain["summaries"])
+    for name in TABLES & plain.keys():  # records of a time when there was one table only are read all the same
+        plain[name] = _summaries(plain[name])
     plain["groups"] = {
         label: {value: _summaries(group) for value, group in values.items()}
         for label, values in plain["groups"].items()

@@ -90,6 +90,11 @@ class Movement(NamedTuple):
     mean_change: float
     scores: dict[float, float]
 
+    def plain(self) -> dict[str, float]:
+        """Name each number: ``evidences``, ``up`` ... ``mean_change``, ``score_p0`` to ``score_p100``."""
+        moved = {name: float(value) for name, value in self._asdict().items() if name != "scores"}
+        return {**moved, **{f"score_p{100 * share:g}": value for share, value in self.scores.items()}}
+
 
 def compare(before: Rankings, after: Rankings, coverage: Coverage, candidates: int) -> Movement:
     """Tell where the evidence stood before reranking and where it stands after it.

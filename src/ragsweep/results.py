@@ -68,6 +68,10 @@ class Result:
     latency: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
+    first_stage: Mapping[str, Summary] = field(
+        default_factory=dict
+    )  # before reranking; empty where nothing is reranked
+    reranking: Mapping[str, float] = field(default_factory=dict)  # what it moved, and quantiles of its scores
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0

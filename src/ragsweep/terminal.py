@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
-from ragsweep.report.tables import cell, evidence_note
+from ragsweep.report.tables import cell, evidence_note, reranking_note
 from ragsweep.results import Failure, Result
 
 WORTH_A_LINE = 1.0
@@ -99,6 +99,8 @@ class Terminal:
         self.console.print()
         self.console.print(table)
         self.line("", evidence_note(results[0].dataset))
+        if len(results) == 1 and results[0].reranking:
+            self.line("rerank", reranking_note(results[0], headline))
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)
 

@@ -45,6 +45,22 @@ def evidence_note(facts: DatasetFacts) -> str:
     return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
 
 
+def reranking_note(result: Result, headline: Sequence[str]) -> str:
+    """Say what the reranker did: the first headline metric before and after, what it moved, how it scored."""
+    moved = result.reranking
+    name = next((name for name in headline if name in result.first_stage), None)
+    before = "" if name is None else f"{name} {cell(result.first_stage[name])} before; "
+    changes = ", ".join(f"{moved[word]:.0%} {said}" for word, said in _MOVED.items() if math.isfinite(moved[word]))
+    scores = ", ".join(f"{word} {moved[key]:.3g}" for key, word in _SPREAD.items() if math.isfinite(moved[key]))
+    return (
+        f"{before}of {moved['evidences']:.0f} evidences {changes or 'none was found'}; scores {scores or NOT_MEASURED}"
+    )
+
+
+_MOVED = {"up": "moved up", "down": "moved down", "lost": "were lost"}
+_SPREAD = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
+
+
 def results_json(results: Sequence[Result], failures: Sequence[Failure], sweep: Mapping[str, Any]) -> bytes:
     """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null."""
     document = {
@@ -92,6 +108,8 @@ def _config(result: Result) -> dict[str, Any]:
         "groups": groups,
         "stages": result.stages,
         "latency": result.latency,
+        "first_stage": _summaries(result.first_stage),
+        "reranking": result.reranking,
         "warnings": result.warnings,
         "started": result.started,
         "ended": result.ended,

@@ -31,7 +31,8 @@ def metrics(result: Result) -> dict[str, float]:
     interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, for
     the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and is left
     out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
-    like; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
+    like; before reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
+    ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
     """
     headline = result.config.get("headline", ())
     # MLflow's pages offer the metrics in the order in which they were sent.
@@ -54,6 +55,8 @@ def metrics(result: Result) -> dict[str, float]:
                 found[f"n_scored/{name}"] = summary.n_scored
     for stage, numbers in result.latency.items():
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
+    found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
+    found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
     if "tokens_cut_share" in result.stages.get("embed", {}):
         found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
     return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in found.items()}
