@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragsweep.results import DatasetFacts, Result, Summary
+from ragsweep.results import DatasetFacts, Judged, Result, Summary
 from ragsweep.tracking import Mlflow
 
 NAN = math.nan
@@ -84,6 +84,7 @@ def a_result(**changes: Any) -> Result:
         stages={},
         first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
         reranking={"up": 0.5, "mean_change": NAN},
+        targets=(Judged("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"), Judged("mrr", "not judged")),
         started=1_700_000_000.5,
         ended=1_700_000_002.25,
     )  # fmt: skip

@@ -77,6 +77,9 @@ KEYS: Mapping[str, Mapping[str, str]] = {
 METRICS = "metrics"
 """Every key of the groups of metrics is part of a metric's definition."""
 
+TARGETS = "targets"
+"""No key of the groups of targets is part of any address, nor of a signature."""
+
 CHANGES: Mapping[str, str] = {
     "size": "333", "overlap": "7", "min_characters": "5",
     "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
@@ -141,7 +144,7 @@ def test_every_key_of_every_option_is_classified() -> None:
     unclassified, gone = [], []
     for option in options():
         group, name = option.split("/")
-        if group == METRICS:
+        if group in (METRICS, TARGETS):
             continue
         config = composed(f"{group}={name}")
         found = set(keys(config[group]))
@@ -281,6 +284,15 @@ def test_another_class_is_another_computation(change: str, stages: set[str], dat
     before, after = changed(lean(*lines)), changed(lean(*lines, change))
     assert begins(before, after) == stages
     assert after.signature != before.signature
+
+
+@pytest.mark.parametrize(
+    "change", ["targets=none", "targets=rag", "targets.mrr.threshold=.6", "targets.top_score.share=.1"]
+)
+def test_another_target_is_the_same_result(change: str, data: dict[str, Path]) -> None:
+    lines = base("", data)
+    before, after = changed(lean(*lines)), changed(lean(*lines, change))
+    assert (begins(before, after), after.signature) == (set(), before.signature)
 
 
 @pytest.mark.parametrize(

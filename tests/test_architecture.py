@@ -21,7 +21,7 @@ FLOORS = [
     {"anchors", "blobs", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph",
      "interruption", "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions",
      "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets",
-     "service", "spans", "statistics", "store", "storekeeping", "tokens", "tracking", "trec"},
+     "service", "spans", "statistics", "store", "storekeeping", "targets", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "plain", "recording", "report", "store_command", "sweeping",

@@ -16,7 +16,7 @@ from configs import evaluate
 from ragsweep.app import Session
 from ragsweep.errors import InputError
 from ragsweep.record_format import Encoded, decode, encode
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.results import DatasetFacts, Failure, Judged, Result, Summary
 
 text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
 number = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])
@@ -54,8 +54,10 @@ def outcomes(draw: st.DrawFn) -> dict[str, list[Any]]:
 results = st.builds(
     Result, signature=text, name=text, overrides=st.lists(text, max_size=2).map(tuple),
     config=st.dictionaries(text, tree, max_size=3), parameters=st.dictionaries(text, text, max_size=2), dataset=facts,
-    summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3), groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
+    summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3),
+    groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
     outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers,
+    targets=st.lists(st.builds(Judged, text, text, number, number, text, st.booleans(), text), max_size=2).map(tuple),
     warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
     addresses=st.dictionaries(text, text, max_size=2),
 )  # fmt: skip

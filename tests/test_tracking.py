@@ -71,7 +71,9 @@ def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     assert run.info.status == "FINISHED"
     assert (run.info.start_time, run.info.end_time) == (1_700_000_000_500, 1_700_000_002_250)
     tags = {name: value for name, value in run.data.tags.items() if name.startswith("ragsweep.")}
-    assert tags == {"ragsweep.kind": "config", "ragsweep.signature": "5" * 64, "ragsweep.job": "3"}
+    assert tags == {
+        "ragsweep.kind": "config", "ragsweep.signature": "5" * 64, "ragsweep.job": "3", "ragsweep.targets": "0 of 1 met"
+    }  # fmt: skip
     assert run.data.tags["mlflow.parentRunId"] == parent
     assert run.data.params == {"top_k": "3", "retriever.legs.a_b": "", "prompt": "short"}
 
@@ -96,7 +98,7 @@ def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
         "ndcg_at_10": 0.5, "low/ndcg_at_10": 0.25, "high/ndcg_at_10": 0.75, "n_scored/ndcg_at_10": 2.0,
         "n_failed/ndcg_at_10": 1.0, "n_scored/mrr": 0.0, "n_failed/mrr": 3.0,
         "category/how-to/mrr": 0.125, "n_scored/category/how-to/mrr": 2.0,
-        "first_stage/ndcg_at_10": 0.375, "reranking/up": 0.5,
+        "first_stage/ndcg_at_10": 0.375, "reranking/up": 0.5, "target/ndcg_at_10": 0.0,
     }  # fmt: skip
 
 
@@ -239,13 +241,15 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
 @given(st.sets(st.text(st.sampled_from("ab+/."), max_size=3), max_size=6))
 def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None:
     grouped = {"category": {value: {"mrr": summary("mrr")} for value in values}}
-    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, groups=grouped))
+    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, targets=(), groups=grouped))
     assert len(sent) == 2 * len(values)
 
 
 def test_groups_are_sent_for_headline_metrics_only() -> None:
     grouped = {"category": {"a": {"mrr": summary("mrr"), "map": summary("map")}}}
-    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, groups=grouped, config={"headline": ["mrr"]}))
+    sent = metrics(
+        a_result(summaries={}, first_stage={}, reranking={}, targets=(), groups=grouped, config={"headline": ["mrr"]})
+    )
     assert sorted(sent) == ["category/a/mrr", "n_scored/category/a/mrr"]
 
 

@@ -21,6 +21,7 @@ from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
+from ragsweep.targets import Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, Metric
@@ -102,6 +103,7 @@ class Session:
             metrics,
             threshold,
             signature,
+            self._targets(plain["targets"]),
         )
 
     def tracker(self, config: DictConfig) -> Tracker:
@@ -115,6 +117,13 @@ class Session:
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
+
+    def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
+        return {
+            name: self.builder.build(node, f"targets.{name}").value
+            for name, node in (named or {}).items()
+            if node is not None
+        }
 
     def _built_metrics(self, plain: Mapping[str, Any]) -> list[Built]:
         named = plain["metrics"] or {}

@@ -22,6 +22,7 @@ from ragsweep.reordering import compare
 from ragsweep.results import DatasetFacts, Result
 from ragsweep.statistics.intervals import quantile
 from ragsweep.statistics.summaries import measured
+from ragsweep.targets import Judge, judge
 from ragsweep.types import NO_CHUNK, Dataset, Embeddings, Metric, Rankings, View
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
@@ -44,6 +45,7 @@ class Experiment:
     metrics: tuple[Metric, ...]
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
     signature: str
+    targets: Mapping[str, Judge] = field(default_factory=dict)  # metric -> what says whether its value is good
 
     @property
     def wanted(self) -> list[Wanted]:
@@ -79,6 +81,7 @@ class Evaluator:
         looked = view(coverage, rankings, experiment.top_k, self._latency(graph, known))
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
+        summaries = table.summarise()
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -86,7 +89,8 @@ class Evaluator:
             config=experiment.config,
             parameters=experiment.parameters,
             dataset=facts(experiment.dataset),
-            summaries=table.summarise(),
+            summaries=summaries,
+            targets=judge(experiment.targets, summaries),
             groups={
                 label: {value: table.summarise(rows) for value, rows in values.items()}
                 for label, values in known.groups.items()

@@ -12,7 +12,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from ragsweep.errors import ConfigError
 from ragsweep.secrets import mask
 
-_NO_PARAMETERS = {"metrics", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"}
+_NO_PARAMETERS = {
+    "metrics", "targets", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"
+}  # fmt: skip
 """Keys that cannot change a result, or are shown as metrics."""
 
 _KEY = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")

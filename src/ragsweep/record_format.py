@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragsweep.errors import InputError
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.results import DatasetFacts, Failure, Judged, Result, Summary
 
 FORMAT = "ragsweep.record/1"
 FINISHED, FAILED = "finished", "failed"
@@ -57,6 +57,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
     plain["dataset"] = dict(vars(outcome.dataset))
+    plain["targets"] = [dict(vars(one)) for one in outcome.targets]
     lost: list[Lost] = []
     for name in TABLES:
         plain[name] = _rows(plain[name], (name,), lost)
@@ -109,6 +110,7 @@ def _decode(encoded: Encoded) -> Result | Failure:
         label: {value: _summaries(group) for value, group in values.items()}
         for label, values in plain["groups"].items()
     }
+    plain["targets"] = tuple(Judged(**one) for one in plain.get("targets", ()))
     plain["warnings"] = tuple(plain["warnings"])
     outcomes = _columns(plain.pop("columns"), encoded)
     return Result(**plain, outcomes=outcomes, rankings={})

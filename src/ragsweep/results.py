@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,23 @@ class Summary:
     unit: str = ""
     higher_is_better: bool | None = True
     reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a target says of one metric.
+
+    ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (``action`` says why).
+    ``sure`` is false where the value's 95 % interval lies on both sides of the threshold: more questions could turn it.
+    """
+
+    metric: str
+    verdict: str
+    value: float = math.nan
+    threshold: float = math.nan
+    band: str = ""
+    sure: bool = True
+    action: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,7 @@ class Result:
         default_factory=dict
     )  # before reranking; empty where nothing is reranked
     reranking: Mapping[str, float] = field(default_factory=dict)  # what it moved, and quantiles of its scores
+    targets: tuple[Judged, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0

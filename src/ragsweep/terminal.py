@@ -12,6 +12,7 @@ from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
 from ragsweep.report.tables import cell, evidence_note, reranking_note
+from ragsweep.report.targets import target_lines
 from ragsweep.results import Failure, Result
 
 WORTH_A_LINE = 1.0
@@ -101,6 +102,8 @@ class Terminal:
         self.line("", evidence_note(results[0].dataset))
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
+        for word, said in target_lines(results):
+            self.line(word, said)
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)
 

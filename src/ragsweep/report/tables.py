@@ -110,6 +110,7 @@ def _config(result: Result) -> dict[str, Any]:
         "latency": result.latency,
         "first_stage": _summaries(result.first_stage),
         "reranking": result.reranking,
+        "targets": [vars(judged) for judged in result.targets],
         "warnings": result.warnings,
         "started": result.started,
         "ended": result.ended,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragsweep.identity import content_hash
 from ragsweep.results import Failure, Result
+from ragsweep.targets import met
 from ragsweep.tracking import children, content, files, place, server, tables
 from ragsweep.tracking.children import ALONE, Child, Place
 from ragsweep.tracking.connection import Connection, Opened
@@ -170,6 +171,8 @@ class Mlflow:
         tags = {children.KIND: "config", children.SIGNATURE: result.signature}
         if result.warnings:
             tags[children.WARNINGS] = "\n".join(result.warnings)
+        if result.targets:
+            tags[children.TARGETS] = "{} of {} met".format(*met(result.targets))
         with self._place.talking(), self._run(result, at, tags) as run:
             written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
             self._log_values(run, result.parameters, content.metrics(result), written)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.results import Result
+from ragsweep.targets import PASS
 
 LONGEST_PARAMETER = 6_000  # MLflow cuts longer values and says nothing
 LONGEST_KEY = 250
@@ -32,7 +33,8 @@ def metrics(result: Result) -> dict[str, float]:
     the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and is left
     out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
     like; before reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
-    ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
+    ``target/<name>`` is 1 where the metric's target is met, else 0; ``tokens_cut_share`` is the share of the chunks'
+    tokens that the embedder never read.
     """
     headline = result.config.get("headline", ())
     # MLflow's pages offer the metrics in the order in which they were sent.
@@ -57,6 +59,7 @@ def metrics(result: Result) -> dict[str, float]:
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
     found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
     found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
+    found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})
     if "tokens_cut_share" in result.stages.get("embed", {}):
         found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
     return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in found.items()}
