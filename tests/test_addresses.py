@@ -44,6 +44,9 @@ EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embe
             "download": "-"}  # fmt: skip
 BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index"}
 REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
+CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
+                 "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
+CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 KEYS: Mapping[str, Mapping[str, str]] = {
     "dataset/python_reference": DATASET,
     "dataset/beir": DATASET,
@@ -64,8 +67,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                                 "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
     "reranker/none": {"_target_": "-"},
     "reranker/late_interaction": {"_target_": "embed_tokens", **REORDERING},
-    "reranker/cross_encoder": {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank",
-                               "device": "-", "batch_size": "-", "download": "-", **REORDERING},
+    **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
     "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
