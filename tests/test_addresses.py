@@ -37,8 +37,19 @@ from toys import Letters, Words, built, corpus
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
 # ("labels", "metrics"), or nothing ("-").
 
-DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "split": "labels", "golden": "labels",
-           "unknown": "-", "limit": "labels", "seed": "-", "repeated_passages": "labels"}  # fmt: skip
+DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
+           "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
+           "grades": "labels", "unknown": "-", "limit": "labels", "seed": "-",
+           "repeated_passages": "labels"}  # fmt: skip
+DATASETS = {
+    "python_reference": (),
+    "beir": ("path", "split", "grades", "unknown"),
+    "jsonl": ("corpus", "golden", "unknown", "repeated_passages"),
+    "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
+    "squad": ("path", "unknown"),
+    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages"),
+    "csv": ("corpus", "questions", "grades", "unknown"),
+}
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
             "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
             "download": "-"}  # fmt: skip
@@ -48,9 +59,8 @@ CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank"
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 KEYS: Mapping[str, Mapping[str, str]] = {
-    "dataset/python_reference": DATASET,
-    "dataset/beir": DATASET,
-    "dataset/jsonl": DATASET,
+    **{f"dataset/{name}": {key: DATASET[key] for key in ("_target_", *own, "limit", "seed")}
+       for name, own in DATASETS.items()},
     "chunker/none": {"_target_": "chunk"},
     "chunker/fixed_size": {"_target_": "chunk", "size": "chunk", "overlap": "chunk"},
     "chunker/recursive": {"_target_": "chunk", "size": "chunk", "min_characters": "chunk"},
@@ -90,11 +100,15 @@ CHANGES: Mapping[str, str] = {
     "k": "7", "alpha": ".3", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
     "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
     "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
+    "dataset/squad.path": "{squad2}/dev.json", "dataset/folder.path": "{folder2}/pages",
+    "dataset/folder.golden": "{folder2}/golden.jsonl", "exclude": "[d2*]",
+    "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
+    "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
 }  # fmt: skip
-"""Another value of each key, by its last name or in full. A class is changed by choosing another option: below."""
+"""Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
 STAGES = {"chunk", "index", "retrieve", "fuse", "context"}
@@ -152,7 +166,7 @@ def test_every_key_of_every_option_is_classified() -> None:
         found = set(keys(config[group]))
         known = set(KEYS.get(option, {}))
         unclassified += sorted(f"{option}: {key}" for key in found - known)
-        gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] not in (DATASET, EMBEDDER))
+        gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] is not EMBEDDER)
     config = composed()
     groups = {option.split("/")[0] for option in options()}
     top = {key for key in keys(config) if key.split(".")[0] not in groups}
@@ -170,8 +184,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two datasets of each format, and two models that differ in their weights."""
     root = tmp_path_factory.mktemp("data")
     for mark in ("", "2"):
-        _write_beir(root / f"beir{mark}", mark)
-        _write_jsonl(root / f"jsonl{mark}", mark)
+        for write in (_write_beir, _write_jsonl, _write_trec, _write_squad, _write_folder, _write_csv):
+            write(root / f"{write.__name__.removeprefix('_write_')}{mark}", mark)
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
     return {path.name: path for path in root.iterdir()}
@@ -202,6 +216,42 @@ def _write_jsonl(folder: Path, mark: str) -> None:
     _lines(folder / "golden.jsonl", questions)
 
 
+def _write_trec(folder: Path, mark: str) -> None:
+    _write_jsonl(folder, mark)
+    tops = (f"<top>\n<num> q{n}\n<title> where is {n}{mark}?\n<desc> find {n}\n</top>\n" for n in range(4))
+    (folder / "topics").write_text("".join(tops), "utf-8")
+    (folder / "qrels").write_text("".join(f"q{n} 0 d{n % 3} 1{mark}\n" for n in range(4)), "utf-8")
+
+
+def _write_squad(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    paragraphs = []
+    for n, text in enumerate(DOCUMENTS):
+        answer = {"text": text.split()[0], "answer_start": 0}
+        question = {"id": f"q{n}", "question": f"where is {n}?", "answers": [answer]}
+        paragraphs.append({"context": text + mark, "qas": [question]})
+    (folder / "dev.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}), "utf-8")
+
+
+def _write_folder(folder: Path, mark: str) -> None:
+    (folder / "pages").mkdir(parents=True)
+    for n, text in enumerate(DOCUMENTS):
+        (folder / "pages" / f"d{n}.md").write_text(text + mark, "utf-8")
+    label = [{"document": "d0.md"}]
+    _lines(
+        folder / "golden.jsonl",
+        [{"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": label} for n in range(4)],
+    )
+
+
+def _write_csv(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    documents = "".join(f"d{n},{text}{mark}\n" for n, text in enumerate(DOCUMENTS))
+    (folder / "corpus.csv").write_text(f"id,text\n{documents}", "utf-8")
+    questions = "".join(f"q{n},where is {n}{mark}?,d{n % 3}\n" for n in range(4))
+    (folder / "questions.csv").write_text(f"id,question,document\n{questions}", "utf-8")
+
+
 def _write_model(folder: Path, seed: int) -> None:
     folder.mkdir()
     save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
@@ -219,6 +269,11 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
             f"dataset.corpus={data['jsonl']}/corpus.jsonl",
             f"dataset.golden={data['jsonl']}/golden.jsonl",
         ],
+        "dataset=trec": [f"dataset.{key}={data['trec']}/{key}" for key in ("topics", "qrels")]
+        + [f"dataset.corpus={data['trec']}/corpus.jsonl"],
+        "dataset=squad": [f"dataset.path={data['squad']}/dev.json"],
+        "dataset=folder": [f"dataset.path={data['folder']}/pages", f"dataset.golden={data['folder']}/golden.jsonl"],
+        "dataset=csv": [f"dataset.{key}={data['csv']}/{key}.csv" for key in ("corpus", "questions")],
         "embedder=sentence_transformer": [f"embedder.model={data['model']}"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]
@@ -244,9 +299,6 @@ MUTATIONS = [
         "reranker/"
     )  # changed in tests/rerankers/test_reranked_pipeline.py, where they can be built
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
-    if not (option == "dataset/python_reference" and key not in ("limit", "seed"))
-    if not (option == "dataset/beir" and key in ("corpus", "golden", "repeated_passages"))
-    if not (option == "dataset/jsonl" and key in ("path", "split"))
 ]
 
 
@@ -255,7 +307,8 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     option: str, key: str, data: dict[str, Path], prepared: dict[str, Experiment | None]
 ) -> None:
     group, config = option.partition("/")[0], lean(*base(option, data))
-    value = CHANGES.get(key) or CHANGES[key.rpartition(".")[2]]
+    names = (f"{option}.{key}", key, key.rpartition(".")[2])
+    value = next(CHANGES[name] for name in names if name in CHANGES)
     before = prepared.setdefault(option) or changed(config)
     prepared[option] = before
     after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))

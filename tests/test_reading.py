@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import Faults, InputError
-from ragsweep.reading import Row, Seen, existing, read_lines, read_rows
+from ragsweep.reading import Row, Seen, read_rows
+from ragsweep.text_files import existing, read_lines
 
 
 def written(folder: Path, content: bytes, name: str = "rows.jsonl") -> Path:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 SHOWN = 20
 """How many faults of one file are printed; the rest are counted."""
 
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
 
 class RagsweepError(Exception):
     """Something the user can mend."""
@@ -34,8 +36,11 @@ class Faults:
         self.found: list[str] = []
 
     def add(self, where: str, fact: str) -> None:
-        """Note a fault: where (``file:line`` or a key) and a lower-case fact with the value and the way out."""
-        self.found.append(f"{where}: {fact}" if where else fact)
+        """Note a fault: where (``file:line`` or a key) and a lower-case fact with the value and the way out.
+
+        Control characters, which could write over a terminal, are escaped.
+        """
+        self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
         """Raise one InputError with all faults, if there are any."""

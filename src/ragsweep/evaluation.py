@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
+from ragsweep.golden import stand_ins
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
 from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
@@ -193,7 +194,7 @@ def facts(dataset: Dataset) -> DatasetFacts:
         with_evidence=sum(has_evidence(question) for question in questions),
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
-        notes=dataset.notes,
+        notes=(*dataset.notes, *stand_ins(questions)),
     )
 
 

@@ -177,3 +177,9 @@ def _kind(question: Question) -> str:
     if not question.needs_retrieval:
         return "conversational"
     return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
+
+
+def stand_ins(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Say for how many questions the keywords stand in for an answer, if for any."""
+    count = sum(bool(question.keywords and not question.references) for question in questions)
+    return (f"{count:,} questions have no reference answer: their keywords stand in for it",) if count else ()

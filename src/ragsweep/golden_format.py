@@ -43,7 +43,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
     """
     seen, questions = Seen("question"), []
     for row in read_rows(path, faults):
-        question = _question(row)
+        question = read_question(row)
         seen.note(question.id, row)
         version = row.text("corpus_version", corpus_version)
         if version != corpus_version:
@@ -53,7 +53,8 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
     return questions
 
 
-def _question(row: Row) -> Question:
+def read_question(row: Row) -> Question:
+    """Read one question; whatever is wrong with it is noted at the row."""
     row.check_keys(QUESTION_KEYS)
     row.text("expected_section")  # for whoever reads the file: only its type is checked
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
@@ -69,9 +70,9 @@ def _question(row: Row) -> Question:
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
-        reference=row.text("reference"),
+        references=(reference,) if (reference := row.text("reference")).strip() else (),
         keywords=row.texts("keywords"),
-        evidence=tuple(_evidence(item) for item in row.rows("evidence")),
+        evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
         distractors=row.texts("distractors"),
         notes=row.text("notes"),
@@ -79,7 +80,8 @@ def _question(row: Row) -> Question:
     )
 
 
-def _evidence(row: Row) -> Evidence:
+def read_evidence(row: Row) -> Evidence:
+    """Read one evidence; whatever is wrong with it is noted at the row."""
     row.check_keys(EVIDENCE_KEYS)
     anchor, start = row.text("anchor") or None, row.position("start")
     if anchor is not None and not anchor.strip():

@@ -1,77 +1,56 @@
-"""Read files of one record a line, plain or gzipped, and collect every fault with its line."""
+"""Read JSON, a record a line or one a file, and take its fields by type; every fault is collected with its place."""
 
 from __future__ import annotations
 
-import gzip
 import json
+import re
 import unicodedata
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ragsweep.errors import Faults, nearest
+from ragsweep.text_files import read_lines, read_text
 
-_BOM = b"\xef\xbb\xbf"
 _LARGEST = 1e9
-
-
-def existing(path: Path) -> Path:
-    """Return the path, or with ".gz" appended where only that file exists."""
-    zipped = path.with_name(path.name + ".gz")
-    return zipped if not path.exists() and zipped.exists() else path
-
-
-def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
-    """Yield (``file:line``, text) of every line that is not blank.
-
-    UTF-8, with or without byte order mark; lines end with LF or CRLF. A name that ends in ".gz" is unzipped. What is
-    left out is added to the faults: a line that is not UTF-8, a file that cannot be read.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, data in enumerate(file, start=1):
-                line = _decoded(data.removeprefix(_BOM) if number == 1 else data, f"{path}:{number}", faults)
-                if line.strip():
-                    yield f"{path}:{number}", line.rstrip("\r\n")
-    except FileNotFoundError:
-        faults.add(str(path), f"no such file (seen from {Path.cwd()})")
-    except IsADirectoryError:
-        faults.add(str(path), "is a folder where a file is needed")
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        faults.add(str(path), f"cannot be read: {reason[:1].lower()}{reason[1:]}")
-
-
-def _decoded(data: bytes, where: str, faults: Faults) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8"
-        faults.add(where, fact)
-        return ""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield every JSON object of a JSON-lines file; lines that hold none are added to the faults."""
     for where, line in read_lines(path, faults):
-        try:
-            value = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
-            if "\\u" in line:
-                json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except json.JSONDecodeError as error:
-            faults.add(f"{where}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
-        except UnicodeEncodeError:
-            faults.add(where, r"holds half of a surrogate pair (\ud800 to \udfff alone), which is no character")
-        except RecursionError:
-            faults.add(where, "not readable: nested too deeply")
-        except ValueError as error:
-            faults.add(where, f"not JSON: {error}")
-        else:
-            if isinstance(value, dict):
-                yield Row(where, value, faults)
-            else:
-                faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+        row = _parsed(line, where, faults)
+        if row:
+            yield row
+
+
+def read_object(path: Path, faults: Faults) -> Row | None:
+    """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
+    before = len(faults.found)
+    text = read_text(path, faults)
+    return _parsed(text, f"{path}:$", faults, path) if len(faults.found) == before else None
+
+
+def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> Row | None:
+    """Make a row of a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError as error:
+        place = f"{file}:{error.lineno}" if file else where
+        faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
+    except UnicodeEncodeError:
+        faults.add(where, r"holds half of a surrogate pair (\ud800 to \udfff alone), which is no character")
+    except RecursionError:
+        faults.add(where, "not readable: nested too deeply")
+    except ValueError as error:
+        faults.add(where, f"not JSON: {error}")
+    else:
+        if isinstance(value, dict):
+            return Row(where, value, faults)
+        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+    return None
 
 
 def _refuse_constant(literal: str) -> NoReturn:
@@ -97,6 +76,14 @@ class Row:
         self.where = where
         self._values = values
         self._faults = faults
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a field is there."""
+        return self._values.get(name) is not None
+
+    def holding(self, values: Mapping[str, Any]) -> Row:
+        """Return a row of other values at the same place."""
+        return Row(self.where, values, self._faults)
 
     def fault(self, fact: str) -> None:
         """Note what is wrong with this row."""
@@ -127,8 +114,12 @@ class Row:
         return text
 
     def identifier(self, name: str) -> str:
-        """Take an id: a text that is not blank, in Unicode's composed form (NFC), so that what looks equal is equal."""
-        return unicodedata.normalize("NFC", self.filled_text(name))
+        """Take an id: one line of text, not blank, in Unicode's composed form (NFC): what looks equal is equal."""
+        text = unicodedata.normalize("NFC", self.filled_text(name))
+        strange = _CONTROL.search(text)
+        if strange:
+            self.fault(f'"{name}" holds the control character U+{ord(strange[0]):04X}; an id is one line of plain text')
+        return text
 
     def flag(self, name: str, default: bool) -> bool:
         """Take true or false."""
@@ -159,16 +150,21 @@ class Row:
         return tuple(item for item in items if isinstance(item, str))
 
     def rows(self, name: str) -> list[Row]:
-        """Take a list of objects."""
+        """Take a list of objects, each placed where this one is."""
+        return [self.holding(part._values) for part in self.parts(name)]
+
+    def parts(self, name: str) -> list[Row]:
+        """Take a list of objects, each placed by its path from here."""
         items = self._take(name, (list,), "a list") or []
         wrong = [item for item in items if not isinstance(item, dict)]
         if wrong:
             self.fault(f'"{name}" holds {_shown(wrong[0])} where an object {{...}} is needed')
-        return [Row(self.where, item, self._faults) for item in items if isinstance(item, dict)]
+        places = {n: item for n, item in enumerate(items) if isinstance(item, dict)}
+        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in places.items()]
 
     def row(self, name: str) -> Row:
         """Take an object; empty if it is not there."""
-        return Row(self.where, self._take(name, (dict,), "an object {...}") or {}, self._faults)
+        return self.holding(self._take(name, (dict,), "an object {...}") or {})
 
     def scalars(self) -> dict[str, str]:
         """Return all fields that are texts, numbers, true or false, as texts."""

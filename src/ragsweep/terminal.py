@@ -100,6 +100,8 @@ class Terminal:
         self.console.print()
         self.console.print(table)
         self.line("", evidence_note(results[0].dataset))
+        for said in results[0].dataset.notes:
+            self.line("note", said)
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
         for word, said in target_lines(results):

@@ -89,15 +89,18 @@ class Question:
     answerable: bool = True
     unanswerable_type: str | None = None
     needs_retrieval: bool = True  # False for conversation
-    reference: str = ""
+    references: tuple[str, ...] = ()  # right answers, each by itself
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(
-        default_factory=dict
-    )  # language, content type ...: whatever results are grouped by
+    labels: Mapping[str, str] = field(default_factory=dict)  # language ...: whatever results are grouped by
     distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
     notes: str = ""
     where: str = field(default="", compare=False)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Return the right answers; where none is given, the keywords stand in for one."""
+        return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class GoldenSet:
     def digest(self) -> str:
         """Hash the questions and their labels: an edited golden file is another golden set."""
         rows = [
-            [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.reference, q.keywords,
+            [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
              [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items())]
             for q in self.questions
         ]  # fmt: skip

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,8 @@ QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
 
 def folder(path: Path, **files: str) -> Path:
     """Write the small collection, with files replaced by name."""
+    (path / "qrels").mkdir(parents=True)
     given = {"corpus": lines(CORPUS), "queries": lines(QUERIES), "test": QRELS} | files
-    (path / "qrels").mkdir()
     for name, content in given.items():
         place = path / f"{name}.jsonl" if name in ("corpus", "queries") else path / "qrels" / f"{name}.tsv"
         place.write_text(content)
@@ -33,11 +35,12 @@ def lines(rows: list[dict[str, object]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def beir(path: Path, split: str = "test", unknown: str = "error", limit: int | None = None) -> Beir:
-    return Beir(str(path), split, unknown, limit, 0)
+def beir(path: Path, **arguments: Any) -> Beir:
+    usual = {"split": "test", "grades": None, "unknown": "error", "limit": None, "seed": 0}
+    return Beir(str(path), **(usual | arguments))
 
 
-def refused(path: Path, **arguments: str) -> list[str]:
+def refused(path: Path, **arguments: Any) -> list[str]:
     with pytest.raises(InputError) as caught:
         beir(path, **arguments).load()
     return str(caught.value).replace(f"{path}/", "").splitlines()
@@ -89,9 +92,13 @@ def test_gzipped_files_read_as_plain_ones(tmp_path: Path) -> None:
 def test_missing_split_names_those_that_exist(tmp_path: Path) -> None:
     path = folder(tmp_path, train=QRELS)
     (path / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
-    assert refused(path, split="tset") == [
-        'qrels/tset.tsv: no such file, so there is no split "tset"; known splits: dev, test, train'
-    ]
+    assert refused(path, split="tset") == ['qrels: no split "tset"; did you mean "test"? known: dev, test, train']
+
+
+def test_split_is_looked_up_and_never_made_a_path(tmp_path: Path) -> None:
+    path = folder(tmp_path / "data")
+    (tmp_path / "secret.tsv").write_text(QRELS)
+    assert refused(path, split="../../secret") == ['qrels: no split "../../secret"; known: test']
 
 
 def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
@@ -121,8 +128,10 @@ def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
         'queries.jsonl:3: question "q1" is given twice; first in queries.jsonl:1',
         "qrels/test.tsv:2: 2 columns where three are needed: query-id, corpus-id and score, with tabs between them",
-        'qrels/test.tsv:3: score "yes" is no number',
-        'qrels/test.tsv:4: score "inf" is no number',
+        'qrels/test.tsv:3: score "yes" is no whole number of 0 or more; mend it, or say what each score stands for, '
+        'e.g. dataset.grades=\'{yes: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
+        'qrels/test.tsv:4: score "inf" is no whole number of 0 or more; mend it, or say what each score stands for, '
+        'e.g. dataset.grades=\'{inf: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
     ]
 
 
@@ -203,7 +212,25 @@ def test_real_collection_loads_unedited(
     assert dataset.golden.left_out == left_out
 
 
-def test_judged_and_not_relevant_documents_of_cranfield_are_kept(collections: Path) -> None:
-    golden = beir(collections / "cranfield", split="test_rawcode").load().golden
-    grades = [label.grade for question in golden.questions for label in question.evidence]
-    assert grades.count(-1.0) == 225
+CODES = {1: 4, 2: 3, 3: 2, 4: 1, -1: None}
+
+
+def test_cranfields_own_codes_become_grades_and_its_source_documents_are_left_out(collections: Path) -> None:
+    golden = beir(collections / "cranfield", split="test_rawcode", grades=CODES).load().golden
+    grades = Counter(label.grade for question in golden.questions for label in question.evidence)
+    assert grades == {4.0: 128, 3.0: 387, 2.0: 734, 1.0: 363}
+    assert golden.left_out == {"labels left out by dataset.grades": 225}
+    mended = beir(collections / "cranfield", split="test_nobase").load().golden
+    assert golden.digest == mended.digest
+
+
+def test_cranfields_own_codes_are_no_grades(collections: Path) -> None:
+    path = collections / "cranfield"
+    (fault,) = refused(path, split="test_rawcode")
+    assert fault.startswith('qrels/test_rawcode.tsv:30: score "-1" is no whole number of 0 or more; mend it, or say')
+    assert fault.endswith('seen: "-1" (225), "1" (128), "2" (387), "3" (734), "4" (363)')
+    (fault,) = refused(path, split="test_rawcode", grades={code: CODES[code] for code in (1, 2, 3, -1)})
+    assert fault == (
+        'qrels/test_rawcode.tsv:8: score "4" has no grade in dataset.grades; give it one, or null to leave it out; '
+        'seen: "-1" (225), "1" (128), "2" (387), "3" (734), "4" (363)'
+    )

@@ -62,7 +62,7 @@ def test_full_line_becomes_a_question(tmp_path: Path) -> None:
     (question,) = dataset.golden.questions
     assert (question.id, question.text, question.category) == ("q1", "What helps?", "factual")
     assert (question.answerable, question.unanswerable_type, question.needs_retrieval) == (True, None, True)
-    assert (question.reference, question.keywords) == ("Fruit.", ("apple", "day"))
+    assert (question.references, question.keywords) == (("Fruit.",), ("apple", "day"))
     assert question.evidence == (Evidence("a", "day keeps", None, 2.0), Evidence("b", "to be", 13), Evidence("b"))
     assert question.labels == {"language": "en", "content_type": "prose", "team": "health", "round": "2"}
     assert (question.distractors, question.notes) == (("b",), "a proverb")

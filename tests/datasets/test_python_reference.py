@@ -53,7 +53,7 @@ def test_ids_and_questions_are_unique(dataset: Dataset) -> None:
 
 
 def test_every_answerable_question_has_anchored_evidence_reference_and_keywords(answerable: list[Question]) -> None:
-    assert [q.id for q in answerable if not (q.evidence and q.reference and q.keywords)] == []
+    assert [q.id for q in answerable if not (q.evidence and q.references and q.keywords)] == []
     assert [label for q in answerable for label in q.evidence if not label.anchor] == []
 
 

@@ -203,7 +203,7 @@ def test_scifact_ranks_as_published(collections: Path) -> None:
     from ragsweep.datasets import Beir
     from ragsweep.types import NO_CHUNK
 
-    dataset = Beir(str(collections / "scifact"), "test", "error", None, 0).load()
+    dataset = Beir(str(collections / "scifact"), "test", None, "error", None, 0).load()
     corpus = dataset.corpus
     part = Bm25()
     texts = [f"{title} {text}" for title, text in zip(corpus.titles, corpus.texts, strict=True)]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ragsweep.corpora import read_corpus
 from ragsweep.errors import Faults
 from ragsweep.golden import Found, Selection, golden_set
 from ragsweep.golden_format import read_questions
-from ragsweep.reading import Seen, read_rows
-from ragsweep.types import Corpus, Dataset
-
-DOCUMENT_KEYS = ("id", "title", "text", "version", "metadata")
+from ragsweep.types import Dataset
 
 
 class Jsonl:
@@ -43,26 +41,8 @@ class Jsonl:
             InputError: faults of the files, all at once.
         """
         selection, faults = self._selection.check(), Faults()
-        corpus = _read_corpus(self._corpus, faults)
+        corpus = read_corpus(self._corpus, faults)
         questions = read_questions(self._golden, corpus.version, faults)
         faults.raise_any()
         golden = golden_set(Found(str(self._golden), questions), corpus, selection, self._repeated_passages)
         return Dataset(self._golden.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)
-
-
-def _read_corpus(path: Path, faults: Faults) -> Corpus:
-    seen, before = Seen("document"), len(faults.found)
-    ids, titles, texts, version = [], [], [], None
-    for row in read_rows(path, faults):
-        row.check_keys(DOCUMENT_KEYS)
-        ids.append(row.identifier("id"))
-        titles.append(row.text("title"))
-        texts.append(row.given_text("text"))
-        seen.note(ids[-1], row)
-        stated = row.text("version")
-        version = stated if version is None else version
-        if stated != version:
-            row.fault(f'version "{stated}" differs from "{version}" of the lines before; a corpus has one version')
-    if not ids and len(faults.found) == before:
-        faults.add(str(path), "holds no document")
-    return Corpus(ids, titles, texts, version or "")
