@@ -17,8 +17,10 @@ from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, content_hash
 from ragsweep.ledger import Ledger
+from ragsweep.outcomes import check_labels
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
+from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
 from ragsweep.targets import Judge
@@ -146,6 +148,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
         for name in names:
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
+    check_labels(asked(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
         raise ConfigError(

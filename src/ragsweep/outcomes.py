@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.errors import Faults
 from ragsweep.questions import Asked
 from ragsweep.reasons import Coded
 from ragsweep.trec import Run, write_run
 from ragsweep.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
+
+_SPAN = re.compile(r":\d+-\d+\Z")
+COLUMNS = ("question_id", "question", "answerable", "evidence", "first_evidence_rank", "retrieved", "context",
+           "category", "unscored")  # fmt: skip
+"""The columns of the table of outcomes beside further labels and metrics."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkNames:
     """The chunks of one chunking as people and files name them; each name is made when it is first asked for.
 
-    A name is the document's id, and the span where that is not the whole document.
+    A name is the document's id, and the span where that is not the whole document, or the id looks as if it had one:
+    no two chunks share a name.
     """
 
     chunks: Chunks
@@ -40,7 +48,8 @@ class ChunkNames:
         spans, corpus = self.chunks.spans, self.chunks.corpus
         document, start, end = (int(column[position]) for column in spans)
         whole = start == 0 and end == len(corpus.texts[document])
-        return corpus.ids[document] if whole else f"{corpus.ids[document]}:{start}-{end}"
+        plain = whole and not _SPAN.search(corpus.ids[document])
+        return corpus.ids[document] if plain else f"{corpus.ids[document]}:{start}-{end}"
 
 
 class RunTexts(Mapping[str, str]):
@@ -67,6 +76,16 @@ def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkName
     rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
+
+
+def check_labels(asked: Asked, metrics: Collection[str]) -> None:
+    """Raise InputError for labels that would take the column of something else."""
+    faults = Faults()
+    for label, where in asked.places.items():
+        if label in COLUMNS or label in metrics:
+            what = "a metric" if label in metrics else "a column of the table of questions"
+            faults.add(where, f'the label "{label}" has the name of {what}; rename it')
+    faults.raise_any()
 
 
 def outcomes(

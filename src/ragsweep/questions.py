@@ -72,6 +72,11 @@ class Asked:
         }
 
     @cached_property
+    def places(self) -> dict[str, str]:
+        """Each label beside the category, and where the first question that has it stands."""
+        return {label: question.where for question in reversed(self.questions) for label in question.labels}
+
+    @cached_property
     def labels(self) -> dict[str, list[str]]:
         """Each label, and the questions' values."""
         return {label: [label_of(question, label) for question in self.questions] for label in labels(self.questions)}

@@ -21,7 +21,8 @@ MOST_UNZIPPED = 200
 
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS = 4 << 20  # bytes that any file may unzip to
-_ENDLESS = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
+_SIZE_BYTES = 4
+_BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
 def existing(path: Path) -> Path:
@@ -64,16 +65,14 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
     read = 0
     with _noting(path, faults), _opened(path) as (file, most):
         for number, data in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
-            where = f"{path}:{number}"
+            read += len(data)
             if len(data) > LONGEST_LINE:
                 fact = f"the line is longer than {LONGEST_LINE >> 20} MiB"
-                faults.add(where, f"{fact}; put one record on a line, and cut long documents")
+                faults.add(f"{path}:{number}", f"{fact}; put one record on a line, and cut long documents")
                 return
-            read += len(data)
             if read > most:
-                faults.add(where, f"the file {_ENDLESS}")
-                return
-            yield number, _decoded(data.removeprefix(_BOM) if number == 1 else data, where, faults)
+                raise ValueError(_BOMB)
+            yield number, _decoded(data.removeprefix(_BOM) if number == 1 else data, f"{path}:{number}", faults)
 
 
 def read_text(path: Path, faults: Faults) -> str:
@@ -85,9 +84,9 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
     """Return what a file holds, unzipped; nothing where that is a fault."""
     with _noting(path, faults), _opened(path) as (file, most):
         data = file.read(most + 1)
-        if len(data) <= most:
-            return data
-        faults.add(str(path), _ENDLESS)
+        if len(data) > most:
+            raise ValueError(_BOMB)
+        return data
     return b""
 
 
@@ -115,8 +114,18 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a pipe could wait for ever
         raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        yield cast(BinaryIO, file), max(_HARMLESS, MOST_UNZIPPED * found.st_size)
+    most = max(_HARMLESS, MOST_UNZIPPED * found.st_size)
+    with path.open("rb") as file:
+        if path.suffix != ".gz":
+            yield file, most
+            return
+        if found.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: an honest bomb is known at once
+            file.seek(-_SIZE_BYTES, os.SEEK_END)
+            if int.from_bytes(file.read(), "little") > most:
+                raise ValueError(f"is cut off, or {_BOMB}")
+            file.seek(0)
+        with gzip.open(file) as unzipped:
+            yield cast(BinaryIO, unzipped), most
 
 
 def _reason(error: Exception) -> str:

@@ -163,7 +163,8 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
     """Write rankings in the format of a run.
 
     Scores are written strictly falling, each lowered to the next smaller single-precision number where it is not below
-    the one before, so that every tool keeps our order, ties included. White space in ids is percent-encoded.
+    the one before, so that every tool keeps our order, ties included. White space in ids is percent-encoded, and so is
+    what looks encoded already: ``urllib.parse.unquote`` gives every id back.
 
     Args:
         run: Best first.
@@ -209,4 +210,4 @@ def strictly_falling(scores: Floats) -> Floats:
 
 @lru_cache(maxsize=65_536)
 def _field(identifier: str) -> str:
-    return re.sub(r"\s", lambda match: quote(match[0]), identifier)
+    return re.sub(r"\s|%(?=[0-9a-fA-F]{2})", lambda match: quote(match[0]), identifier)
