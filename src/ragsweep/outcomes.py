@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,6 @@ from ragsweep.reasons import Coded
 from ragsweep.trec import Run, write_run
 from ragsweep.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
 
-_SPAN = re.compile(r":\d+-\d+\Z")
 COLUMNS = ("question_id", "question", "answerable", "evidence", "first_evidence_rank", "retrieved", "context",
            "category", "unscored")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
@@ -27,8 +25,8 @@ COLUMNS = ("question_id", "question", "answerable", "evidence", "first_evidence_
 class ChunkNames:
     """The chunks of one chunking as people and files name them; each name is made when it is first asked for.
 
-    A name is the document's id, and the span where that is not the whole document, or the id looks as if it had one:
-    no two chunks share a name.
+    A name is the document's id, and the span where that is not the whole document, or where the id itself could be such
+    a name of another document's chunk.
     """
 
     chunks: Chunks
@@ -48,8 +46,9 @@ class ChunkNames:
         spans, corpus = self.chunks.spans, self.chunks.corpus
         document, start, end = (int(column[position]) for column in spans)
         whole = start == 0 and end == len(corpus.texts[document])
-        plain = whole and not _SPAN.search(corpus.ids[document])
-        return corpus.ids[document] if plain else f"{corpus.ids[document]}:{start}-{end}"
+        identifier = corpus.ids[document]
+        mistakable = identifier.rpartition(":")[0] in corpus.position
+        return identifier if whole and not mistakable else f"{identifier}:{start}-{end}"
 
 
 class RunTexts(Mapping[str, str]):

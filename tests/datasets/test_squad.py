@@ -68,12 +68,20 @@ def test_impossible_question_is_unanswerable_whatever_is_plausible(tmp_path: Pat
     assert (question.evidence, question.references) == ((), ())
 
 
+def test_answer_that_occurs_once_is_found_whatever_its_start_and_that_is_told(tmp_path: Path) -> None:
+    questions = [asked("q1", ("hills", 24), ("hills", 23)), asked("q2", ("hills", 23))]
+    dataset = squad(tmp_path, article("River", (CONTEXT, questions))).load()
+    assert [question.evidence for question in dataset.golden.questions] == [(Evidence("River/1", "hills", 23),)] * 2
+    assert dataset.notes == ("1 questions have an answer with a wrong answer_start, found where it occurs",)
+
+
 def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> None:
-    wrong, right = asked("q1", ("hills", 3), ("hills", 3)), asked("q2", ("hills", 23))
+    wrong, right = asked("q1", ("the", 3), ("the", 3)), asked("q2", ("hills", 23))
     articles = [article("River", (CONTEXT, [wrong, right]))]
     assert refused(tmp_path, *articles) == [
         "1 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
-        'dev.json:$.data[0].paragraphs[0].qas[0]: anchor "hills" does not begin at 3 in document "River/1", but at 23',
+        'dev.json:$.data[0].paragraphs[0].qas[0]: anchor "the" does not begin at 3 in document "River/1", '
+        "but at 19, 45, 52",
     ]
     golden = squad(tmp_path, *articles, unknown="drop").load().golden
     assert [question.id for question in golden.questions] == ["q2"]

@@ -17,8 +17,9 @@ class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
-    document. Answers are right answers each by itself; where their spans overlap, they are one evidence. Questions that
-    are ``is_impossible`` are unanswerable.
+    document. Answers are right answers each by itself; where their spans overlap, they are one evidence. An answer that
+    occurs once in its paragraph is found there, wherever the file says that it begins. Questions that are
+    ``is_impossible`` are unanswerable.
 
     Args:
         path: The file; its name may lack ".gz".
@@ -48,7 +49,12 @@ class Squad:
             root.fault('holds no paragraph; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
         faults.raise_any()
         name = path.name.removesuffix(".gz").removesuffix(".json")
-        return Dataset(name, corpus, golden_set(Found(str(path), questions), corpus, selection))
+        golden = golden_set(Found(str(path), questions), corpus, selection)
+        moved = sum(bool(question.notes) for question in questions)
+        notes = (
+            (f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs",) if moved else ()
+        )
+        return Dataset(name, corpus, golden, notes)
 
 
 def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
@@ -70,7 +76,8 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 
 
 def _question(row: Row, document: str, context: str) -> Question:
-    answers = list(dict.fromkeys(_answers(row)))
+    answers = dict.fromkeys(_answers(row))
+    placed = dict.fromkeys((text, _place(text, start, context)) for text, start in answers)
     answerable = not row.flag("is_impossible", False)
     return Question(
         id=row.identifier("id"),
@@ -78,7 +85,8 @@ def _question(row: Row, document: str, context: str) -> Question:
         category="" if answerable else "unanswerable",
         answerable=answerable,
         references=tuple(dict.fromkeys(text for text, _ in answers)),
-        evidence=tuple(Evidence(document, *passage, where=row.where) for passage in _passages(answers, context)),
+        evidence=tuple(Evidence(document, *passage, where=row.where) for passage in _passages(placed, context)),
+        notes="" if placed == answers else "an answer_start is wrong",
         where=row.where,
     )
 
@@ -92,8 +100,14 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
         yield text.strip(), (start or 0) + len(text) - len(text.lstrip())
 
 
+def _place(text: str, start: int, context: str) -> int:
+    """Say where an answer begins: where the file says, or else at its only occurrence."""
+    astray = not context.startswith(text, start) and context.count(text) == 1
+    return context.index(text) if astray else start
+
+
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
-    """Yield (anchor, start): overlapping answers are one passage; one that stands elsewhere is left as it is."""
+    """Yield (anchor, start): overlapping answers are one passage; one that is not there is left as it is."""
     end = 0
     spans: list[list[int]] = []
     for text, start in sorted(answers, key=lambda answer: answer[1]):
