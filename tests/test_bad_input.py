@@ -304,6 +304,8 @@ UNUSUAL: dict[str, tuple[str, dict[str, Any], Callable[[Dataset], bool]]] = {
                               lambda d: d.corpus.texts[2] == ""),
     "line of 7 MB": ("jsonl", {"corpus.jsonl": CORPUS + json.dumps({"id": "d3", "text": "x" * 7_000_000})},
                      lambda d: len(d.corpus.texts[2]) == 7_000_000),
+    "cell of 7 MB": ("csv", {"corpus.csv": f"id,text\nd1,{'x' * 7_000_000}\n"},
+                     lambda d: len(d.corpus.texts[0]) == 7_000_000),
     "line breaks in a cell": ("csv", {"corpus.csv": 'id,text\nd1,"a\n\n""b"""\n'},
                               lambda d: d.corpus.texts == ['a\n\n"b"']),
     "header with spaces": ("csv", {"questions.csv": "id ; question ; document\nq1;What, then?;d1\n"},

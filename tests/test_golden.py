@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import ConfigError, InputError
-from ragsweep.golden import Found, Selection, Unusable, golden_set, sample
+from ragsweep.golden import Found, Selection, Unusable, golden_set, sample, stand_ins
 from ragsweep.types import Corpus, Evidence, Question
 
 CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
@@ -161,6 +161,16 @@ def test_seed_chooses_the_sample() -> None:
 def test_sample_is_the_same_in_every_process() -> None:
     questions = mixed({"evidence": 100})
     assert [q.id for q in sample(questions, 3, 0)] == ["evidence58", "evidence59", "evidence67"]
+
+
+def test_keywords_stand_in_where_there_is_no_answer_and_that_is_told() -> None:
+    answered = question("a", references=("Rain.", "Snow."), keywords=("rain", "snow"))
+    keywords, bare = question("b", keywords=("rain", "snow")), question("c")
+    assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
+    assert stand_ins([answered, keywords, bare]) == (
+        "1 questions have no reference answer: their keywords stand in for it",
+    )
+    assert stand_ins([answered, bare]) == ()
 
 
 SIZES = st.fixed_dictionaries(

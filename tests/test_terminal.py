@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_comparison_is_never_cut_however_long_the_names(terminal: Terminal, stre
     assert "…" not in stream.getvalue()
     assert "3 of 4 questions have evidence; 2 left out: not in split" in stream.getvalue()
     assert "warning  careful" in stream.getvalue()
+
+
+def test_comparison_says_what_the_user_should_know_of_the_dataset(terminal: Terminal, stream: io.StringIO) -> None:
+    measured = result("a")
+    noted = replace(measured, dataset=replace(measured.dataset, notes=("4 links not followed", "3 stand-ins")))
+    terminal.comparison([noted, noted], ["mrr"])
+    printed = [line.split() for line in stream.getvalue().splitlines() if line.startswith("note")]
+    assert printed == [["note", "4", "links", "not", "followed"], ["note", "3", "stand-ins"]]
 
 
 def test_nothing_to_compare_prints_nothing(terminal: Terminal, stream: io.StringIO) -> None:

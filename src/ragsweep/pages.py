@@ -24,7 +24,6 @@ _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
     "file_insertion_enabled": False,  # a page must not bring in other files
-    "raw_enabled": False,
     "report_level": 5,
     "halt_level": 5,
     "warning_stream": False,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,19 @@ def test_ids_in_another_unicode_form_meet_their_labels(tmp_path: Path, document:
     corpus = lines([{"_id": document, "text": "x"}])
     golden = beir(folder(tmp_path, corpus=corpus, test=f"q1\t{label}\t1\n")).load().golden
     assert golden.questions[0].evidence == (Evidence("caf\u00e9"),)
+
+
+def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:
+    path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
+    golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
+    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]
+    assert golden.left_out == {"labels left out by dataset.grades": 2, "questions with no label left": 1}
+
+
+@pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
+def test_grade_that_is_no_number_is_refused_before_any_file_is_read(grade: object) -> None:
+    with pytest.raises(ConfigError, match=r'dataset\.grades: "2" has the grade .*; give a number, or null for none'):
+        beir(Path("nowhere"), grades={2: grade}).load()
 
 
 def test_limit_is_checked_before_any_file_is_read() -> None:
