@@ -39,8 +39,8 @@ from toys import Letters, Words, built, corpus
 
 DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
            "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
-           "grades": "labels", "unknown": "-", "limit": "labels", "seed": "-",
-           "repeated_passages": "labels"}  # fmt: skip
+           "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
+           "seed": "-", "repeated_passages": "labels"}  # fmt: skip
 DATASETS = {
     "python_reference": (),
     "beir": ("path", "split", "grades", "unknown"),
@@ -48,7 +48,7 @@ DATASETS = {
     "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
     "squad": ("path", "unknown"),
     "folder": ("path", "golden", "exclude", "unknown", "repeated_passages"),
-    "csv": ("corpus", "questions", "grades", "unknown"),
+    "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
 }
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
             "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
@@ -104,6 +104,7 @@ CHANGES: Mapping[str, str] = {
     "dataset/folder.golden": "{folder2}/golden.jsonl", "exclude": "[d2*]",
     "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
+    "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",

@@ -69,7 +69,7 @@ def read(kind: str, folder: Path, **options: Any) -> DatasetReader:
         case "folder":
             return Folder(files["pages"], files["golden.jsonl"], **({"exclude": []} | usual), repeated_passages=False)
     tables = {"corpus": str(folder / "corpus.csv"), "questions": str(folder / "questions.csv")}
-    return Csv(**tables, **({"columns": {}, "corpus_columns": {}, "grades": None} | usual))
+    return Csv(**tables, **({"columns": None, "corpus_columns": None, "grades": None} | usual))
 
 
 def write(kind: str, folder: Path, **changes: Any) -> None:
@@ -355,4 +355,11 @@ def test_grades_are_given_on_the_command_line_as_the_error_says(tmp_path: Path) 
     given = ["dataset=beir", f"dataset.path={tmp_path}", "dataset.grades={-1: null, 2: 1}", "retriever=bm25"]
     golden = prepare(Session(), *given, "tracking=none").dataset.golden
     assert [label.document for label in golden.questions[0].evidence] == ["d2"]
-    assert golden.left_out == {"labels left out by dataset.grades": 1}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 1}
+
+
+def test_columns_are_named_on_the_command_line_as_the_error_says(tmp_path: Path) -> None:
+    write("csv", tmp_path, **{"questions.csv": "id,Query,document\nq1,What?,d1\n"})
+    given = [f"dataset.{name}={tmp_path}/{name}.csv" for name in ("corpus", "questions")]
+    given += ["dataset.columns={question: Query}", "retriever=bm25", "tracking=none"]
+    assert prepare(Session(), "dataset=csv", *given).dataset.golden.questions[0].text == "What?"

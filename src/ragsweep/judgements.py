@@ -15,7 +15,7 @@ from ragsweep.golden import NO_LABEL_LEFT, Found, Unusable
 from ragsweep.text_files import read_lines
 from ragsweep.types import Evidence, Question
 
-LEFT_OUT = "labels left out by dataset.grades"
+LEFT_OUT = "labels without a grade in dataset.grades"
 _HEADER = ["query-id", "corpus-id", "score"]
 _HIGHEST = 1e9
 _MOST_SHOWN = 8

@@ -178,7 +178,7 @@ def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such
     path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
     golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]
-    assert golden.left_out == {"labels left out by dataset.grades": 2, "questions with no label left": 1}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
 
 
 @pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
@@ -233,7 +233,7 @@ def test_cranfields_own_codes_become_grades_and_its_source_documents_are_left_ou
     golden = beir(collections / "cranfield", split="test_rawcode", grades=CODES).load().golden
     grades = Counter(label.grade for question in golden.questions for label in question.evidence)
     assert grades == {4.0: 128, 3.0: 387, 2.0: 734, 1.0: 363}
-    assert golden.left_out == {"labels left out by dataset.grades": 225}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 225}
     mended = beir(collections / "cranfield", split="test_nobase").load().golden
     assert golden.digest == mended.digest
 

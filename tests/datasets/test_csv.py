@@ -22,7 +22,7 @@ def csv(folder: Path, questions: str, corpus: str = CORPUS, name: str = "questio
     files = {"corpus": folder / "corpus.csv", "questions": folder / name}
     for path, content in zip(files.values(), (corpus, questions), strict=True):
         path.write_text(content)
-    usual = {"columns": {}, "corpus_columns": {}, "grades": None, "unknown": "error", "limit": None, "seed": 0}
+    usual = {"columns": None, "corpus_columns": None, "grades": None, "unknown": "error", "limit": None, "seed": 0}
     return Csv(**{key: str(path) for key, path in files.items()}, **(usual | arguments))
 
 
@@ -68,7 +68,7 @@ def test_documents_may_be_json_lines(tmp_path: Path) -> None:
     reader = csv(tmp_path, "id,question,document\nq1,what,d\n")
     (tmp_path / "corpus.csv").rename(tmp_path / "old")
     (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "x"}\n')
-    reader = Csv(str(tmp_path / "corpus.jsonl"), str(tmp_path / "questions.csv"), {}, {}, None, "error", None, 0)
+    reader = Csv(str(tmp_path / "corpus.jsonl"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0)
     assert reader.load().corpus.ids == ["d"]
 
 
@@ -76,7 +76,7 @@ def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_pa
     rows = "id,question,document,grade\nq1,what,a,perfect\nq1,what,b,unsure\nq2,who,a,unsure\nq3,why,,\n"
     golden = csv(tmp_path, rows, grades={"perfect": 3, "unsure": None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("a", grade=3.0),)), ("q3", ())]
-    assert golden.left_out == {"labels left out by dataset.grades": 2, "questions with no label left": 1}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
 
 
 def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:

@@ -89,5 +89,5 @@ class TestCsv(DatasetContract):
 
     def part(self) -> Csv:
         files = {"corpus": str(self.path / "corpus.csv"), "questions": str(self.path / "questions.tsv")}
-        options = {"columns": {}, "corpus_columns": {}, "grades": None}
+        options = {"columns": None, "corpus_columns": None, "grades": None}
         return Csv(**files, **options, unknown="error", limit=None, seed=0)

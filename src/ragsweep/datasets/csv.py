@@ -56,16 +56,16 @@ class Csv:
         self,
         corpus: str,
         questions: str,
-        columns: Mapping[str, str],
-        corpus_columns: Mapping[str, str],
+        columns: Mapping[str, str] | None,
+        corpus_columns: Mapping[str, str] | None,
         grades: Mapping[str | float, float | None] | None,
         unknown: str,
         limit: int | None,
         seed: int,
     ) -> None:
         self._corpus, self._questions = Path(corpus).expanduser(), Path(questions).expanduser()
-        self._columns = columns
-        self._corpus_columns = corpus_columns
+        self._columns = columns or {}
+        self._corpus_columns = corpus_columns or {}
         self._grades = grades
         self._selection = Selection(unknown, limit, seed)
 
