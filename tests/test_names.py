@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.errors import Faults
+from ragsweep.ledger import Ledger
 from ragsweep.outcomes import ChunkNames
 from ragsweep.reading import Row
+from ragsweep.results import Result
 from ragsweep.tracking import files
 from ragsweep.trec import read_run, write_run
 from ragsweep.types import Chunks, Corpus, Spans
@@ -151,7 +153,8 @@ def write_strange_dataset(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tracking", ["none", pytest.param("mlflow", marks=pytest.mark.nightly)])
+def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     (folder / "tmp").mkdir(parents=True)
     write_strange_dataset(folder)
@@ -159,14 +162,30 @@ def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tmp_path: P
     environment = {**kept, "HOME": str(folder), "TMPDIR": str(folder / "tmp"), "PYTHONDONTWRITEBYTECODE": "1",
                    "PYTHONWARNINGS": "ignore"}  # fmt: skip
     given = [f"dataset.{name}={name}.jsonl" for name in ("corpus", "golden")]
-    command = ["run", "dataset=jsonl", *given, "retriever=bm25", "chunker=none", "tracking.experiment=../../evil"]
+    experiment = ["tracking.experiment=../../evil"] if tracking == "mlflow" else []
+    command = [
+        "run",
+        "-m",
+        "dataset=jsonl",
+        *given,
+        "retriever=bm25",
+        "chunker=none",
+        f"tracking={tracking}",
+        *experiment,
+    ]
     watched = [sys.executable, "-c", WATCHED, *command]
     done = subprocess.run(watched, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     status, outside = json.loads(done.stdout.splitlines()[-1])
     assert (status, outside) == (0, []), done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"work"}
-    (ranking,) = folder.glob("mlruns/**/rankings/*.trec")
-    found = decoded(ranking)
-    assert sorted(found) == PLAIN
     named = sorted("a:0-5:0-4" if name == "a:0-5" else name for name in PLAIN)  # not to be taken for a chunk of "a"
-    assert all(sorted(names) == named for names in found.values())
+    ledger = Ledger(folder / ".ragsweep")
+    (record,) = ledger.records(ledger.sweeps()[0].id)
+    assert isinstance(record.outcome, Result)
+    assert record.outcome.outcomes["question_id"] == PLAIN
+    assert {name for context in record.outcome.outcomes["context"] for name in context} <= {*named}
+    if tracking == "mlflow":
+        (ranking,) = folder.glob("mlruns/**/rankings/*.trec")
+        found = decoded(ranking)
+        assert sorted(found) == PLAIN
+        assert all(sorted(names) == named for names in found.values())
