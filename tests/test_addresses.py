@@ -54,6 +54,13 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "chunker/none": {"_target_": "chunk"},
     "chunker/fixed_size": {"_target_": "chunk", "size": "chunk", "overlap": "chunk"},
     "chunker/recursive": {"_target_": "chunk", "size": "chunk", "min_characters": "chunk"},
+    "chunker/tokens": {"_target_": "chunk", "size": "chunk", "overlap": "chunk", "tokenizer": "chunk",
+                       "download": "-"},
+    "chunker/sentence_window": {"_target_": "chunk", "sentences": "chunk", "stride": "chunk", "language": "chunk"},
+    "chunker/markdown": {"_target_": "chunk", "size": "chunk"},
+    "chunker/semantic": {"_target_": "chunk", "percentile": "chunk", "size": "chunk", "language": "chunk"},
+    "chunker/parent_child": {"_target_": "-", **{f"{part}.{key}": "chunk" for part in ("parent", "child")
+                                                 for key in ("_target_", "size", "min_characters")}},
     "embedder/minilm": EMBEDDER,
     "embedder/sentence_transformer": EMBEDDER,
     "retriever/bm25": BM25,
@@ -83,7 +90,8 @@ TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
 
 CHANGES: Mapping[str, str] = {
-    "size": "333", "overlap": "7", "min_characters": "5",
+    "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
+    "tokenizer": "{tokenizer}", "chunker/sentence_window.language": "french", "chunker/semantic.language": "french",
     "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
     "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
     "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
@@ -174,6 +182,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         _write_jsonl(root / f"jsonl{mark}", mark)
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
+    (root / "tokenizer").write_text("{}", "utf-8")
     return {path.name: path for path in root.iterdir()}
 
 
@@ -255,7 +264,7 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     option: str, key: str, data: dict[str, Path], prepared: dict[str, Experiment | None]
 ) -> None:
     group, config = option.partition("/")[0], lean(*base(option, data))
-    value = CHANGES.get(key) or CHANGES[key.rpartition(".")[2]]
+    value = CHANGES.get(f"{option}.{key}") or CHANGES.get(key) or CHANGES[key.rpartition(".")[2]]
     before = prepared.setdefault(option) or changed(config)
     prepared[option] = before
     after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))
@@ -408,6 +417,9 @@ def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, P
     ("option", "library", "stage"),
     [
         ("chunker/recursive", "chonkie", "chunk"),
+        ("chunker/sentence_window", "sentencex", "chunk"),
+        ("chunker/semantic", "sentencex", "chunk"),
+        ("chunker/markdown", "markdown-it-py", "chunk"),
         ("retriever/bm25", "bm25s", "index"),
         ("retriever/bm25", "PyStemmer", "index"),
     ],

