@@ -63,6 +63,10 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                                                  for key in ("_target_", "size", "min_characters")}},
     "embedder/minilm": EMBEDDER,
     "embedder/sentence_transformer": EMBEDDER,
+    "embedder/static": EMBEDDER,
+    "embedder/api": {**dict.fromkeys(("_target_", "base_url", "model", "dimensions", "normalize", "query_prompt",
+                                      "document_prompt"), "embed"),
+                     **dict.fromkeys(("key_env", "timeout", "retries", "concurrency", "batch_size"), "-")},
     "retriever/bm25": BM25,
     "retriever/none": {"_target_": "index"},
     "retriever/vector": {"_target_": "retrieve", "index._target_": "index"},
@@ -98,6 +102,7 @@ CHANGES: Mapping[str, str] = {
     "k": "7", "alpha": ".3", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
     "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
     "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
+    "base_url": "http://elsewhere/v1", "dimensions": "7", "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
@@ -228,10 +233,13 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
             f"dataset.corpus={data['jsonl']}/corpus.jsonl",
             f"dataset.golden={data['jsonl']}/golden.jsonl",
         ],
-        "embedder=sentence_transformer": [f"embedder.model={data['model']}"],
+        "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
+        "embedder=static": [f"embedder.model={data['model']}"],
+        "embedder=minilm": ["embedder.dtype=float32"],
+        "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]
-    return [*choices, *(line for choice in choices for line in needed.get(choice, [])), "embedder.dtype=float32"]
+    return [*choices, *(line for choice in choices for line in needed.get(choice, []))]
 
 
 def addresses(experiment: Experiment) -> dict[str, Any]:
