@@ -98,9 +98,10 @@ def test_classes_of_its_own_are_passed_over_or_refused(folder: Folder, model_typ
 
 
 @pytest.mark.parametrize("key", ["_attn_implementation_internal", "_attn_implementation", "attn_implementation"])
-@pytest.mark.parametrize("nested", [False, True])
-def test_kernel_from_the_hub_is_refused_before_loading(folder: Folder, key: str, nested: bool) -> None:
-    folder.edit("config.json", **({"text_config": {key: "evil/kernel"}} if nested else {key: "evil/kernel"}))
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_kernel_from_the_hub_is_refused_before_loading(folder: Folder, key: str, depth: int) -> None:
+    kernel = {key: "evil/kernel"}
+    folder.edit("config.json", **(kernel, {"text_config": kernel}, {"parts": [{"one": kernel}]})[depth])
     with pytest.raises(ConfigError, match=r"asks to run code of its own \(evil/kernel\); that is never done"):
         folder.use()
 
