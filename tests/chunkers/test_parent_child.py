@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from configs import evaluate
 from cutting import corpus, cut
+from ragsweep.app import Session
 from ragsweep.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
@@ -111,7 +113,7 @@ PARENT, CHILD = SentenceWindow(2, 2), SentenceWindow(1, 1)
 def test_context_holds_parents_once_in_the_order_of_their_best_children(retriever: Built) -> None:
     laid, executor = lay(nested(PARENT, CHILD), retriever), Executor()
     queries = ["red cat", "grey fox", "ape"]
-    small, large = executor.get(laid.first_stage, queries), executor.get(laid.ranking, queries)
+    small, large = executor.get(laid.reranked, queries), executor.get(laid.ranking, queries)
     children, parents = executor.get(laid.ranking.inputs[1]), executor.get(laid.chunks)
     assert len(children.document) > len(parents.document)
     assert large.chunks == laid.chunks.address
@@ -146,6 +148,17 @@ def test_reranker_reads_the_small_chunks() -> None:
     laid = lay(nested(PARENT, CHILD), reranker=built(part, candidates=4))
     Executor().get(laid.context, ["red cat"])
     assert [text.count(".") for _, text in part.scored] == [1, 1, 1]
+
+
+def test_evidence_and_scores_are_told_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]
+    plain = evaluate(Session(), *overrides)
+    found = evaluate(Session(), *overrides, "reranker._target_=toys.LongestFirst", "+reranker.candidates=5")
+    assert found.first_stage == {name: plain.summaries[name] for name in found.first_stage}
+    assert plain.reranking == {}
+    # Lengths of small chunks: none of a large one's, and no score of what was not reranked.
+    assert 24 <= found.reranking["score_p0"] <= found.reranking["score_p100"] <= 450
 
 
 def test_corpus_without_documents_is_found_empty() -> None:
