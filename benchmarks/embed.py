@@ -29,7 +29,8 @@ from ragsweep import model_files
 from ragsweep.app import Session
 from ragsweep.chunkers import Recursive
 from ragsweep.embedders import SentenceTransformerEmbedder
-from ragsweep.types import Chunks, Corpus, Texts
+from ragsweep.shards import Texts
+from ragsweep.types import Chunks, Corpus
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"

@@ -44,7 +44,7 @@ def moved(session: Session, experiment: Experiment, candidates: int) -> Movement
     get, golden = session.evaluator.executor.get, experiment.dataset.golden
     coverage = cover(chunks_of(experiment.graph, get), golden)
     before, after = (get(node, golden.queries) for node in (experiment.graph.first_stage, experiment.graph.ranking))
-    return compare(before, after, coverage, candidates)
+    return compare(before, after, coverage, after.first(candidates))
 
 
 def row(session: Session, retriever: str, reranker: str, **parameters: Any) -> str:

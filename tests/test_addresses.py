@@ -64,8 +64,19 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "chunker/none": {"_target_": "chunk"},
     "chunker/fixed_size": {"_target_": "chunk", "size": "chunk", "overlap": "chunk"},
     "chunker/recursive": {"_target_": "chunk", "size": "chunk", "min_characters": "chunk"},
+    "chunker/tokens": {"_target_": "chunk", "size": "chunk", "overlap": "chunk", "tokenizer": "chunk",
+                       "download": "-"},
+    "chunker/sentence_window": {"_target_": "chunk", "sentences": "chunk", "stride": "chunk", "language": "chunk"},
+    "chunker/markdown": {"_target_": "chunk", "size": "chunk"},
+    "chunker/semantic": {"_target_": "chunk", "percentile": "chunk", "size": "chunk", "language": "chunk"},
+    "chunker/parent_child": {"_target_": "-", **{f"{part}.{key}": "chunk" for part in ("parent", "child")
+                                                 for key in ("_target_", "size", "min_characters")}},
     "embedder/minilm": EMBEDDER,
     "embedder/sentence_transformer": EMBEDDER,
+    "embedder/static": EMBEDDER,
+    "embedder/api": {**dict.fromkeys(("_target_", "base_url", "model", "dimensions", "normalize", "query_prompt",
+                                      "document_prompt"), "embed"),
+                     **dict.fromkeys(("key_env", "timeout", "retries", "concurrency", "batch_size"), "-")},
     "retriever/bm25": BM25,
     "retriever/none": {"_target_": "index"},
     "retriever/vector": {"_target_": "retrieve", "index._target_": "index"},
@@ -93,7 +104,8 @@ TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
 
 CHANGES: Mapping[str, str] = {
-    "size": "333", "overlap": "7", "min_characters": "5",
+    "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
+    "tokenizer": "{tokenizer}", "chunker/sentence_window.language": "french", "chunker/semantic.language": "french",
     "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
     "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
     "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
@@ -105,6 +117,7 @@ CHANGES: Mapping[str, str] = {
     "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
+    "base_url": "http://elsewhere/v1", "dimensions": "7", "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
@@ -189,6 +202,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             write(root / f"{write.__name__.removeprefix('_write_')}{mark}", mark)
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
+    (root / "tokenizer").write_text("{}", "utf-8")
     return {path.name: path for path in root.iterdir()}
 
 
@@ -275,10 +289,13 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "dataset=squad": [f"dataset.path={data['squad']}/dev.json"],
         "dataset=folder": [f"dataset.path={data['folder']}/pages", f"dataset.golden={data['folder']}/golden.jsonl"],
         "dataset=csv": [f"dataset.{key}={data['csv']}/{key}.csv" for key in ("corpus", "questions")],
-        "embedder=sentence_transformer": [f"embedder.model={data['model']}"],
+        "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
+        "embedder=static": [f"embedder.model={data['model']}"],
+        "embedder=minilm": ["embedder.dtype=float32"],
+        "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]
-    return [*choices, *(line for choice in choices for line in needed.get(choice, [])), "embedder.dtype=float32"]
+    return [*choices, *(line for choice in choices for line in needed.get(choice, []))]
 
 
 def addresses(experiment: Experiment) -> dict[str, Any]:
@@ -462,6 +479,9 @@ def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, P
     ("option", "library", "stage"),
     [
         ("chunker/recursive", "chonkie", "chunk"),
+        ("chunker/sentence_window", "sentencex", "chunk"),
+        ("chunker/semantic", "sentencex", "chunk"),
+        ("chunker/markdown", "markdown-it-py", "chunk"),
         ("retriever/bm25", "bm25s", "index"),
         ("retriever/bm25", "PyStemmer", "index"),
     ],

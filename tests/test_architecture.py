@@ -18,11 +18,11 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"identity", "types", "errors", "results"},
-    {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format", "graph",
-     "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files", "outcomes", "pages",
-     "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "rows",
-     "secrets", "service", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens",
-     "tracking", "trec"},
+    {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
+     "graph", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files", "outcomes",
+     "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
+     "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
+     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "jobs", "mirroring", "plain", "recording", "report", "store_command", "sweeping",
@@ -31,7 +31,7 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "pypdf"}  # fmt: skip
+         "pypdf", "sentencex", "tokenizers"}  # fmt: skip
 
 
 def module(path: Path) -> str:

@@ -113,7 +113,7 @@ def test_latency_is_probed_for_each_stage_of_a_question(retriever: Built) -> Non
 
 
 def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.pipeline.SHARD", 2)
+    monkeypatch.setattr("ragsweep.shards.SHARD", 2)
     retriever = vector()
     executor = Executor()
     vectors = executor.get(lay(retriever).embeddings[0]).vectors

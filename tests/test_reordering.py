@@ -141,7 +141,7 @@ def test_movement_counts_where_the_evidence_went() -> None:
     coverage = covered("d0", "d1", "d2", "d3", "d4")
     before = ranked([1, 2, 0], [1, 2, 0], [2, 1, 0], [3, 1, 0], [1, 2, 3])
     after = ranked([0, 1, 2], [2, 1, 0], [2, 0, 1], [1, 0], [2, 1, 3])
-    found = compare(before, after, coverage, candidates=3)
+    found = compare(before, after, coverage, after.first(3))
     assert found.evidences == 4  # the last question's is in neither list
     assert (found.up, found.down, found.kept, found.lost) == (0.25, 0.25, 0.25, 0.25)
     assert found.mean_change == pytest.approx((2 - 1 + 0) / 3)
@@ -152,12 +152,12 @@ def test_movement_counts_where_the_evidence_went() -> None:
 
 def test_movement_of_nothing_is_not_a_number() -> None:
     nothing = ranked([], [])
-    found = compare(nothing, nothing, covered("d0", None), candidates=3)
+    found = compare(nothing, nothing, covered("d0", None), nothing)
     assert found.evidences == 0
     assert all(math.isnan(value) for value in (*found[1:6], *found.scores.values()))
 
 
 def test_same_ranking_moves_nothing() -> None:
     ranking = ranked([1, 0], [2, 1])
-    found = compare(ranking, ranking, covered("d0", "d1"), candidates=2)
+    found = compare(ranking, ranking, covered("d0", "d1"), ranking.first(2))
     assert (found.evidences, found.kept, found.up, found.down, found.lost, found.mean_change) == (2, 1, 0, 0, 0, 0)

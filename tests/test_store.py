@@ -367,7 +367,9 @@ def test_time_is_told_from_the_part_that_is_most_alike(folder: Path) -> None:
         store.keep_whole(node(target, size), np.zeros(size), seconds)
     assert store.seconds(node("a", 1), 50) == pytest.approx(1.0)
     assert store.seconds(node("a", 3), 100) == pytest.approx(3.0)
-    assert store.seconds(node("c", 1), 100) == pytest.approx(4.0)
+    assert store.seconds(node("c", 1), 100) == pytest.approx(26 / 3)
+    assert store.seconds(node("a", 1), 5_001) == pytest.approx(150.03)  # 50 times what was measured: by the whole class
+    assert store.seconds(node("c", 1), 15_001) is None  # nothing measured tells of so much
     assert store.seconds(node("a", 1, "embed"), 100) is None
     assert [store.cost(node("a", size)) for size in (1, 2, 3)] == [2.0, 4.0, 0.0]
 

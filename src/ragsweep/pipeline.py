@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,10 @@ from ragsweep.evidence import count_tokens
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node, rule_latency_node
+from ragsweep.ranking import widen
 from ragsweep.reordering import reorder, reordering_of
+from ragsweep.shards import Texts, embedded, read_all
+from ragsweep.spans import cut_within, parents_of
 from ragsweep.types import (
     NO_CHUNK,
     Chunks,
@@ -21,16 +23,13 @@ from ragsweep.types import (
     Embeddings,
     Floats,
     HybridRetriever,
+    NestedChunker,
     Rankings,
     ReadingReranker,
     Spans,
-    Texts,
     TokenVectors,
     VectorRetriever,
 )
-
-SHARD = 256
-"""Chunks embedded at a time, and kept. Fixed, so that batches do not depend on anything a user sets."""
 
 PAIRS = 256
 """Pairs of a query and a chunk scored at a time, and kept."""
@@ -53,11 +52,12 @@ class Graph:
     """The nodes of one config that somebody reads."""
 
     corpus: Node
-    chunks: Node
+    chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
     counts: Node  # the tokens of every chunk
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking
     candidates: int  # how many of the first stage were reranked; 0 where nothing is
+    reranked: Node  # of the chunks that are searched
     ranking: Node
     context: Node
     latency: Mapping[str, Node]
@@ -72,15 +72,16 @@ def graph(parts: Parts) -> Graph:
     """Lay out the stages: equal parts give equal addresses, wherever they stand."""
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
-    ranking = stages.reranked(first)
+    reranked = stages.reranked(first)
+    ranking = stages.widened(reranked)
     context = replace(
         _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k)),
         stored=False,  # a slice is made faster than read back
     )
-    candidates = 0 if ranking is first else parts.reranker.value.candidates
+    candidates = 0 if reranked is first else parts.reranker.value.candidates
     return Graph(
-        stages.corpus, stages.chunks, stages.counts, tuple(stages.embeddings), first, candidates, ranking, context,
-        dict(stages.latency),
+        stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
+        reranked, ranking, context, dict(stages.latency),
     )  # fmt: skip
 
 
@@ -117,15 +118,27 @@ class _Stages:
         corpus = parts.corpus
         given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
         self.corpus = Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
-        chunker = parts.chunker
-        self.chunks = self._whole(
-            "chunk", chunker.spec, (self.corpus,), lambda work: chunker.value.split(work.get(self.corpus)), Spans
-        )
-
+        self.handed_on, self.chunks = self._chunked(parts.chunker)  # one and the same but for nested chunkers
         self.counts = self._whole(
-            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.chunks),
-            lambda work: {"tokens": count_tokens(self._chunks(work))}, dict,
+            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.handed_on),
+            lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.handed_on)))}, dict,
         )  # fmt: skip
+
+    def _chunked(self, built: Built) -> tuple[Node, Node]:
+        """Lay out what is handed on, and what is searched."""
+        chunker = built.value
+        if not isinstance(chunker, NestedChunker):
+            whole = self._whole(
+                "chunk", built.spec, (self.corpus,), lambda work: chunker.split(work.get(self.corpus)), Spans
+            )
+            return whole, whole
+        specs = built.spec.parameters
+        _, parents = self._chunked(Built(chunker.parent, specs["parent"]))
+
+        def compute(work: Work) -> Spans:
+            return cut_within(work.get(self.corpus), work.get(parents), chunker.child)
+
+        return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 
     def _whole(
         self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work], Any], result: type,
@@ -194,7 +207,7 @@ class _Stages:
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: Work) -> Embeddings:
-            return _embedded(work, embedder, self._texts(work), work.get(self.chunks))
+            return embedded(work, embedder, self._texts(work), work.get(self.chunks))
 
         node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
         if all(node.address != known.address for known in self.embeddings):
@@ -243,6 +256,19 @@ class _Stages:
         self.latency["rerank"] = replace(probe, spec=counted)
         return _stage("reorder", how._asdict(), (first, pairs), compute)
 
+    def widened(self, ranking: Node) -> Node:
+        """Put what is handed on in the place of what was found."""
+        if self.handed_on is self.chunks:
+            return ranking
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            narrow: Rankings = work.get(ranking, rows)
+            found = Spans(*(np.append(column, 0)[narrow.positions] for column in work.get(self.chunks)))
+            wide = parents_of(found, work.get(self.handed_on))
+            return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), self.handed_on.address)
+
+        return replace(_stage("widen", {}, (ranking, self.chunks, self.handed_on), compute), stored=False)
+
     def _pairs(self) -> Node:
         """Lay out the scores of pairs; what is done with them is in no address."""
         part = self.parts.reranker.value
@@ -273,51 +299,9 @@ class _Stages:
 
     def _read(self, part: ReadingReranker, spec: Spec) -> Node:
         def compute(work: Work) -> TokenVectors:
-            return _read_all(work, part, self._texts(work), work.get(self.chunks))
+            return read_all(work, part, self._texts(work), work.get(self.chunks))
 
         return self._whole("embed_tokens", spec, (self.corpus, self.chunks), compute, TokenVectors)
-
-
-def _embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
-    """Embed all chunks, the longest first: neighbours of one length need no padding."""
-    order = np.argsort(spans.start - spans.end, kind="stable")
-    filled: list[np.ndarray] = []
-    for start in range(0, len(texts), SHARD):
-        work.progress(start, len(texts))
-        rows = order[start : start + SHARD]
-        shard = work.piece(
-            f"{start}-{start + len(rows)}",
-            partial(embedder.embed_documents, [texts[row] for row in rows.tolist()]),
-        )
-        if not filled:
-            filled = [work.space((len(texts), *column.shape[1:]), column.dtype) for column in shard]
-        for column, values in zip(filled, shard, strict=True):
-            column[rows] = values
-    work.progress(len(texts), len(texts))
-    return Embeddings(*filled) if filled else embedder.embed_documents([])
-
-
-def _read_all(work: Work, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Read all chunks, the longest first, and lay them out in their order."""
-    order = np.argsort(spans.start - spans.end, kind="stable")
-    shards: list[tuple[np.ndarray, TokenVectors]] = []
-    lengths = np.zeros(len(texts), dtype=np.int64)
-    for start in range(0, len(texts), SHARD):
-        work.progress(start, len(texts))
-        rows = order[start : start + SHARD]
-        made = partial(part.read, [texts[row] for row in rows.tolist()])
-        shards.append((rows, work.piece(f"{start}-{start + len(rows)}", made)))
-        lengths[rows] = np.diff(shards[-1][1].start)
-    if not shards:
-        return part.read([])
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    first = shards[0][1].vectors
-    vectors = work.space((int(starts[-1]), first.shape[1]), first.dtype)
-    for rows, shard in shards:
-        for n, row in enumerate(rows.tolist()):
-            vectors[starts[row] : starts[row + 1]] = shard.of(n)
-    work.progress(len(texts), len(texts))
-    return TokenVectors(vectors, starts)
 
 
 def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:

@@ -70,6 +70,23 @@ def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floa
     return order.astype(np.int32), kept[order]
 
 
+def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
+    """Put for every chunk the one that holds it, once each: at the place, and with the score, of the first it holds.
+
+    ``wide`` (questions, depth) are the positions of those that hold the chunks found, and ``chunks`` is their address.
+    The rankings keep their depth, and are padded.
+    """
+    order = np.argsort(wide, axis=1, kind="stable")
+    ordered = np.take_along_axis(wide, order, axis=1)
+    first = np.empty(wide.shape, dtype=bool)
+    np.put_along_axis(first, order, np.diff(ordered, axis=1, prepend=NO_CHUNK) != 0, axis=1)
+    order = np.argsort(~first, axis=1, kind="stable")
+    kept = np.take_along_axis(first, order, axis=1)
+    positions = np.where(kept, np.take_along_axis(wide, order, axis=1), NO_CHUNK).astype(np.int32)
+    scores = np.where(kept, np.take_along_axis(narrow.scores, order, axis=1), -np.inf).astype(np.float32)
+    return Rankings(positions, scores, chunks)
+
+
 def nothing(questions: int, depth: int) -> Rankings:
     """Return rankings in which nothing is found: all padding."""
     positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)

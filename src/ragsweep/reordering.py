@@ -78,8 +78,8 @@ class Movement(NamedTuple):
     """What reranking did to the evidences that either list holds: shares of them, and places.
 
     An evidence is lost where only the first list covers it. ``mean_change`` is over those in both lists, positive where
-    they moved towards the top; NaN where there are none. ``scores`` are quantiles (see QUANTILES) of the first
-    ``candidates`` scores after reranking, NaN where there are none.
+    they moved towards the top; NaN where there are none. ``scores`` are quantiles (see QUANTILES) of the
+    candidates' scores after reranking, NaN where there are none.
     """
 
     evidences: int
@@ -96,11 +96,12 @@ class Movement(NamedTuple):
         return {**moved, **{f"score_p{100 * share:g}": value for share, value in self.scores.items()}}
 
 
-def compare(before: Rankings, after: Rankings, coverage: Coverage, candidates: int) -> Movement:
+def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> Movement:
     """Tell where the evidence stood before reranking and where it stands after it.
 
-    ``before`` and ``after`` have one row a question of ``coverage``, over its chunking. Shares are NaN where neither
-    list covers any evidence.
+    ``before`` and ``after`` have one row a question of ``coverage``, over its chunking. ``scored`` are the candidates
+    in their new order, of the chunking that was searched, be it another one. Shares are NaN where neither list covers
+    any evidence.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     asked, both = (first > 0) | (last > 0), (first > 0) & (last > 0)
@@ -110,7 +111,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, candidates: i
     def share(places: int) -> float:
         return places / count if count else float("nan")
 
-    known = after.scores[:, :candidates][after.positions[:, :candidates] != NO_CHUNK]
+    known = scored.scores[scored.positions != NO_CHUNK]
     return Movement(
         evidences=count,
         up=share(int((change > 0).sum() + (asked & (first == 0)).sum())),

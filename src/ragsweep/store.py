@@ -29,6 +29,9 @@ from ragsweep.leases import LAPSE, Holder, myself
 from ragsweep.locks import Locks, locks
 from ragsweep.rows import cut, size_of
 
+EXTRAPOLATED = 50
+"""How many times as much as was measured can be told of."""
+
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
 """A segment has no more rows than this, and no more bytes: SQLite takes a billion at most."""
@@ -152,16 +155,19 @@ class Store:
     def seconds(self, node: Node, amount: float) -> float | None:
         """Tell from what was measured how long so much of a stage will take; None where nothing like it was.
 
-        The same part with the same parameters tells best, then the same class, then the same stage.
+        The same part with the same parameters tells best, then the same class, then the same stage; what is tiny beside
+        the work that is asked about (mostly start-up, say) tells nothing.
         """
         for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
-            rates = self._database.ask(
-                f"SELECT CAST(seconds AS REAL) / amount FROM entries WHERE stage = ? AND {column} = ? AND machine = ?"
-                " AND amount > 0 AND seconds >= 0 ORDER BY made DESC LIMIT 20",
+            found = self._database.ask(
+                "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
+                f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"
+                " ORDER BY made DESC LIMIT 20)",
                 node.stage, value, machine(),
             )  # fmt: skip
-            if known := [rate for (rate,) in rates if rate is not None]:
-                return amount * float(np.median(known))
+            seconds, done = found[0] if found else (0.0, 0.0)
+            if done and done * EXTRAPOLATED >= amount:
+                return float(seconds / done * amount)
         return None
 
     def cost(self, node: Node) -> float:

@@ -160,25 +160,6 @@ class Chunks:
         return f"{title} {body}" if title else body
 
 
-class Texts(Sequence[str]):
-    """The chunks' texts, made when they are asked for: a million chunks are not a million strings."""
-
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
-
-    def __len__(self) -> int:
-        """Count the chunks."""
-        return len(self._chunks)
-
-    def __getitem__(self, item: Any) -> Any:
-        """Return one text, or a list of texts for a slice."""
-        if isinstance(item, slice):
-            return [self._chunks.text(n) for n in range(*item.indices(len(self)))]
-        if not -len(self) <= item < len(self):
-            raise IndexError(item)
-        return self._chunks.text(int(item) % len(self))
-
-
 class Embeddings(NamedTuple):
     """Vectors of all chunks (chunks, dimension), and how many tokens each has and how many the model read."""
 
@@ -236,6 +217,19 @@ class Chunker(Protocol):
 
     def split(self, corpus: Corpus) -> Spans:
         """Cut all documents."""
+
+
+@runtime_checkable
+class NestedChunker(Chunker, Protocol):
+    """Small chunks inside larger ones: ``child`` cuts what is searched out of what ``parent`` cuts and is handed on."""
+
+    @property
+    def parent(self) -> Chunker:
+        """What cuts the documents."""
+
+    @property
+    def child(self) -> Chunker:
+        """What cuts the parent's chunks."""
 
 
 @runtime_checkable

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cutting import corpus, cut
 from ragsweep.chunkers import FixedSize, NoChunker, Recursive
 from ragsweep.errors import ConfigError
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
-from ragsweep.types import Corpus, Spans
+from ragsweep.types import Spans
 
 
 class TestNoChunker(ChunkerContract):
@@ -26,15 +27,6 @@ class TestFixedSize(ChunkerContract):
 class TestRecursive(ChunkerContract):
     def part(self) -> Recursive:
         return Recursive(size=60)
-
-
-def corpus(*texts: str) -> Corpus:
-    return Corpus([str(n) for n in range(len(texts))], [""] * len(texts), texts)
-
-
-def cut(chunker: NoChunker | FixedSize | Recursive, text: str) -> list[str]:
-    spans = chunker.split(corpus(text))
-    return [text[start:end] for start, end in zip(spans.start, spans.end, strict=True)]
 
 
 def rows(spans: Spans) -> Sequence[tuple[int, int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from ragsweep import model_files
 from ragsweep.embedders import SentenceTransformerEmbedder
-from ragsweep.errors import ConfigError
+from ragsweep.errors import ConfigError, InputError
 from ragsweep.model_files import LIBRARIES
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
 
@@ -47,6 +49,24 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a static model as model2vec lays it out: a vector a word, and a tokenizer that splits at spaces."""
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("static")
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(["[UNK]", *WORDS])}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(1 + len(WORDS), 8)).astype(np.float32)
+    save_file({"embeddings": vectors}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "model2vec", "normalize": true, "hidden_dim": 8}', "utf-8")
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def bundled() -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder("bundled", device="cpu", dtype="float32")
 
@@ -65,6 +85,15 @@ class TestTinyModelInHalfPrecision(TestTinyModel):
 
     def part(self) -> SentenceTransformerEmbedder:
         return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="bfloat16", batch_size=2)
+
+
+class TestStaticModel(EmbedderContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, static_model: Path) -> None:
+        self.model = static_model
+
+    def part(self) -> SentenceTransformerEmbedder:
+        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="float32", batch_size=2)
 
 
 def embedder(tiny_model: Path, **parameters: object) -> SentenceTransformerEmbedder:
@@ -100,6 +129,59 @@ def test_prompts_are_put_before_queries_and_documents(tiny_model: Path) -> None:
     np.testing.assert_allclose(prompted.embed_queries(["cat"]), plain.embed_queries(["query cat"]), atol=1e-6)
     documents = prompted.embed_documents(["cat"]).vectors
     np.testing.assert_allclose(documents, plain.embed_documents(["passage cat"]).vectors, atol=1e-6)
+
+
+def with_prompts(tiny_model: Path, copy: Path, prompts: dict[str, str], default: str | None = None) -> Path:
+    """Copy a model, and let it state prompts of its own."""
+    shutil.copytree(tiny_model, copy)
+    path = copy / model_files.PROMPTS
+    stated = json.loads(path.read_text("utf-8")) | {"prompts": prompts, "default_prompt_name": default}
+    path.write_text(json.dumps(stated), "utf-8")
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default", "query", "document"),
+    [
+        ({"query": "query ", "document": "passage "}, None, "query ", "passage "),
+        ({"query": "query ", "passage": "passage "}, None, "query ", "passage "),
+        ({"query": "query ", "document": ""}, "query", "query ", ""),  # none is an answer, too
+        ({"all": "stars "}, "all", "stars ", "stars "),
+        ({"all": "stars ", "document": "passage "}, "all", "stars ", "passage "),
+        ({"all": "stars "}, None, "", ""),
+    ],
+)
+def test_prompts_of_the_model_itself_are_used_and_are_part_of_what_it_is(
+    tiny_model: Path, tmp_path: Path, prompts: dict[str, str], default: str | None, query: str, document: str
+) -> None:
+    own = embedder(with_prompts(tiny_model, tmp_path / "own", prompts, default))
+    plain = embedder(tiny_model)
+    np.testing.assert_allclose(own.embed_queries(["cat"]), plain.embed_queries([f"{query}cat"]), atol=1e-6)
+    found, expected = own.embed_documents(["cat"]), plain.embed_documents([f"{document}cat"])
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+    assert found.tokens.tolist() == expected.tokens.tolist()
+    assert own.fingerprint()["settings"] != plain.fingerprint()["settings"]
+    silent = embedder(tmp_path / "own", query_prompt="", document_prompt="")
+    np.testing.assert_allclose(silent.embed_queries(["cat"]), plain.embed_queries(["cat"]), atol=1e-6)
+
+
+def test_static_model_averages_its_tokens(static_model: Path) -> None:
+    from safetensors.numpy import load_file
+
+    rows = load_file(static_model / "model.safetensors")["embeddings"]
+    part = embedder(static_model, normalize=False)
+    found = part.embed_documents(["the cat", "Cat", ""])
+    expected = [rows[[1, 2]].mean(axis=0), rows[2], np.zeros(8)]
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-6)
+    assert found.tokens.tolist() == found.tokens_read.tolist() == [2, 1, 0]
+    with pytest.raises(InputError, match="gives no vectors of single tokens"):
+        part.embed_tokens(["cat"], "query")
+
+
+def test_static_model_reads_as_many_tokens_as_it_is_told_to(static_model: Path) -> None:
+    found = embedder(static_model, max_length=3).embed_documents(["the cat sat on the mat", "the cat sat"])
+    assert (found.tokens.tolist(), found.tokens_read.tolist()) == ([6, 3], [3, 3])
+    np.testing.assert_array_equal(found.vectors[0], found.vectors[1])
 
 
 def test_batch_size_does_not_change_vectors(tiny_model: Path) -> None:

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import ApiReranker
 from ragsweep.service import LONGEST_WAIT, CallFailed, retry_after, waiting
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
+from serving import Reply, Server, serving
 from toys import Whole, built, corpus, vector
 
 KEY = "k-5ecret-5ecret"
-Reply = tuple[int, dict[str, str], bytes]
 
 
 def score(query: str, text: str) -> float:
@@ -41,71 +40,11 @@ def answer(body: dict[str, Any]) -> Reply:
     return 200, {}, json.dumps({"id": "x", "results": results}).encode()
 
 
-class Server(ThreadingHTTPServer):
-    """Answer calls by ``reply``, which sees the body and the number of the call; remember what came."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.reply: Callable[[dict[str, Any], int], Reply | None] = lambda body, n: answer(body)
-        self.bodies: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.paths: list[str] = []
-        self.most = self.open = 0
-        self.lock = threading.Lock()
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of connections that the client gave up."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        server, body = self.server, json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with server.lock:
-            server.bodies.append(body)
-            server.keys.append(self.headers["Authorization"])
-            server.paths.append(self.path)
-            number = len(server.bodies)
-            server.open += 1
-            server.most = max(server.most, server.open)
-        try:
-            reply = server.reply(body, number)
-        finally:
-            with server.lock:
-                server.open -= 1
-        if reply is None:
-            self.close_connection = True
-            return
-        status, headers, content = reply
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("RERANK_KEY", KEY)
-    monkeypatch.setattr("ragsweep.service.SHORTEST_WAIT", 0.001)
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with serving(monkeypatch, answer) as made:
+        yield made
 
 
 def reranker(server: Server, **parameters: Any) -> ApiReranker:

@@ -124,7 +124,7 @@ def test_chunks_are_read_once_whatever_is_reranked() -> None:
 
 @pytest.mark.parametrize("shard", [2, 3, 64])
 def test_scores_of_read_chunks_are_those_of_their_texts(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.pipeline.SHARD", shard)
+    monkeypatch.setattr("ragsweep.shards.SHARD", shard)
     part = LateInteraction(Letters())
     laid = lay(part, candidates=5)
     ranked = Executor().get(laid.ranking, QUERIES)

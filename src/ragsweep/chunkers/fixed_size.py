@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ragsweep.errors import ConfigError
-from ragsweep.spans import Piece, cut
+from ragsweep.spans import Piece, check_overlap, check_size, cut, windows
 from ragsweep.types import Corpus, Spans
 
 
@@ -14,10 +13,8 @@ class FixedSize:
 
     def __init__(self, size: int = 800, overlap: int = 0) -> None:
         """Set the window; raise ConfigError unless 0 <= overlap < size."""
-        if size < 1:
-            raise ConfigError(f"chunker.size is {size}; it counts characters and must be 1 or more")
-        if not 0 <= overlap < size:
-            raise ConfigError(f"chunker.overlap is {overlap}; it must be 0 or more and less than chunker.size, {size}")
+        check_size("size", size)
+        check_overlap(size, overlap)
         self.size = size
         self.overlap = overlap
 
@@ -26,6 +23,4 @@ class FixedSize:
         return cut(corpus, self._windows)
 
     def _windows(self, text: str) -> list[Piece]:
-        # The last window that starts is the first that reaches the end: one more would lie inside its overlap.
-        starts = range(0, max(len(text) - self.overlap, 1), self.size - self.overlap)
-        return [(start, min(start + self.size, len(text))) for start in starts]
+        return windows(len(text), self.size, self.size - self.overlap)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragsweep.errors import ConfigError
-from ragsweep.spans import Piece, cut
+from ragsweep.spans import Piece, check_size, cut, encodable
 from ragsweep.types import Corpus, Spans
-
-SURROGATES = re.compile(r"[\ud800-\udfff]")
-"""Half characters: legal in a Python string, but without a UTF-8 form, which the splitter needs."""
 
 
 class Recursive:
@@ -26,9 +21,8 @@ class Recursive:
 
     def __init__(self, size: int = 800, min_characters: int = 24) -> None:
         """Set the sizes; raise ConfigError unless both are at least 1."""
-        for name, value in (("size", size), ("min_characters", min_characters)):
-            if value < 1:
-                raise ConfigError(f"chunker.{name} is {value}; it counts characters and must be 1 or more")
+        check_size("size", size)
+        check_size("min_characters", min_characters)
         self.size = size
         self.min_characters = min_characters
 
@@ -41,7 +35,7 @@ class Recursive:
         chunk = self._splitter()
 
         def pieces(text: str) -> list[Piece]:
-            found = chunk(SURROGATES.sub("?", text))
+            found = chunk(encodable(text))
             return [(piece.start_index, piece.end_index) for piece in found]
 
         return cut(corpus, pieces)

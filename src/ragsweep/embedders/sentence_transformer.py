@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep import model_files
-from ragsweep.errors import ConfigError, InputError
+from ragsweep.errors import InputError
 from ragsweep.types import Embeddings, Floats, Integers
 
 COUNTED_AT_ONCE = 1024
@@ -25,10 +25,12 @@ PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus
 class SentenceTransformerEmbedder:
     """Embed texts with a local model; vectors are float32, whatever the model computes in.
 
-    Prompts left at None are the model's own. ``max_length`` (tokens) cuts earlier or later than the model's own limit.
+    Prompts left at None are the model's own: those it states for queries and documents, else its default one.
+    ``max_length`` (tokens) cuts earlier or later than the model's own limit. Any model that the library loads will do,
+    static ones too (model2vec), whose tokens are added up without a transformer.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
     OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
 
@@ -57,12 +59,8 @@ class SentenceTransformerEmbedder:
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
-        if self.batch_size < 1:
-            raise ConfigError(f"embedder.batch_size is {self.batch_size}; it must be 1 or more")
         self._dtype()
-        longest = model_files.longest_input(self._folder())
-        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
-            raise ConfigError(f"embedder.max_length is {self.max_length}; {self.model} reads 1 to {longest} tokens")
+        model_files.check_reading(self._folder(), self.model, "embedder", self.batch_size, self.max_length)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
@@ -109,20 +107,26 @@ class SentenceTransformerEmbedder:
         logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
         transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        model = SentenceTransformer(
-            str(folder),
-            device=None if self.device == "auto" else self.device,
-            trust_remote_code=False,
-            local_files_only=True,
-            model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
-        ).eval()
+        with model_files.loading(self.model, "embedder.model"):
+            model = SentenceTransformer(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
+            ).eval()
         if self.max_length is not None:
-            model.max_seq_length = self.max_length
+            if _is_bare(model.tokenizer):
+                model.tokenizer.enable_truncation(self.max_length)
+            else:
+                model.max_seq_length = self.max_length
         return model
 
     @property
     def _limit(self) -> int:
-        return int(self._model.max_seq_length or np.iinfo(np.int32).max)
+        tokenizer = self._model.tokenizer
+        limit = (tokenizer.truncation or {}).get("max_length") if _is_bare(tokenizer) else self._model.max_seq_length
+        return int(limit or np.iinfo(np.int32).max)
 
     @property
     def _dimension(self) -> int:
@@ -131,13 +135,28 @@ class SentenceTransformerEmbedder:
     def _prompt(self, kind: str, given: str | None) -> str:
         if given is not None:
             return given
-        prompts = self._model.prompts
-        return next((str(prompts[name]) for name in PROMPT_NAMES[kind] if prompts.get(name)), "")
+        prompts, default = self._own_prompts
+        names = [name for name in PROMPT_NAMES[kind] if name in prompts] or [default]
+        return next((prompts[name] for name in names if prompts.get(name)), "")
+
+    @cached_property
+    def _own_prompts(self) -> tuple[Mapping[str, str], str]:
+        return model_files.prompts(self._folder())
 
     def _count(self, texts: Sequence[str], prompt: str) -> Iterator[int]:
+        count = self._counter
         for start in range(0, len(texts), COUNTED_AT_ONCE):
-            batch = [prompt + text for text in texts[start : start + COUNTED_AT_ONCE]]
-            yield from map(len, self._model.tokenizer(batch, truncation=False, verbose=False)["input_ids"])
+            yield from count([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
+
+    @cached_property
+    def _counter(self) -> Callable[[list[str]], Iterable[int]]:
+        """Return what counts the tokens of texts, those that the model cuts off among them."""
+        tokenizer = self._model.tokenizer
+        if not _is_bare(tokenizer):
+            return lambda texts: map(len, tokenizer(texts, truncation=False, verbose=False)["input_ids"])
+        whole = type(tokenizer).from_str(tokenizer.to_str())
+        whole.no_truncation()
+        return lambda texts: map(len, whole.encode_batch(texts, add_special_tokens=False))
 
     def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
@@ -159,6 +178,8 @@ class SentenceTransformerEmbedder:
 
         prompt = self._prompt(kind, self.query_prompt if kind == "query" else self.document_prompt)
         tokenizer = self._model.tokenizer
+        if _is_bare(tokenizer):
+            raise InputError(f"the model {self.model} gives no vectors of single tokens")
         # An unknown word is special to the tokenizer too, but stands in the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
@@ -176,3 +197,8 @@ class SentenceTransformerEmbedder:
                 own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
                 found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
         return found
+
+
+def _is_bare(tokenizer: Any) -> bool:
+    """Say whether a tokenizer is that of the library tokenizers itself, as a static model's is."""
+    return not callable(tokenizer)

@@ -58,14 +58,10 @@ class CrossEncoder:
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded as configured, or is no reranker; loads nothing."""
-        if self.batch_size < 1:
-            raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
         self._dtype()
         folder = self._folder()
         self._check_architecture(folder)
-        longest = model_files.longest_input(folder)
-        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
-            raise ConfigError(f"reranker.max_length is {self.max_length}; {self.model} reads 1 to {longest} tokens")
+        model_files.check_reading(folder, self.model, "reranker", self.batch_size, self.max_length)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
@@ -114,11 +110,12 @@ class CrossEncoder:
         logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
         transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        return Model(
-            str(folder),
-            device=None if self.device == "auto" else self.device,
-            trust_remote_code=False,
-            local_files_only=True,
-            max_length=self.max_length,
-            model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
-        ).eval()
+        with model_files.loading(self.model, "reranker.model"):
+            return Model(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                trust_remote_code=False,
+                local_files_only=True,
+                max_length=self.max_length,
+                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
+            ).eval()
