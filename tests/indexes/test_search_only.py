@@ -34,12 +34,17 @@ def index_node(laid: Graph) -> Node:
     return next(node for node in laid.ranking.inputs if node.stage == "index")
 
 
-@pytest.mark.parametrize(("index", "searched", "made"), [("Hnsw", "ef_search", "m"), ("Ivf", "nprobe", "nlist")])
-def test_a_parameter_of_the_search_ranks_anew_and_builds_nothing(index: str, searched: str, made: str) -> None:
+@pytest.mark.parametrize(
+    ("index", "searched", "made"),
+    [("Hnsw", "ef_search", {"m": 5}), ("Ivf", "nprobe", {"nlist": 5}), ("Sq", "oversampling", {"bits": 6})],
+)
+def test_a_parameter_of_the_search_ranks_anew_and_builds_nothing(
+    index: str, searched: str, made: dict[str, int]
+) -> None:
     one, other = lay(index, **{searched: 3}), lay(index, **{searched: 4})
     assert index_node(one).address == index_node(other).address
     assert one.ranking.address != other.ranking.address
-    assert index_node(lay(index, **{made: 5})).address != index_node(one).address
+    assert index_node(lay(index, **made)).address != index_node(one).address
     executor = Executor()
     for laid in (one, other):
         assert executor.get(laid.ranking, ["cats on the mat"]).positions.shape == (1, 4)
@@ -49,9 +54,8 @@ def test_a_parameter_of_the_search_ranks_anew_and_builds_nothing(index: str, sea
 
 
 def test_all_indexes_find_the_same_among_few_chunks() -> None:
-    found = [
-        Executor().get(lay(index).ranking, ["cats on the mat", "source code"]) for index in ("Flat", "Hnsw", "Ivf")
-    ]
+    asked, indexes = ["cats on the mat", "source code"], ("Flat", "Hnsw", "Ivf", "Sq")
+    found = [Executor().get(lay(index).ranking, asked) for index in indexes]
     for other in found[1:]:
         np.testing.assert_array_equal(other.positions, found[0].positions)
         np.testing.assert_array_equal(other.scores, found[0].scores)

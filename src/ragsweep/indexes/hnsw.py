@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.errors import ConfigError
 from ragsweep.indexes.scoring import rank_found
-from ragsweep.indexes.serialised import LastOpened, library, pack, require, unpack, view
+from ragsweep.indexes.serialised import LastOpened, library, pack, require, unpack, version, view
 from ragsweep.ranking import nothing
 from ragsweep.types import Arrays, Floats, Rankings
 
@@ -43,7 +42,7 @@ class Hnsw:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the version of the library that builds the graph."""
-        return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
+        return version()
 
     def build(self, vectors: Floats) -> Arrays:
         """Link all vectors; the graph is the same whatever the number of threads.

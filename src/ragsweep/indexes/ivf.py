@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,13 +10,11 @@ from numpy.typing import NDArray
 
 from ragsweep.errors import ConfigError
 from ragsweep.indexes.flat import Flat
+from ragsweep.indexes.sampling import sample
 from ragsweep.indexes.scoring import rank_found
-from ragsweep.indexes.serialised import LastOpened, damaged, library, pack, require, unpack
+from ragsweep.indexes.serialised import LastOpened, damaged, library, pack, require, unpack, version
 from ragsweep.ranking import nothing
 from ragsweep.types import Arrays, Floats, Rankings
-
-SEED = 0
-"""Of the sample that is trained on."""
 
 LEAST = 39
 """Vectors a list is trained on at least: with fewer, faiss warns."""
@@ -53,7 +50,7 @@ class Ivf:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the version of the library that trains the lists."""
-        return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
+        return version()
 
     def build(self, vectors: Floats) -> Arrays:
         """Train the lists and fill them; they are the same whatever the number of threads."""
@@ -67,14 +64,14 @@ class Ivf:
     def _trained(self, vectors: Floats) -> Any:
         """Make empty lists around the means of a sample."""
         faiss = library()
-        sample = _sample(vectors, self.train_sample)
-        number = max(1, min(self.nlist, len(sample) // LEAST))
+        chosen = sample(vectors, self.train_sample)
+        number = max(1, min(self.nlist, len(chosen) // LEAST))
         means = faiss.IndexFlatIP(vectors.shape[1])
         index = faiss.IndexIVFScalarQuantizer(
             means, vectors.shape[1], number, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
         )
         index.cp.min_points_per_centroid = 1  # one list may have few vectors, if there are no more
-        index.train(sample)
+        index.train(chosen)
         return index
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
@@ -90,14 +87,6 @@ class Ivf:
         if found.max() >= len(vectors):
             raise damaged(f"it names vector {found.max()} of {len(vectors)}")
         return rank_found(vectors, asked, found, depth)
-
-
-def _sample(vectors: Floats, size: int) -> Floats:
-    """Choose vectors to train on, in the order of positions."""
-    chosen = np.arange(len(vectors))
-    if size < len(vectors):
-        chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
-    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
 
 
 def _probe(lists: Any, chosen: Rankings, queries: Floats, number: int) -> NDArray[np.int64]:

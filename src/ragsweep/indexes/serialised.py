@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import importlib.metadata
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +19,11 @@ def library() -> Any:
     import faiss
 
     return faiss
+
+
+def version() -> Mapping[str, str]:
+    """Name the version of faiss, as a fact of the parts that it builds."""
+    return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
 
 
 def pack(index: Any, flags: int = 0) -> NDArray[np.uint8]:
@@ -54,14 +60,18 @@ def require(holds: bool, fact: str) -> None:
 
 def view(vectors: Floats) -> Any:
     """Make a faiss index that reads ``vectors`` (contiguous float32) where they lie; they must outlive it."""
-    faiss = library()
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    codes, address = index.codes, faiss.swig_ptr(np.ndarray(vectors.nbytes, np.uint8, vectors))
+    index = library().IndexFlatIP(vectors.shape[1])
+    lend(index, vectors)
+    return index
+
+
+def lend(index: Any, rows: NDArray[Any]) -> None:
+    """Let a faiss index of codes read ``rows`` (contiguous, one a vector) where they lie; they must outlive it."""
+    codes, address = index.codes, library().swig_ptr(np.ndarray(rows.nbytes, np.uint8, rows))
     codes.is_owned = False
     codes.view_data = codes.c_ptr = address
-    codes.view_size = codes.c_size = vectors.nbytes
-    index.ntotal = len(vectors)
-    return index
+    codes.view_size = codes.c_size = rows.nbytes
+    index.ntotal = len(rows)
 
 
 class LastOpened:
