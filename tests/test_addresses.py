@@ -53,7 +53,9 @@ DATASETS = {
 EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
             "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
             "download": "-"}  # fmt: skip
-BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index"}
+BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index",
+        "min_score": "drop"}  # fmt: skip
+VECTOR = {"_target_": "retrieve", "index._target_": "index", "exact._target_": "-", "min_score": "drop"}
 REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
@@ -79,13 +81,13 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                      **dict.fromkeys(("key_env", "timeout", "retries", "concurrency", "batch_size"), "-")},
     "retriever/bm25": BM25,
     "retriever/none": {"_target_": "index"},
-    "retriever/vector": {"_target_": "retrieve", "index._target_": "index"},
+    "retriever/vector": VECTOR,
     "retriever/hybrid_rrf": {"_target_": "fuse", "k": "fuse", "weights": "fuse",
                              **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
-                             "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
+                             **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
     "retriever/hybrid_convex": {"_target_": "fuse", "alpha": "fuse", "alpha_leg": "fuse", "weights": "fuse",
                                 **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
-                                "legs.vector._target_": "retrieve", "legs.vector.index._target_": "index"},
+                                **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
     "reranker/none": {"_target_": "-"},
     "reranker/late_interaction": {"_target_": "embed_tokens", **REORDERING},
     **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
@@ -110,7 +112,7 @@ CHANGES: Mapping[str, str] = {
     "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
     "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
     "k": "7", "alpha": ".3", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
-    "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
+    "min_score": ".2", "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
     "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
     "dataset/squad.path": "{squad2}/dev.json", "dataset/folder.path": "{folder2}/pages",
     "dataset/folder.golden": "{folder2}/golden.jsonl", "exclude": "[d2*]",
@@ -125,7 +127,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "fuse", "context"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context"}
 
 
 @cache
@@ -504,7 +506,8 @@ def fused(alpha: float, top_k: int) -> Parts:
     legs = {
         "bm25": built(Words()),
         "vector": Built(
-            Vector(letters, Flat()), Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1")})
+            Vector(letters, Flat(), Flat()),
+            Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1"), "exact": Spec("F", "1")}),
         ),
     }
     hybrid = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha)

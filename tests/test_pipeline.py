@@ -11,7 +11,7 @@ from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
 from ragsweep.pipeline import Graph, Parts, graph
 from ragsweep.rerankers import NoReranker
-from ragsweep.retrievers import HybridConvex
+from ragsweep.retrievers import HybridConvex, Vector
 from ragsweep.types import Rankings
 from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
@@ -147,3 +147,31 @@ def test_probe_asks_one_question_at_a_time_after_a_warm_one() -> None:
     laid = lay(built(retriever))
     Executor().get(laid.latency["retrieve"], ["cats", "bread", "source"])
     assert retriever.asked == [3, 1, 1, 1, 1]  # the results themselves, one to warm up, three timed
+
+
+def filtered(least: float | None) -> Built:
+    leg = vector()
+    part = Vector(leg.value.embedder, leg.value.index, leg.value.exact, least)
+    return Built(part, Spec(leg.spec.target, "1", {**leg.spec.parameters, "min_score": least}))
+
+
+def test_least_score_of_a_leg_drops_candidates_and_searches_nothing_anew() -> None:
+    executor, asked = Executor(), ["cats on the mat", "source code"]
+    whole, kept = (executor.get(lay(filtered(least)).ranking, asked) for least in (None, 0.7))
+    assert {stage: stages(executor)[stage] for stage in ("index", "retrieve", "drop")} == {
+        "index": 1, "retrieve": 1, "drop": 1,
+    }  # fmt: skip
+    stays = whole.scores >= np.float32(0.7)
+    assert 0 < stays.sum() < stays.size
+    np.testing.assert_array_equal(kept.positions, np.where(stays, whole.positions, -1))
+    assert lay(filtered(None)).ranking.address == lay(vector()).ranking.address
+    assert len({lay(filtered(least)).ranking.address for least in (None, 0.7, 0.8)}) == 3
+
+
+def test_parameter_called_min_score_is_the_parts_own_business_unless_it_says_otherwise() -> None:
+    class Own(Words):
+        min_score = 0.7
+
+    laid = lay(Built(Own(), Spec("Own", "1", {"min_score": 0.7})))
+    assert laid.ranking.stage == "retrieve"
+    assert laid.ranking.spec.parameters["min_score"] == 0.7

@@ -131,6 +131,6 @@ def built(value: Any, **parameters: Any) -> Built:
 
 def vector(weight: float = 1.0) -> Built:
     """Make a vector retriever of counted letters."""
-    embedder, index = Letters(weight), Flat()
-    spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": Spec("Flat", "1")})
-    return Built(Vector(embedder, index), spec)
+    index = Spec("Flat", "1")
+    spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
+    return Built(Vector(Letters(weight), Flat(), Flat()), spec)

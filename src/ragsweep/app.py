@@ -88,12 +88,14 @@ class Session:
             raise ConfigError(
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
-        laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k))
         built = self._built_metrics(plain)
+        compared = any("exact" in one.value.needs for one in built)
+        laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k, compared))
         metrics = _checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built]
-        signature = content_hash([laid.context.address, dataset.golden.digest, threshold, definitions])
+        exact = [leg.exact.address for leg in laid.approximate.values()]
+        signature = content_hash([laid.context.address, exact, dataset.golden.digest, threshold, definitions])
         return Experiment(
             job.name,
             job.overrides,

@@ -24,7 +24,7 @@ from ragsweep.results import DatasetFacts, Result
 from ragsweep.statistics.intervals import quantile
 from ragsweep.statistics.summaries import measured
 from ragsweep.targets import Judge, judge
-from ragsweep.types import NO_CHUNK, Dataset, Embeddings, Metric, Rankings, View
+from ragsweep.types import NO_CHUNK, Approximate, Dataset, Embeddings, Metric, Rankings, View
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
 
@@ -54,7 +54,8 @@ class Experiment:
         known, laid = asked(self.dataset.golden.questions), self.graph
         whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
         probed = [Wanted(node, known.probed) for node in laid.latency.values()]
-        return [Wanted(laid.context, known.queries), *whole, *probed]
+        exact = [Wanted(leg.exact, known.queries) for leg in laid.approximate.values()]
+        return [Wanted(laid.context, known.queries), *whole, *exact, *probed]
 
 
 class Covered(NamedTuple):
@@ -79,7 +80,8 @@ class Evaluator:
         rankings = self._ranked(graph.ranking, known)
         self.executor.get(graph.context, known.queries)
         names, coverage = self._covered(experiment)
-        looked = view(coverage, rankings, experiment.top_k, self._latency(graph, known))
+        approximate = self._approximate(graph, known, coverage)
+        looked = view(coverage, rankings, experiment.top_k, self._latency(graph, known), approximate)
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
         summaries = table.summarise()
@@ -116,7 +118,7 @@ class Evaluator:
         coverage = self._covered(experiment).coverage
         before = self._ranked(experiment.graph.first_stage, known)
         looked = view(coverage, before, experiment.top_k, {})
-        told = [metric for metric in experiment.metrics if "evidence" in metric.needs]
+        told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
         table = measured(told, {metric.name: metric.score(looked) for metric in told})
         scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
         moved = compare(before, after, coverage, scored)
@@ -131,6 +133,13 @@ class Evaluator:
         scores = np.full(positions.shape, -np.inf, dtype=np.float32)
         positions[known.rows], scores[known.rows] = found.positions, found.scores
         return Rankings(positions, scores, found.chunks)
+
+    def _approximate(self, graph: Graph, known: Asked, coverage: Coverage) -> dict[str, Approximate]:
+        legs = {}
+        for name, nodes in graph.approximate.items():
+            found, exact = (self._ranked(node, known) for node in nodes)
+            legs[name] = Approximate(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
+        return legs
 
     def _latency(self, graph: Graph, known: Asked) -> dict[str, NDArray[np.float64]]:
         return {

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ragsweep import tokens
 from ragsweep.errors import ConfigError, Faults
 from ragsweep.passages import Asked, Places, find_places, relevant
-from ragsweep.types import NO_CHUNK, Chunks, GoldenSet, Question, Rankings, Spans, View
+from ragsweep.types import NO_CHUNK, Approximate, Chunks, GoldenSet, Question, Rankings, Spans, View
 
 Numbers = NDArray[np.int64]
 
@@ -242,7 +242,11 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
 
 
 def view(
-    coverage: Coverage, rankings: Rankings, top_k: int, latency: Mapping[str, NDArray[np.float64]] | None = None
+    coverage: Coverage,
+    rankings: Rankings,
+    top_k: int,
+    latency: Mapping[str, NDArray[np.float64]] | None = None,
+    approximate: Mapping[str, Approximate] | None = None,
 ) -> View:
     """Lay out all that a metric may look at.
 
@@ -251,6 +255,7 @@ def view(
         rankings: Final rankings to full depth, one row a question.
         top_k: How many of each ranking are handed on.
         latency: Seconds a question by stage, NaN where not probed.
+        approximate: What the legs with an approximate index missed.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
@@ -271,6 +276,7 @@ def view(
         context_tokens=_context_tokens(coverage, rankings, top_k),
         context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
         latency=dict(latency or {}),
+        approximate=dict(approximate or {}),
     )
 
 

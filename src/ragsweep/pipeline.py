@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ragsweep.evidence import count_tokens
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node, rule_latency_node
-from ragsweep.ranking import widen
+from ragsweep.ranking import at_least, widen
 from ragsweep.reordering import reorder, reordering_of
 from ragsweep.shards import Texts, embedded, read_all
 from ragsweep.spans import cut_within, parents_of
@@ -45,6 +45,14 @@ class Parts:
     reranker: Built
     depth: int
     top_k: int
+    compared: bool = False  # search exactly beside approximate indexes
+
+
+class Compared(NamedTuple):
+    """A leg with an approximate index, and the exact search that it is compared with."""
+
+    found: Node
+    exact: Node
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,13 @@ class Graph:
     ranking: Node
     context: Node
     latency: Mapping[str, Node]
+    approximate: Mapping[str, Compared]  # by leg
 
     @property
     def wanted(self) -> tuple[Node, ...]:
         """List what an evaluation asks for."""
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values())
+        exact = (leg.exact for leg in self.approximate.values())
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *exact)
 
 
 def graph(parts: Parts) -> Graph:
@@ -82,6 +92,7 @@ def graph(parts: Parts) -> Graph:
     return Graph(
         stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
         reranked, ranking, context, dict(stages.latency),
+        {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
     )  # fmt: skip
 
 
@@ -115,6 +126,7 @@ class _Stages:
         self.parts = parts
         self.embeddings: list[Node] = []
         self.latency: dict[str, Node] = {}
+        self.approximate: dict[str, Compared] = {}
         corpus = parts.corpus
         given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
         self.corpus = Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
@@ -158,7 +170,20 @@ class _Stages:
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: Built, label: str) -> Node:
-        """Lay out one retriever of any kind; a single one is a hybrid of one leg that needs no fusion."""
+        """Lay out one retriever of any kind, and drop from its ranking what scores too low."""
+        filtering = getattr(built.value, "FILTERING", ())
+        found = self._unfiltered(Built(built.value, built.spec.without(*filtering)), label)
+        least = built.value.min_score if "min_score" in filtering else None
+        if least is None:
+            return found
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            return at_least(work.get(found, rows), least)
+
+        return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
+
+    def _unfiltered(self, built: Built, label: str) -> Node:
+        """Lay out the retriever itself; a single one is a hybrid of one leg that needs no fusion."""
         if isinstance(built.value, HybridRetriever):
             return self._hybrid(built, label)
         if isinstance(built.value, VectorRetriever):
@@ -174,36 +199,46 @@ class _Stages:
             found: Rankings = part.retrieve(work.get(index), rows, depth)
             return found._replace(chunks=self.chunks.address)
 
-        return self._retrieve(built.spec, (index,), compute, label)
+        node = self._retrieve(built.spec, (index,), compute, label)
+        self._timed(f"retrieve/{label}".strip("/"), node)
+        return node
 
     def _vector(self, built: Built, label: str) -> Node:
-        embedder, embedder_spec = built.value.embedder, built.spec.parameters["embedder"]
-        search, index_spec = built.value.index, built.spec.parameters["index"]
-        embeddings = self._embeddings(embedder, embedder_spec)
+        embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
+        embeddings = self._embeddings(embedder, spec)
         queries = Node(
-            "embed_queries", embedder_spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label,
-            np.ndarray,
-        )  # fmt: skip
-        built_from = index_spec.without(*getattr(search, "SEARCH_ONLY", ()))
-        index = self._whole(
-            "index", built_from, (embeddings,), lambda work: search.build(work.get(embeddings).vectors), dict, label
+            "embed_queries", spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label, np.ndarray
         )
+        node = self._searched(built, "index", (embeddings, queries), label)
+        self._timed(f"embed_queries/{label}".strip("/"), queries)
+        self._timed(f"retrieve/{label}".strip("/"), node)
+        exact = self._searched(built, "exact", (embeddings, queries), f"{label} exact".strip())
+        if self.parts.compared and exact.address != node.address:
+            self.approximate[label] = Compared(node, exact)
+        return node
+
+    def _searched(self, built: Built, key: str, vectors: tuple[Node, Node], label: str) -> Node:
+        """Lay out the search by the index at this key: to choose it makes the same node, whichever the key is."""
+        (embeddings, queries), search, spec = vectors, getattr(built.value, key), built.spec.parameters[key]
+        index = self._whole(
+            "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
+            lambda work: search.build(work.get(embeddings).vectors), dict, label,
+        )  # fmt: skip
 
         def compute(work: Work, rows: Rows) -> Rankings:
-            vectors, asked = work.get(embeddings).vectors, work.get(queries, rows)
-            found: Rankings = search.search(work.get(index), vectors, asked, self.parts.depth)
+            among, asked = work.get(embeddings).vectors, work.get(queries, rows)
+            found: Rankings = search.search(work.get(index), among, asked, self.parts.depth)
             return found._replace(chunks=self.chunks.address)
 
-        self._timed(f"embed_queries/{label}".strip("/"), queries)
-        return self._retrieve(built.spec.without("embedder"), (index, embeddings, queries), compute, label)
+        rule = built.spec.without("embedder", "exact")
+        rule = Spec(rule.target, rule.version, {**rule.parameters, "index": spec}, rule.files)
+        return self._retrieve(rule, (index, embeddings, queries), compute, label)
 
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str
     ) -> Node:
         with_depth = Spec(spec.target, spec.version, {**spec.parameters, "depth": self.parts.depth}, spec.files)
-        node = Node("retrieve", with_depth, inputs, compute, "rows", label, Rankings)
-        self._timed(f"retrieve/{label}".strip("/"), node)
-        return node
+        return Node("retrieve", with_depth, inputs, compute, "rows", label, Rankings)
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: Work) -> Embeddings:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.errors import ConfigError
 from ragsweep.types import NO_CHUNK, Floats, Integers, Rankings
 
 
@@ -85,6 +86,19 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
     positions = np.where(kept, np.take_along_axis(wide, order, axis=1), NO_CHUNK).astype(np.int32)
     scores = np.where(kept, np.take_along_axis(narrow.scores, order, axis=1), -np.inf).astype(np.float32)
     return Rankings(positions, scores, chunks)
+
+
+def at_least(rankings: Rankings, least: float) -> Rankings:
+    """Drop from every ranking what scores less; the shape stays."""
+    kept = rankings.scores >= least
+    positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
+    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+
+
+def check_min_score(least: float | None) -> None:
+    """Raise ConfigError for a number that nothing is below or above."""
+    if least is not None and np.isnan(least):
+        raise ConfigError("retriever.min_score is not a number; give one, or null for none")
 
 
 def nothing(questions: int, depth: int) -> Rankings:

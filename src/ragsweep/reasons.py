@@ -19,8 +19,9 @@ NO_REFERENCE = "no reference answer"
 NO_KEYWORDS = "no keywords"
 NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
+EXACT = "exact"
 
-SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS})
+SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT})
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 
 
@@ -34,6 +35,14 @@ def score_with_retrieval(view: View, values: NDArray[Any]) -> Scores:
     """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
     spared, reasons = _without_retrieval(view.questions)
     return Scores(np.where(spared, np.nan, values).astype(np.float64, copy=False), reasons)
+
+
+def score_with_approximation(view: View, scores: Scores) -> Scores:
+    """Keep the scores where an approximate index was searched; of exact search there is nothing to measure."""
+    if view.approximate:
+        return scores
+    reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
+    return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
 
 
 @remembered

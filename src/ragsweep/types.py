@@ -198,6 +198,15 @@ class Rankings(NamedTuple):
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
 
+class Approximate(NamedTuple):
+    """What a leg with an approximate index found, and what exact search finds; ranks are those of the evidences."""
+
+    found: Rankings
+    exact: Rankings
+    found_rank: NDArray[np.int64]  # (evidences,), as View.first_rank
+    exact_rank: NDArray[np.int64]
+
+
 # --- what a part must offer --------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
 # state VERSION (else its source is hashed), OPERATIONAL (parameters that cannot change a result) and a method
@@ -274,7 +283,11 @@ class TextRetriever(Protocol):
 
 @runtime_checkable
 class VectorRetriever(Protocol):
-    """Rank chunks by their vectors: an embedder and an index, both parts of their own."""
+    """Rank chunks by their vectors: an embedder and an index, both parts of their own.
+
+    Retrievers of any kind may state FILTERING, the names of the parameters that change no score but what is done with
+    the ranking: "min_score", below which chunks are dropped from it (None: none are).
+    """
 
     @property
     def embedder(self) -> Embedder:
@@ -283,6 +296,10 @@ class VectorRetriever(Protocol):
     @property
     def index(self) -> VectorIndex:
         """What searches them."""
+
+    @property
+    def exact(self) -> VectorIndex:
+        """What ``index`` is compared with where it is another one: an index that misses nothing."""
 
 
 @runtime_checkable
@@ -390,3 +407,4 @@ class View:
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
+    approximate: Mapping[str, Approximate]  # leg -> what its index missed; only legs with an approximate index

@@ -24,7 +24,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lay(index: str, **parameters: int) -> Graph:
     part: dict[str, Any] = {"_target_": f"ragsweep.indexes.{index}", **parameters}
-    node = {"_target_": VECTOR, "embedder": {"_target_": "toys.Letters"}, "index": part}
+    node = {"_target_": VECTOR, "embedder": {"_target_": "toys.Letters"}, "index": part, "exact": part}
     retriever = Builder().build(node, "retriever")
     assert isinstance(retriever.value.embedder, Letters)
     return graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2))

@@ -80,3 +80,11 @@ class TestLatency(MetricContract):
 
 class TestLatencyOfOneStage(MetricContract):
     metric = metrics.Latency(stage="retrieve")
+
+
+class TestAnnRecall(MetricContract):
+    metric = metrics.AnnRecall(3)
+
+
+class TestAnnEvidenceLost(MetricContract):
+    metric = metrics.AnnEvidenceLost()

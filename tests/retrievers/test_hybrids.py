@@ -6,7 +6,7 @@ import pytest
 
 from ragsweep.errors import ConfigError
 from ragsweep.fusion import convex, reciprocal_rank
-from ragsweep.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever
+from ragsweep.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever, Vector
 from ragsweep.testing.hybrids import HybridRetrieverContract, rankings
 from ragsweep.testing.rankings import assert_equal
 
@@ -64,4 +64,12 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
 )
 def test_wrong_parameters_are_refused(make: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Bm25(min_score=float("nan")), lambda: Vector(None, None, None, float("nan")).check()]
+)
+def test_least_score_must_be_a_number(make: object) -> None:
+    with pytest.raises(ConfigError, match=r"retriever\.min_score is not a number"):
         make()

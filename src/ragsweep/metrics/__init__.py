@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragsweep.metrics.approximation import AnnEvidenceLost, AnnRecall
 from ragsweep.metrics.context import (
     ContextNdcg,
     ContextPrecision,
@@ -18,6 +19,8 @@ from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndc
 
 __all__ = [
     "F1",
+    "AnnEvidenceLost",
+    "AnnRecall",
     "ContextNdcg",
     "ContextPrecision",
     "ContextRecall",

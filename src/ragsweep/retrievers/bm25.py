@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.errors import ConfigError, nearest
-from ragsweep.ranking import best, nothing
+from ragsweep.ranking import best, check_min_score, nothing
 from ragsweep.retrievers import postings
 from ragsweep.types import Arrays, Rankings
 
@@ -28,12 +28,21 @@ class Bm25:
 
     ``bm25s`` scores by Lucene's formula, ``idf * f / (f + k1 (1 - b + b length / average))`` with
     ``idf = ln(1 + (N - n + .5) / (n + .5))``: "lucene (accurate)" in Kamphuis et al., "Which BM25 do you mean?",
-    ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it scores more than 0.
+    ECIR 2020. ``rank_bm25`` is that library's BM25Okapi. A chunk is found if it scores more than 0, and at least
+    ``min_score``.
     """
 
     VERSION = "1"
+    FILTERING = frozenset({"min_score"})
 
-    def __init__(self, k1: float = 1.5, b: float = 0.75, backend: str = "bm25s", language: str = "english") -> None:
+    def __init__(
+        self,
+        k1: float = 1.5,
+        b: float = 0.75,
+        backend: str = "bm25s",
+        language: str = "english",
+        min_score: float | None = None,
+    ) -> None:
         """Set the formula; raise ConfigError for values out of range and unknown names."""
         if k1 < 0:
             raise ConfigError(f"retriever.k1 is {k1}; it must be 0 or more")
@@ -48,6 +57,8 @@ class Bm25:
         self.b = b
         self.backend = backend
         self.language = language
+        self.min_score = min_score
+        check_min_score(min_score)
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.evidence import cover, view
-from ragsweep.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Scores, Spans, View
+from ragsweep.types import (
+    Approximate,
+    Chunks,
+    Corpus,
+    Evidence,
+    GoldenSet,
+    Metric,
+    Question,
+    Rankings,
+    Scores,
+    Spans,
+    View,
+)
 
 _WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 _CORPUS = Corpus(["letters", "numbers"], ["Letters", ""], [" ".join(_WORDS), "one two three four five six"])
@@ -31,6 +44,13 @@ _POSITIONS = np.array(
     ],
     dtype=np.int32,
 )  # fmt: skip
+_EXACT = np.array(
+    [
+        [0, 2, 3, 1], [3, 1, 0, 2], [2, 3, 4, 0], [1, 4, 0, 2], [4, 3, 1, 0], [3, 4, 2, 0], [0, 1, 2, 3], [0, 1, 2, 3],
+        [2, 4, 3, 0], [-1, -1, -1, -1],
+    ],
+    dtype=np.int32,
+)  # fmt: skip
 _SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.nan])
 
 
@@ -44,11 +64,16 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
     positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]
-    falling = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
-    rankings = Rankings(positions, np.where(positions >= 0, falling, -np.inf).astype(np.float32))
+    rankings, exact = _scored(positions), _scored(_EXACT[rows])
     coverage = cover(Chunks(_CORPUS, _SPANS), GoldenSet(tuple(_QUESTIONS[n] for n in rows)))
     latency = {"retrieve": _SECONDS[rows], "rerank": _SECONDS[rows] * 2}
-    return view(coverage, rankings, top_k, latency)
+    leg = Approximate(rankings, exact, coverage.first_ranks(rankings), coverage.first_ranks(exact))
+    return view(coverage, rankings, top_k, latency, {"vector": leg})
+
+
+def _scored(positions: NDArray[np.int32]) -> Rankings:
+    falling = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
+    return Rankings(positions, np.where(positions >= 0, falling, -np.inf).astype(np.float32))
 
 
 class MetricContract:
@@ -89,7 +114,7 @@ class MetricContract:
 
     def test_some_question_of_the_example_is_scored(self) -> None:
         """A metric that needs nothing beyond retrieval must not be NaN throughout."""
-        if set(self.metric.needs) <= {"evidence", "retrieval", "latency"}:
+        if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
 
     def _check(self, scores: Scores, questions: int) -> None:
