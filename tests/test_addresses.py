@@ -86,6 +86,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                              **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
                              **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
     "retriever/hybrid_convex": {"_target_": "fuse", "alpha": "fuse", "alpha_leg": "fuse", "weights": "fuse",
+                                "normalisation": "timed",
                                 **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
                                 **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
     "reranker/none": {"_target_": "-"},
@@ -111,7 +112,7 @@ CHANGES: Mapping[str, str] = {
     "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
     "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
     "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
-    "k": "7", "alpha": ".3", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
+    "k": "7", "alpha": ".3", "normalisation": "theoretical", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
     "min_score": ".2", "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
     "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
     "dataset/squad.path": "{squad2}/dev.json", "dataset/folder.path": "{folder2}/pages",
@@ -333,7 +334,8 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     prepared[option] = before
     after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))
     does = KEYS[option][key]
-    stages = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}}.get(does, {does} & STAGES)
+    several = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}, "timed": {"fuse", "latency"}}
+    stages = several.get(does, {does} & STAGES)
     assert begins(before, after) == stages
     assert (after.signature == before.signature) == (does == "-")
     if not stages:

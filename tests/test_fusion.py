@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep import fusion
 from ragsweep.errors import ConfigError
-from ragsweep.fusion import convex, min_max, reciprocal_rank, weights_of
+from ragsweep.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
 from ragsweep.ranking import arrange
 from ragsweep.testing.rankings import assert_equal, assert_lawful
 from ragsweep.types import NO_CHUNK, Rankings
@@ -109,6 +110,34 @@ def test_equal_scores_are_normalised_to_one() -> None:
     ]
 
 
+def test_z_score_of_a_hand_computed_example() -> None:
+    leg = ranking([(1, 8.0), (2, 5.0), (3, 2.0)], [(1, 3.0), (2, 3.0)], [(5, -7.0)], [])
+    deviation = 6.0**0.5  # mean 5, squares 9, 0, 9
+    assert z_score(leg).tolist() == [
+        [pytest.approx(6 / deviation), pytest.approx(3 / deviation), 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]
+    ]  # fmt: skip
+
+
+def test_theoretical_bounds_of_a_hand_computed_example() -> None:
+    words = ranking([(1, 12.0), (2, 9.0), (3, 6.0)])
+    vectors = ranking([(3, 0.6), (1, 0.2), (4, -0.2)])
+    fused = convex([words, vectors], [0.4, 0.6], 4, "theoretical", [0.0, -1.0])
+    # words: 1 -> 1, 2 -> .75, 3 -> .5; vectors (1.6 from -1 to .6): 3 -> 1, 1 -> .75, 4 -> .5
+    assert fused.positions.tolist() == [[1, 3, 2, 4]]
+    assert fused.scores[0].tolist() == pytest.approx([0.4 + 0.45, 0.2 + 0.6, 0.3, 0.3])
+
+
+def test_theoretical_worth_does_not_depend_on_how_deep_a_leg_searches() -> None:
+    shallow, deep = ranking([(1, 12.0), (2, 9.0)]), ranking([(1, 12.0), (2, 9.0), (3, 6.0)])
+    np.testing.assert_array_equal(theoretical(shallow, 0.0)[:, :2], theoretical(deep, 0.0)[:, :2])
+    assert not np.array_equal(min_max(shallow)[:, :2], min_max(deep)[:, :2])
+
+
+def test_theoretical_worth_of_equal_and_lowest_scores() -> None:
+    leg = ranking([(1, 3.0), (2, 3.0)], [(1, -1.0)], [])
+    assert theoretical(leg, -1.0).tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
 def test_ties_are_ordered_by_position() -> None:
     fused = reciprocal_rank([ranking([(8, 2.0)]), ranking([(4, 2.0)]), ranking([(6, 2.0)])], depth=3)
     assert fused.positions.tolist() == [[4, 6, 8]]
@@ -152,12 +181,47 @@ def test_convex_agrees_with_plain_python(found: list[Rankings], data: st.DataObj
 
 @relaxed
 @given(legs(least=2), st.data())
+def test_z_scores_order_chunks_as_counted_from_the_mean_with_missing_ones_at_the_last(
+    found: list[Rankings], data: st.DataObject
+) -> None:
+    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+
+    def share(leg: int, row: Row) -> list[float]:
+        """Give the z-score, less that of a chunk that the leg did not find."""
+        scores = [score for _, score in row]
+        if len(set(scores)) < 2:
+            return [weights[leg]] * len(scores)
+        z = [(score - statistics.fmean(scores)) / statistics.pstdev(scores) for score in scores]
+        return [weights[leg] * (value - min(z)) for value in z]
+
+    fused = convex(found, weights, 20, "z_score")
+    assert_lawful(fused, 20, 13)
+    assert_agrees(fused, naive(found, share, 20))
+
+
+@relaxed
+@given(legs(), st.data())
+def test_theoretical_bounds_agree_with_plain_python(found: list[Rankings], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    lowest = data.draw(st.lists(st.sampled_from([-6.0, -5.0]), min_size=len(found), max_size=len(found)))
+
+    def share(leg: int, row: Row) -> list[float]:
+        scores = [score for _, score in row]
+        if scores and max(scores) == lowest[leg]:
+            return [weights[leg]] * len(scores)
+        return [weights[leg] * (score - lowest[leg]) / (max(scores) - lowest[leg]) for score in scores]
+
+    assert_agrees(convex(found, weights, 20, "theoretical", lowest), naive(found, share, 20))
+
+
+@relaxed
+@given(legs(least=2), st.data())
 def test_the_order_of_the_legs_changes_nothing(found: list[Rankings], data: st.DataObject) -> None:
     weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
     order = data.draw(st.permutations(range(len(found))))
     turned, turned_weights = [found[n] for n in order], [weights[n] for n in order]
     for one, other in (
-        (convex(found, weights, 20), convex(turned, turned_weights, 20)),
+        *((convex(found, weights, 20, by), convex(turned, turned_weights, 20, by)) for by in ("min_max", "z_score")),
         (reciprocal_rank(found, 60, weights, 20), reciprocal_rank(turned, 60, turned_weights, 20)),
     ):
         np.testing.assert_array_equal(one.positions, other.positions)
@@ -229,21 +293,24 @@ def test_weights_must_name_the_legs() -> None:
 @given(legs(), st.data())
 def test_what_was_laid_out_before_changes_no_fusion(found: list[Rankings], data: st.DataObject) -> None:
     weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    by = data.draw(st.sampled_from(["z_score", "theoretical"]))
+    lowest = [-6.0] * len(found)
     falling = -(np.arange(8, dtype=np.float32) ** 2)
     other = [  # of equal places, and no more
         leg._replace(scores=np.where(leg.positions < 0, -np.inf, falling[: leg.scores.shape[1]]).astype(np.float32))
         for leg in found
     ]
     fusion._recent.clear()
-    convex(other, weights, 20)
-    after = convex(found, weights, 20)
+    convex(other, weights, 20, by, lowest)
+    convex(found, weights, 20, "min_max", lowest)
+    after = convex(found, weights, 20, by, lowest)
     fusion._recent.clear()
-    fresh = convex(found, weights, 20), reciprocal_rank(found, 60, weights, 20)
+    fresh = convex(found, weights, 20, by, lowest), reciprocal_rank(found, 60, weights, 20)
     np.testing.assert_array_equal(after.positions, fresh[0].positions)
     np.testing.assert_array_equal(after.scores, fresh[0].scores)
     copies = [Rankings(leg.positions.copy(), leg.scores.copy(), leg.chunks) for leg in found]
     for given_legs in (found, copies):
-        again = convex(given_legs, weights, 20), reciprocal_rank(given_legs, 60, weights, 20)
+        again = convex(given_legs, weights, 20, by, lowest), reciprocal_rank(given_legs, 60, weights, 20)
         for one, two in zip(fresh, again, strict=True):
             np.testing.assert_array_equal(one.positions, two.positions)
             np.testing.assert_array_equal(one.scores, two.scores)

@@ -10,7 +10,7 @@ fusion is one multiplication and addition over these rows, and one sort.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,9 +37,16 @@ class Candidates:
     cells: NDArray[np.int64]  # (questions, all depths): where each place of each leg stands in a table by leg
 
     @cached_property
-    def normal(self) -> Doubles:
-        """Each leg's normalised scores, as a table by leg."""
-        return self.spread([min_max(leg) for leg in self.legs])
+    def _normal(self) -> dict[tuple[str, tuple[float, ...]], Doubles]:
+        return {}
+
+    def normal(self, normalisation: str, lowest: Sequence[float]) -> Doubles:
+        """Each leg's normalised scores, as a table by leg; made once for each normalisation."""
+        key = normalisation, tuple(lowest)
+        if key not in self._normal:
+            rule = NORMALISATIONS[normalisation]
+            self._normal[key] = self.spread([rule(leg, low) for leg, low in zip(self.legs, lowest, strict=True)])
+        return self._normal[key]
 
     def spread(self, shares: Sequence[Doubles]) -> Doubles:
         """Lay out what the places of each leg are worth: (legs, questions, candidates), 0 where not found."""
@@ -68,27 +75,81 @@ def reciprocal_rank(
     return _ranked(found, list(found.spread(shares)), depth)
 
 
-def convex(rankings: Sequence[Rankings], weights: Sequence[float], depth: int = 100) -> Rankings:
+def convex(
+    rankings: Sequence[Rankings],
+    weights: Sequence[float],
+    depth: int = 100,
+    normalisation: str = "min_max",
+    lowest: Sequence[float] | None = None,
+) -> Rankings:
     """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it gives 0.
 
-    Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2, with
-    the normalisation of :func:`min_max`.
+    Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
+
+    Args:
+        rankings: Of the legs.
+        weights: One a leg.
+        depth: Length of the result.
+        normalisation: One of NORMALISATIONS.
+        lowest: The lowest score that each leg can give; only "theoretical" reads it.
     """
     found = _candidates(rankings)
-    return _ranked(found, [weight * normal for weight, normal in zip(weights, found.normal, strict=True)], depth)
+    tables = found.normal(normalisation, lowest or [0.0] * len(rankings))
+    return _ranked(found, [weight * table for weight, table in zip(weights, tables, strict=True)], depth)
 
 
-def min_max(rankings: Rankings) -> Doubles:
+def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Bring the scores of every question to 0 (its last candidate) .. 1 (its best), (questions, depth).
 
     Where all candidates score the same, a single one included, each gets 1; padding gets 0.
     """
+    found, scores, low, high = _extremes(rankings)
+    return _scaled(found, scores - low, high - low)
+
+
+def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
+    """Count the scores of every question in standard deviations, from its last candidate, (questions, depth).
+
+    Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, what a leg did
+    not find stands with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
+    """
+    found, scores, low, _ = _extremes(rankings)
+    above = np.where(found, scores - low, 0.0)
+    number = np.maximum(np.count_nonzero(found, axis=1, keepdims=True), 1)
+    mean = above.sum(axis=1, keepdims=True) / number
+    variance = np.where(found, (above - mean) ** 2, 0.0).sum(axis=1, keepdims=True) / number
+    return _scaled(found, above, np.sqrt(variance))
+
+
+def theoretical(rankings: Rankings, lowest: float) -> Doubles:
+    """Bring the scores of every question to 0 (the lowest a leg can give) .. 1 (its best), (questions, depth).
+
+    This is the normalisation of TM2C2 in the paper of :func:`convex`: the last of a good list keeps its worth.
+    """
+    found, scores, _, high = _extremes(rankings)
+    return _scaled(found, scores - lowest, high - lowest)
+
+
+NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
+    "min_max": min_max,
+    "z_score": z_score,
+    "theoretical": theoretical,
+}
+
+
+def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
+    """Return what was found, the scores, and the lowest and the highest of every question."""
     found = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
     low = np.where(found, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
     high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+    return found, scores, low, high
+
+
+def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
+    """Divide; where there is nothing to divide by, what was found is worth 1."""
     normal: Doubles = found.astype(np.float64)
-    np.divide(scores - low, high - low, where=found & (high > low), out=normal)
+    np.divide(above, scale, where=found & (scale > 0), out=normal)
     return normal
 
 

@@ -268,7 +268,8 @@ class _Stages:
         spec = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
         node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label, Rankings)
         # How long two lists take to fuse does not depend on their weights.
-        rule = Spec(rule.target, rule.version, {"legs": names, "depth": depth}, rule.files)
+        rule = rule.without(*getattr(built.value, "WEIGHING", ()))
+        rule = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
         return node
 

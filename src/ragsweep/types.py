@@ -306,7 +306,8 @@ class VectorRetriever(Protocol):
 class HybridRetriever(Protocol):
     """Several named retrievers over one chunking, and a rule that makes one ranking of theirs.
 
-    ``fuse`` gets the legs' rankings by name and returns at most ``depth`` chunks a question.
+    ``fuse`` gets the legs' rankings by name and returns at most ``depth`` chunks a question. A class may state
+    WEIGHING, the parameters that change the result and not the work: fusions that differ in these alone are timed once.
     """
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ragsweep.errors import ConfigError
@@ -9,8 +10,10 @@ from ragsweep.fusion import convex, reciprocal_rank
 from ragsweep.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever, Vector
 from ragsweep.testing.hybrids import HybridRetrieverContract, rankings
 from ragsweep.testing.rankings import assert_equal
+from ragsweep.types import Rankings
 
 LEGS = {"bm25": Bm25(), "vector": NoRetriever()}
+VECTOR = Vector(None, None, None)
 FOUND = {"bm25": rankings(1), "vector": rankings(2)}
 
 
@@ -22,6 +25,43 @@ class TestHybridRrf(HybridRetrieverContract):
 class TestHybridConvex(HybridRetrieverContract):
     def part(self) -> HybridConvex:
         return HybridConvex({"one": Bm25(), "vector": NoRetriever(), "three": Bm25()}, alpha=0.3)
+
+
+class TestHybridConvexByZScore(HybridRetrieverContract):
+    def part(self) -> HybridConvex:
+        return HybridConvex({"one": Bm25(), "vector": NoRetriever()}, normalisation="z_score")
+
+
+class TestHybridConvexByTheoreticalBounds(HybridRetrieverContract):
+    def part(self) -> HybridConvex:
+        return HybridConvex({"one": Wide(), "vector": Wide(), "three": Wide()}, normalisation="theoretical")
+
+
+class Wide(NoRetriever):
+    BOUNDS = (-2.0, None)
+
+
+def test_theoretical_bounds_are_those_that_the_legs_state() -> None:
+    part = HybridConvex({"bm25": Bm25(), "vector": VECTOR}, 0.25, normalisation="theoretical")
+    found = {"vector": scored(FOUND["vector"], 0, 0.5), "bm25": scored(FOUND["bm25"], 2)}
+    expected = convex([found["bm25"], found["vector"]], [0.75, 0.25], 9, "theoretical", [0.0, -1.0])
+    for given in (found, dict(reversed(found.items()))):
+        assert_equal(part.fuse(given, 9), expected)
+
+
+@pytest.mark.parametrize(("leg", "score"), [("vector", 1.3), ("vector", -1.3), ("bm25", -0.1)])
+def test_scores_beyond_their_bounds_are_refused_and_not_fused(leg: str, score: float) -> None:
+    part = HybridConvex({"bm25": Bm25(), "vector": VECTOR}, normalisation="theoretical")
+    found = {"bm25": scored(FOUND["bm25"], 2), "vector": scored(FOUND["vector"], 0, 0.5)}
+    part.fuse(found, 9)
+    with pytest.raises(ConfigError, match=rf"the leg {leg} scores {score}, outside of its bounds .*choose min_max"):
+        part.fuse({**found, leg: scored(FOUND[leg], score, 0)}, 9)
+
+
+def scored(ranking: Rankings, offset: float, factor: float = 1.0) -> Rankings:
+    """Move the scores, which are drawn between -1.5 and 1.5."""
+    scores = np.where(ranking.positions >= 0, ranking.scores, 0) * factor + offset
+    return ranking._replace(scores=np.where(ranking.positions >= 0, scores, -np.inf).astype(np.float32))
 
 
 def test_rrf_weighs_all_legs_alike_unless_told() -> None:
@@ -58,6 +98,11 @@ def test_other_legs_share_the_rest_of_alpha_equally() -> None:
         (lambda: HybridConvex(LEGS, alpha=1.1), r"retriever\.alpha is 1\.1"),
         (lambda: HybridConvex(LEGS, alpha_leg="vektor"), r'did you mean "vector"\? known: bm25, vector'),
         (lambda: HybridConvex({}, weights={"a": 1.0}), r"retriever\.legs is empty"),
+        (lambda: HybridConvex(LEGS, normalisation="zscore"), r'"z_score"\? known: min_max, theoretical, z_score'),
+        (
+            lambda: HybridConvex({"a": HybridConvex(LEGS), "vector": VECTOR}, normalisation="theoretical"),
+            "the leg a states no bounds of its scores; choose min_max or z_score",
+        ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k is -1"),
         (lambda: HybridRrf(LEGS, weights={"bm25": 1.0}), r"names bm25; it must name the legs: bm25, vector"),
     ],

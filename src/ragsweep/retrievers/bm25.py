@@ -34,6 +34,7 @@ class Bm25:
 
     VERSION = "1"
     FILTERING = frozenset({"min_score"})
+    BOUNDS = (0.0, None)
 
     def __init__(
         self,

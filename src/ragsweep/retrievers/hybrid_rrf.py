@@ -14,6 +14,8 @@ class HybridRrf:
     """Fuse any retrievers by reciprocal rank: see :func:`ragsweep.fusion.reciprocal_rank`."""
 
     VERSION = "1"
+    WEIGHING = frozenset({"k", "weights"})
+    BOUNDS = (0.0, None)
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
         """Name the legs; raise ConfigError for a negative ``k``, or weights that do not fit the legs."""

@@ -12,6 +12,7 @@ class NoRetriever:
     """Find nothing."""
 
     VERSION = "1"
+    BOUNDS = (0.0, None)
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Build nothing."""

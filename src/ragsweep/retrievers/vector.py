@@ -19,6 +19,7 @@ class Vector:
 
     VERSION: ClassVar[str] = "1"
     FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
+    BOUNDS: ClassVar[tuple[float, float]] = (-1.0, 1.0)  # of vectors of length 1
 
     embedder: Embedder
     index: VectorIndex
