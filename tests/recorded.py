@@ -82,6 +82,7 @@ def a_result(**changes: Any) -> Result:
         outcomes={"question_id": ["a", "b"], "mrr": [0.5, NAN], "context": [["x:0-5"], []], "mixed": [1, "one"]},
         rankings={"ab12" * 16: "a Q0 x 1 1.5 top_k=3\n"},
         stages={},
+        indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
         first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
         reranking={"up": 0.5, "mean_change": NAN},
         targets=(Judged("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"), Judged("mrr", "not judged")),

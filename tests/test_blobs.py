@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ragsweep.blobs import ALIGNED, FORMAT, MAGIC, Damaged, NotPlain, OtherFormat, pack, unpack
+from ragsweep.blobs import ALIGNED, FORMAT, MAGIC, Damaged, NotPlain, OtherFormat, pack, size, unpack
 from ragsweep.types import Embeddings, Rankings
 
 ADDRESS = "a" * 64
@@ -90,6 +90,13 @@ def test_every_changed_byte_is_found(change: int) -> None:
         mutant[n] ^= change
         with pytest.raises(Damaged):
             unpack(bytes(mutant), ADDRESS, Rankings)
+
+
+@given(st.dictionaries(st.text(max_size=3), ARRAYS, max_size=3))
+def test_size_is_that_of_the_arrays_and_is_told_by_the_header(arrays: Mapping[str, np.ndarray]) -> None:
+    entry = packed(dict(arrays))
+    header = len(entry) - sum(array.nbytes + -array.nbytes % ALIGNED for array in arrays.values())
+    assert size(entry) == size(entry[:header]) == sum(array.nbytes for array in arrays.values())
 
 
 def test_every_missing_end_and_every_addition_is_found() -> None:
@@ -232,6 +239,7 @@ JSON = st.recursive(
 )
 def test_whatever_a_header_says_only_two_errors_come_of_it(facts: dict[str, Any], result: type) -> None:
     try:
+        size(forged(bytes(ALIGNED), **facts))
         found = unpack(forged(bytes(ALIGNED), **facts), ADDRESS, result).value
     except (Damaged, OtherFormat):
         return

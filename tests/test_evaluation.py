@@ -17,12 +17,14 @@ from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.executor import Executor
+from ragsweep.graph import walk
 from ragsweep.identity import Built, Spec
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.outcomes import ChunkNames
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.results import Result
+from ragsweep.retrievers import HybridRrf
 from ragsweep.store import Store
 from ragsweep.types import Chunks, Dataset, GoldenSet, Spans
 from toys import Whole, Words, built, corpus, golden, vector
@@ -163,6 +165,29 @@ def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_
     assert warm.stages["embed"]["first_seconds"] == pytest.approx(cold.stages["embed"]["seconds"])
     assert str(warm.summaries) == str(cold.summaries)  # as text, since NaN is not NaN
     assert str(warm.outcomes) == str(cold.outcomes)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_index_is_told_with_its_cost_and_size_cold_and_warm(stored: bool, tmp_path: Path) -> None:
+    legs = {"vector": vector(), "words": built(Words())}
+    spec = Spec("HybridRrf", "1", {"legs": {name: leg.spec for name, leg in legs.items()}})
+    hybrid = Built(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
+    asked = replace(experiment(), graph=graph(Parts(corpus(), built(Whole()), hybrid, built(NoReranker()), 4, 1)))
+    executors = [Executor(Store(tmp_path, pytest.fail)) for _ in range(2)] if stored else [Executor()] * 2
+    cold, warm = (Evaluator(executor).evaluate(asked).indexes for executor in executors)
+    words = sum(len(array) for array in Words().build(corpus().texts).values())
+    assert {name: index["bytes"] for name, index in cold.items()} == {"index/vector": 4, "index/words": words}
+    assert all(0 < index["seconds"] < 60 for index in cold.values())
+    assert warm == cold
+
+
+def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Path) -> None:
+    Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
+    (index,) = [node for node in walk(experiment().graph.wanted) if node.stage == "index"]
+    (tmp_path / "whole" / index.address).unlink()
+    result = Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
+    assert math.isnan(result.indexes["index"]["bytes"])
+    assert "index" not in result.stages
 
 
 @pytest.mark.parametrize(

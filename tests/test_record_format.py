@@ -56,7 +56,7 @@ results = st.builds(
     config=st.dictionaries(text, tree, max_size=3), parameters=st.dictionaries(text, text, max_size=2), dataset=facts,
     summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3),
     groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
-    outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers,
+    outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers, indexes=numbers,
     targets=st.lists(st.builds(Judged, text, text, number, number, text, st.booleans(), text), max_size=2).map(tuple),
     warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
     addresses=st.dictionaries(text, text, max_size=2),

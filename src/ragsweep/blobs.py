@@ -79,6 +79,17 @@ def unpack(data: mmap | bytes, address: str, result: type) -> Piece:
         raise Damaged(f"{type(fault).__name__}: {fault}") from None
 
 
+def size(data: mmap | bytes) -> int:
+    """Count the bytes of a value's arrays, as the header tells them; nothing else is read, and so nothing else checked.
+
+    Raises Damaged where there is no header.
+    """
+    try:
+        return sum(_size(kind, shape) for _, kind, shape, _ in _header(memoryview(data))[0]["arrays"])
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
+        raise Damaged(f"{type(fault).__name__}: {fault}") from None
+
+
 def _unpack(view: memoryview, address: str, result: type) -> Piece:
     facts, position = _header(view)
     if facts["format"] != FORMAT:

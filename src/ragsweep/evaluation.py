@@ -104,6 +104,7 @@ class Evaluator:
             ),
             stages=self._stages(before, graph),
             latency=stage_latency(looked),
+            indexes=self._indexes(graph),
             **self._reranked(experiment, known, rankings),
             warnings=tuple(self._warnings(experiment)),
             started=started,
@@ -161,13 +162,26 @@ class Evaluator:
         """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
         shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
         spent = _since(before, self.executor.work)
-        for node in walk(graph.wanted):
+        for node in walk(graph.own):
             if node.stage in spent:  # what it cost when it was computed, be that today or long ago
                 known = spent[node.stage].get("first_seconds", 0.0)
                 spent[node.stage]["first_seconds"] = known + self.executor.seconds(node)
         if shares:
             spent["embed"]["tokens_cut_share"] = max(shares)
         return spent
+
+    def _indexes(self, graph: Graph) -> dict[str, dict[str, float]]:
+        """Say of each index how long it took to build, whenever that was, and how large it is; NaN where unknown."""
+        told = {}
+        for node in walk(graph.own):
+            if node.stage == "index":
+                size = self.executor.size(node)
+                seconds = self.executor.seconds(node) or np.nan
+                told[f"index/{node.label}".rstrip("/")] = {
+                    "seconds": seconds,
+                    "bytes": np.nan if size is None else size,
+                }
+        return told
 
     def _warnings(self, experiment: Experiment) -> list[str]:
         said = []

@@ -14,7 +14,7 @@ import numpy as np
 from ragsweep.blobs import Piece
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Node, Rows
-from ragsweep.rows import RowTable, RowTables
+from ragsweep.rows import RowTable, RowTables, size_of
 from ragsweep.store import Cost, Store
 
 MOST = 512 * 2**20
@@ -81,6 +81,7 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
+        self._sizes: dict[str, int | None] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; for a rows node, the rows asked for in that order."""
@@ -113,6 +114,14 @@ class Executor:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0
         return self._costs[node.address]
+
+    def size(self, node: Node) -> int | None:
+        """Count the bytes of a whole value's arrays; None where it is not there."""
+        if node.address not in self._sizes:
+            store = self._store_of(node)
+            held = node.address in self._whole
+            self._sizes[node.address] = size_of(self._whole[node.address]) if held else store and store.size(node)
+        return self._sizes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
         """Read a whole value from the store; compute it where it is not there, unless another process just does."""

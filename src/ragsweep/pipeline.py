@@ -72,10 +72,14 @@ class Graph:
     approximate: Mapping[str, Compared]  # by leg
 
     @property
+    def own(self) -> tuple[Node, ...]:
+        """List what the config itself consists of."""
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values())
+
+    @property
     def wanted(self) -> tuple[Node, ...]:
         """List what an evaluation asks for."""
-        exact = (leg.exact for leg in self.approximate.values())
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *exact)
+        return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 
 def graph(parts: Parts) -> Graph:

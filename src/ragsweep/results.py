@@ -86,6 +86,7 @@ class Result:
     latency: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # stage -> n, mean_ms, p50_ms, p95_ms, p99_ms
+    indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
     first_stage: Mapping[str, Summary] = field(
         default_factory=dict
     )  # before reranking; empty where nothing is reranked

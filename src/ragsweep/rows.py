@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,8 +84,9 @@ class RowTables:
 
 
 def size_of(columns: Any) -> int:
-    """Count the bytes of a NamedTuple of arrays or of one array."""
-    return sum(item.nbytes for item in (columns if isinstance(columns, tuple) else (columns,)) if _is_array(item))
+    """Count the bytes of a NamedTuple or a mapping of arrays, or of one array."""
+    items = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, tuple) else (columns,)
+    return sum(item.nbytes for item in items if _is_array(item))
 
 
 def cut(columns: Any, wanted: np.ndarray) -> Any:

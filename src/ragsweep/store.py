@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, unpack
+from ragsweep.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, size, unpack
 from ragsweep.database import FILES, Database, damaged
 from ragsweep.identity import Node, Rows, content_hash
 from ragsweep.latency import machine
@@ -168,6 +168,12 @@ class Store:
             seconds, done = found[0] if found else (0.0, 0.0)
             if done and done * EXTRAPOLATED >= amount:
                 return float(seconds / done * amount)
+        return None
+
+    def size(self, node: Node) -> int | None:
+        """Count the bytes of a whole value's arrays without reading them; None where it is not there."""
+        with suppress(OSError, ValueError), self._path(node.address).open("rb") as file:
+            return size(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return None
 
     def cost(self, node: Node) -> float:

@@ -108,6 +108,7 @@ def _config(result: Result) -> dict[str, Any]:
         "groups": groups,
         "stages": result.stages,
         "latency": result.latency,
+        "indexes": result.indexes,
         "first_stage": _summaries(result.first_stage),
         "reranking": result.reranking,
         "targets": [vars(judged) for judged in result.targets],

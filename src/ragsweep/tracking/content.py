@@ -31,10 +31,11 @@ def metrics(result: Result) -> dict[str, float]:
     A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
     interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, for
     the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and is left
-    out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the
-    like; before reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
-    ``target/<name>`` is 1 where the metric's target is met, else 0; ``tokens_cut_share`` is the share of the chunks'
-    tokens that the embedder never read.
+    out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the like;
+    what an index cost is ``index/seconds`` and ``index/bytes``, in a hybrid ``index_<leg>/...``; before reranking a
+    metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like; ``target/<name>`` is 1
+    where the metric's target is met, else 0; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder
+    never read.
     """
     headline = result.config.get("headline", ())
     # MLflow's pages offer the metrics in the order in which they were sent.
@@ -57,6 +58,8 @@ def metrics(result: Result) -> dict[str, float]:
                 found[f"n_scored/{name}"] = summary.n_scored
     for stage, numbers in result.latency.items():
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
+    for index, numbers in result.indexes.items():
+        found.update({f"{_part(index)}/{name}": value for name, value in numbers.items()})
     found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
     found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
     found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})
