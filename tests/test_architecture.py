@@ -31,7 +31,7 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "pypdf", "sentencex", "tokenizers"}  # fmt: skip
+         "pypdf", "qdrant_client", "sentencex", "tokenizers"}  # fmt: skip
 
 
 def module(path: Path) -> str:

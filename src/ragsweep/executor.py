@@ -81,7 +81,6 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
-        self._sizes: dict[str, int | None] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; for a rows node, the rows asked for in that order."""
@@ -117,11 +116,10 @@ class Executor:
 
     def size(self, node: Node) -> int | None:
         """Count the bytes of a whole value's arrays; None where it is not there."""
-        if node.address not in self._sizes:
-            store = self._store_of(node)
-            held = node.address in self._whole
-            self._sizes[node.address] = size_of(self._whole[node.address]) if held else store and store.size(node)
-        return self._sizes[node.address]
+        if node.address in self._whole:
+            return size_of(self._whole[node.address])
+        store = self._store_of(node)
+        return store.size(node) if store else None
 
     def _get_whole(self, node: Node) -> Any:
         """Read a whole value from the store; compute it where it is not there, unless another process just does."""

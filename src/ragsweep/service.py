@@ -81,7 +81,7 @@ class Service:
             return []
         import httpx
 
-        key = self._key()
+        key = self.key()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with (
             httpx.Client(headers=headers, timeout=self.timeout) as client,
@@ -96,7 +96,8 @@ class Service:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _key(self) -> str:
+    def key(self) -> str:
+        """Read the key from the environment; empty where none is named. Raises ConfigError where it is not there."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()
