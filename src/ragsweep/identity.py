@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
@@ -19,6 +19,17 @@ def content_hash(value: Any) -> str:
     """Hash a value made of JSON types by its canonical form (sorted keys): the same in every process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def texts_hash(rows: Iterable[Sequence[str]]) -> str:
+    """Hash rows of texts one by one; where a text ends is hashed too, and half a surrogate pair is a text."""
+    state = hashlib.sha256()
+    for row in rows:
+        for text in row:
+            data = text.encode("utf-8", "surrogatepass")
+            state.update(len(data).to_bytes(8, "big"))
+            state.update(data)
+    return state.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ edges (files, logs, errors). A part is a class with the methods of one protocol 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.identity import content_hash
+from ragsweep.identity import content_hash, texts_hash
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -59,13 +58,7 @@ class Corpus:
     @cached_property
     def digest(self) -> str:
         """Hash ids, titles and texts: equal content has an equal digest wherever it lies."""
-        state = hashlib.sha256()
-        for row in zip(self.ids, self.titles, self.texts, strict=True):
-            for part in row:
-                data = part.encode("utf-8", "surrogatepass")
-                state.update(len(data).to_bytes(8, "big"))
-                state.update(data)
-        return state.hexdigest()
+        return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -211,7 +204,8 @@ class Approximate(NamedTuple):
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
 # state VERSION (else its source is hashed), OPERATIONAL (parameters that cannot change a result) and a method
 # `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no parameters: hash of the weights,
-# resolved dtype, version of a library). All three go into, or stay out of, the address of what it computes.
+# resolved dtype, version of a library). All three go into, or stay out of, the address of what it computes. A retriever
+# with FILTERING = {"min_score"} lets the pipeline drop from its ranking what scores less, if that is not None.
 
 
 class DatasetReader(Protocol):
@@ -283,11 +277,7 @@ class TextRetriever(Protocol):
 
 @runtime_checkable
 class VectorRetriever(Protocol):
-    """Rank chunks by their vectors: an embedder and an index, both parts of their own.
-
-    Retrievers of any kind may state FILTERING, the names of the parameters that change no score but what is done with
-    the ranking: "min_score", below which chunks are dropped from it (None: none are).
-    """
+    """Rank chunks by their vectors: an embedder and an index, both parts of their own."""
 
     @property
     def embedder(self) -> Embedder:
@@ -306,8 +296,7 @@ class VectorRetriever(Protocol):
 class HybridRetriever(Protocol):
     """Several named retrievers over one chunking, and a rule that makes one ranking of theirs.
 
-    ``fuse`` gets the legs' rankings by name and returns at most ``depth`` chunks a question. A class may state
-    WEIGHING, the parameters that change the result and not the work: fusions that differ in these alone are timed once.
+    A class may state WEIGHING, the parameters that change the result of ``fuse`` and not its work: it is timed once.
     """
 
     @property
@@ -315,7 +304,7 @@ class HybridRetriever(Protocol):
         """The retrievers by name."""
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Make one ranking of the legs'."""
+        """Make one ranking of the legs', which are given by name: at most ``depth`` chunks a question."""
 
 
 class Reranker(Protocol):

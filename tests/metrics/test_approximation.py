@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from ragsweep.building import Builder
+from ragsweep.chunkers import NoChunker, ParentChild
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.evidence import cover, view
 from ragsweep.executor import Executor
 from ragsweep.graph import walk
+from ragsweep.identity import Built, Spec
 from ragsweep.indexes import Flat, Hnsw, Ivf
 from ragsweep.metrics import AnnEvidenceLost, AnnRecall, Recall
 from ragsweep.pipeline import Graph, Parts, graph
@@ -174,7 +176,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", f"toys,{__name__}")
 
 
-def lay(index: str, *, compared: bool = True, hybrid: bool = False) -> Graph:
+def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: Built | None = None) -> Graph:
     vector = {
         "_target_": "ragsweep.retrievers.Vector",
         "embedder": {"_target_": "toys.Letters"},
@@ -184,7 +186,7 @@ def lay(index: str, *, compared: bool = True, hybrid: bool = False) -> Graph:
     legs = {"vector": vector, "words": {"_target_": "toys.Words"}}
     fused = {"_target_": "ragsweep.retrievers.HybridRrf", "legs": legs}
     retriever = Builder().build(fused if hybrid else vector, "retriever")
-    return graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2, compared))
+    return graph(Parts(corpus(), chunker or built(Whole()), retriever, built(NoReranker()), 4, 2, compared))
 
 
 def evaluated(laid: Graph, executor: Executor | None = None) -> Any:
@@ -230,6 +232,18 @@ def test_what_the_index_misses_is_told_apart_from_what_is_found(hybrid: bool) ->
     had = (exact > 0) & (exact <= 2)
     assert had[0]
     assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~even).astype(float).tolist()
+    assert 0 < result.summaries["ann_recall_at_2"].value < 1
+
+
+def test_of_nested_chunks_the_ones_that_are_handed_on_count() -> None:
+    children = Builder().build({"_target_": "ragsweep.chunkers.FixedSize", "size": 9, "overlap": 0}, "chunker")
+    nested = ParentChild(NoChunker(), children.value)
+    spec = Spec("ParentChild", "1", {"parent": Spec("NoChunker", "1"), "child": children.spec})
+    laid = lay(BLIND, chunker=Built(nested, spec))
+    result, exact = evaluated(laid), evaluated(lay(FLAT, chunker=Built(nested, spec)))
+    found = {name: np.array(one.outcomes["first_evidence_rank"]) for name, one in (("a", result), ("e", exact))}
+    had, has = ((ranks > 0) & (ranks <= 2) for ranks in (found["e"], found["a"]))
+    assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~has).astype(float).tolist()
     assert 0 < result.summaries["ann_recall_at_2"].value < 1
 
 
