@@ -19,14 +19,14 @@ PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "reranker
 FLOORS = [
     {"identity", "types", "errors", "results"},
     {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
-     "graph", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files", "outcomes",
-     "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
+     "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
+     "outcomes", "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
      "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
-     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec"},
+     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "pipeline"},
-    {"app", "cli", "composition", "jobs", "mirroring", "plain", "recording", "report", "store_command", "sweeping",
-     "sync_command", "terminal"},
+    {"app", "cli", "composition", "hostile", "jobs", "mirroring", "plain", "recording", "report", "store_command",
+     "sweeping", "sync_command", "terminal"},
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
@@ -99,8 +99,8 @@ def test_wiring_names_no_part() -> None:
     ("library", "allowed"),
     [
         ("mlflow", {"tracking"}),
-        ("omegaconf", {"app", "composition", "jobs", "plain", "sweeping"}),
-        ("hydra", {"composition", "jobs", "sweeping"}),
+        ("omegaconf", {"app", "composition", "hostile", "jobs", "plain", "sweeping"}),
+        ("hydra", {"composition", "hostile", "jobs", "sweeping"}),
         ("optuna", set()),
         ("rich", {"terminal"}),
         ("matplotlib", {"report"}),

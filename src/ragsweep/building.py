@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
-import os
 import types
 import typing
 from collections.abc import Mapping
@@ -14,9 +12,7 @@ from typing import Any, Literal, Union
 
 from ragsweep.errors import ConfigError, RagsweepError, nearest
 from ragsweep.identity import Built, Spec
-
-TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
-"""Environment variable: packages beside our own, comma separated, that a config may name classes of."""
+from ragsweep.trust import find_class
 
 
 class Builder:
@@ -33,7 +29,7 @@ class Builder:
         """
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
-        made = _find_class(str(node["_target_"]), where)
+        made = find_class(str(node["_target_"]), where)
         given = {str(key): value for key, value in node.items() if key != "_target_"}
         _check_keys(made, given, where)
         values = {key: self._nested(value, f"{where}.{key}") for key, value in given.items()}
@@ -116,37 +112,6 @@ def _version(made: type) -> str:
 @cache
 def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(made).parameters
-
-
-# --- which classes a config may name -----------------------------------------------------------------------------
-
-
-def trusted_packages() -> set[str]:
-    """Name the packages whose classes a config may name; never widened by a config."""
-    named = os.environ.get(TRUSTED, "").split(",")
-    return {"ragsweep", *(name.strip() for name in named if name.strip())}
-
-
-def _find_class(target: str, where: str) -> type:
-    """Import the class; trust is checked on the name before, and on the class itself after the import."""
-    package = target.split(".", 1)[0]
-    if package not in trusted_packages():
-        raise ConfigError(
-            f'{where}._target_: package "{package}" of "{target}" is not trusted; to use your own parts set the '
-            f"environment variable {TRUSTED}={package}"
-        )
-    module_name, _, name = target.rpartition(".")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as fault:  # whatever a user's module raises while it is imported
-        raise ConfigError(
-            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
-        ) from fault
-    found = getattr(module, name, None)
-    if not inspect.isclass(found) or found.__module__.split(".", 1)[0] not in trusted_packages():
-        known = [key for key, value in vars(module).items() if inspect.isclass(value) and not key.startswith("_")]
-        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, known)}')
-    return found
 
 
 # --- keys and values ---------------------------------------------------------------------------------------------

@@ -24,8 +24,6 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   --version     print the version
 """
 
-_HYDRA_ONLY = {"--help", "-h", "--hydra-help", "--info", "-i", "--shell-completion", "-sc", "--version"}
-
 
 def main() -> None:
     """Run ``ragsweep COMMAND ...``."""
@@ -90,19 +88,25 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--cfg", "-c")
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--package", "-p")
+    # What Hydra answers alone.
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--hydra-help", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    parser.add_argument("--shell-completion", "-sc", action="store_true")
+    parser.add_argument("--info", "-i", nargs="?", const="all")
     flags, rest = parser.parse_known_args(arguments)
-    if _HYDRA_ONLY & set(rest):
-        return sweeping.hand_over(arguments)
     overrides = _split(rest)
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
+    if flags.version or flags.shell_completion:
+        return sweeping.hand_over(arguments)
     refuse_secrets(overrides)
     # Configs are many small objects: to look for garbage among them after every 700 takes an eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     with composed_once():
         command = read_command(overrides, flags.multirun, flags.config_dir)
-        if flags.cfg:
+        if flags.cfg or flags.help or flags.hydra_help or flags.info:
             return sweeping.hand_over(arguments)
         return sweeping.run(command)
 

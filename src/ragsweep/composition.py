@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.errors import ConfigError, nearest
+from ragsweep.hostile import refuse_hostile, refuse_packages
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -41,7 +43,7 @@ class Command:
     config_dir: str | None = None
     picks: bool = False  # the sweeper can be told which jobs to launch
     expanded: tuple[Job, ...] = field(default=(), repr=False, compare=False)  # the jobs with the cases they come from
-    composer: Composer | None = field(default=None, repr=False, compare=False)
+    guard: Guard | None = field(default=None, repr=False, compare=False)
 
     @property
     def arguments(self) -> list[str]:
@@ -69,25 +71,33 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     Raises ConfigError with the nearest known name for whatever cannot be composed.
     """
     parsed = _parse(overrides)
-    composer = _composer(config_dir)
+    guard = Guard(_composer(config_dir))
     fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
-    hydra = _compose(composer, fixed, with_hydra=True).hydra
+    guard.check(fixed)
+    hydra = _compose(guard.composer, fixed, with_hydra=True).hydra
     mode = OmegaConf.select(hydra, "mode")
     multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
     sweeps = [o for o in parsed if o.is_sweep_override()]
     if sweeps and not multirun:
         raise ConfigError(f'"{sweeps[0].input_line}" names several values: add -m to sweep over them')
+    for override in sweeps:
+        if override.is_hydra_override():
+            raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
     task = tuple(o.input_line or "" for o in parsed if not o.is_hydra_override())
     expanded = _expand(hydra, task) if multirun else ()
     jobs = tuple(job.overrides for job in expanded) or (task,)
     picks = str(hydra.sweeper._target_).endswith(".GridSweeper")
-    return Command(tuple(overrides), multirun, jobs, config_dir, picks, expanded, composer)
+    return Command(tuple(overrides), multirun, jobs, config_dir, picks, expanded, guard)
 
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    from hydra_plugins.ragsweep_grid import is_deep
+
+    for line in filter(is_deep, overrides):
+        raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as fault:
@@ -116,17 +126,33 @@ def compose_jobs(command: Command) -> list[DictConfig]:
 
     Raises ConfigError for the first that cannot be composed, with the case where it was written.
     """
-    composer = command.composer or _composer(command.config_dir)
+    guard = command.guard or Guard(_composer(command.config_dir))
     hydra = [o for o in _parse(command.overrides) if o.is_hydra_override() and not o.is_sweep_override()]
     fixed = [o.input_line or "" for o in hydra]
     cases = {job.overrides: job for job in command.expanded}
     configs = []
     for job in command.jobs:
         try:
-            configs.append(_compose(composer, [*fixed, *job]))
+            guard.check([*fixed, *job])
+            configs.append(_compose(guard.composer, [*fixed, *job]))
         except ConfigError as fault:
             raise ConfigError(f"{cases[job].blamed(str(fault)) if job in cases else ''}{fault}") from None
     return configs
+
+
+class Guard:
+    """Refuse hostile configs; of those that differ in values alone, only the first is looked at."""
+
+    def __init__(self, composer: Composer) -> None:
+        self.composer = composer
+        self._seen: dict[tuple[str, ...], bool] = {}  # whether the node hydra depends on the job's values
+
+    def check(self, overrides: Sequence[str]) -> None:
+        """Raise ConfigError, with the key, for a config that would do more than choose parts."""
+        refuse_packages(_parse(overrides))
+        key = self.composer.settling(CONFIG, overrides)
+        if self._seen.get(key, True):
+            self._seen[key] = refuse_hostile(_compose(self.composer, overrides, with_hydra=True))
 
 
 def _composer(config_dir: str | None) -> Composer:
@@ -145,6 +171,8 @@ def _compose(composer: Composer, overrides: Sequence[str], with_hydra: bool = Fa
         return composer.compose(CONFIG, overrides, task_only=not with_hydra)
     except (HydraException, OmegaConfBaseException) as fault:
         raise ConfigError(_explain(fault, overrides, composer)) from None
+    except yaml.YAMLError as fault:
+        raise ConfigError(" ".join(str(fault).split())) from None
 
 
 def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> str:

@@ -5,5 +5,6 @@ Hydra runs every module of a plugin again when it looks for plugins; those that 
 
 from hydra_plugins.ragsweep_grid._composing import Composer, open_composer, sharing
 from hydra_plugins.ragsweep_grid._expansion import Job, expand
+from hydra_plugins.ragsweep_grid._files import is_deep
 
-__all__ = ["Composer", "Job", "expand", "open_composer", "sharing"]
+__all__ = ["Composer", "Job", "expand", "is_deep", "open_composer", "sharing"]

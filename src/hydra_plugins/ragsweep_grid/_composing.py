@@ -33,6 +33,7 @@ from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
 
 from hydra_plugins.ragsweep_grid._cloning import clone, without
+from hydra_plugins.ragsweep_grid._files import CheckedRepository
 
 _FILLED = ("hydra.runtime", "hydra.overrides", "hydra.job.override_dirname", "hydra.job.config_name")
 """What Hydra fills in after the overrides; whoever overrides it gets Hydra's own composition."""
@@ -76,6 +77,19 @@ class Composer:
         name = master.hydra.job.config_name
         if not (ours and self._quick is not None and self._said(name, lines) in self._known.composed):
             self.compose(name, lines, task_only=ours)
+
+    def settling(self, name: str | None, overrides: Sequence[str]) -> tuple[str, ...]:
+        """Return what of the overrides can change more than values: choices, targets, interpolations, Hydra's node."""
+        lines = list(overrides)
+        if self._quick is None:
+            return tuple(lines)
+        parsed = [_parse(line) for line in lines]
+        searched = _searching(lines, parsed)
+        return tuple(
+            line
+            for line, o in zip(lines, parsed, strict=True)
+            if "$" in line or "_target_" in line or o.is_hydra_override() or self._chooses(name, o, searched)
+        )
 
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
@@ -154,14 +168,17 @@ def composer(loader: ConfigLoader) -> Composer:
 def open_composer(folder: Path, added: Path | None = None, *, version_base: str) -> Composer:
     """Return a composer of a program whose configs lie in a folder, without starting the program.
 
-    ``added`` is searched as the folder that is given with ``--config-dir``.
+    ``added`` is searched as the folder that is given with ``--config-dir``. A file that is no config but a trap for
+    whoever expands it is refused with a HydraException.
     """
     setbase(version_base)
     setup_globals()
     path = create_config_search_path(str(folder))
     if added is not None:
         path.prepend("command-line", f"file://{added.resolve()}", anchor=SearchPathQuery(provider="schema"))
-    return Composer(ConfigLoaderImpl(path))
+    loader = ConfigLoaderImpl(path)
+    loader.repository = CheckedRepository(loader.repository)  # type: ignore[assignment]
+    return Composer(loader)
 
 
 @dataclasses.dataclass

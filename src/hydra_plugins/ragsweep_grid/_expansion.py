@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ from hydra.errors import HydraException
 
 CASES = "hydra.sweeper.cases"
 ONLY = "hydra.sweeper.only"
+MOST = 100_000
+"""Jobs that one sweep may have: whoever asks for more mistyped a range, or means harm."""
+
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
 
@@ -42,7 +46,8 @@ def expand(
     everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.
     Of jobs with equal sets of overrides the first is kept; without ``once`` all are, as Hydra's basic sweeper does.
 
-    Raises HydraException for overrides that cannot be read and for cases that are no lists of overrides.
+    Raises HydraException for overrides that cannot be read, for cases that are no lists of overrides, and for more jobs
+    than a sweep may have.
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
     last = _read(typed, "")
@@ -51,6 +56,8 @@ def expand(
         own = [] if number is None else _read(case, f"{CASES}[{number}]")
         keys = tuple(override.key_or_group for override in own)
         found += [Job(job, number, keys) for job in _product([*general, *own, *last])]
+        if len(found) > MOST:
+            raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
     if not once:
         return found
     first: dict[frozenset[str], Job] = {}
@@ -132,7 +139,10 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
     for override in overrides:
         key = override.get_key_element()
         if override.is_sweep_override():
-            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            values = itertools.islice(override.sweep_string_iterator(), MOST + 1)
+            choices[key] = [f"{key}={value}" for value in values]
         else:
             choices[key] = [f"{key}={override.get_value_element_as_str()}"]
+        if math.prod(map(len, choices.values())) > MOST:
+            raise HydraException(f'"{override.input_line}": makes more than {MOST} jobs; name fewer values')
     return itertools.product(*choices.values())
