@@ -14,6 +14,7 @@ from ragsweep.trust import TRUSTED
 
 BM25 = "ragsweep.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.indexes.Flat"}
+SEARCH = {"index": FLAT, "exact": FLAT}
 
 
 def built(node: object, where: str = "retriever") -> object:
@@ -40,7 +41,7 @@ def test_nested_part_appears_as_a_spec() -> None:
     embedder = {"_target_": "toys.Letters"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TRUSTED, "toys")
-        part = Builder().build({"_target_": "ragsweep.retrievers.Vector", "embedder": embedder, "index": FLAT}, "r")
+        part = Builder().build({"_target_": "ragsweep.retrievers.Vector", "embedder": embedder, **SEARCH}, "r")
     assert part.spec.parameters["embedder"].target == "toys.Letters"
     assert type(part.value.embedder).__name__ == "Letters"
 
@@ -80,7 +81,12 @@ def test_what_cannot_be_built_is_said_with_its_key(node: object, message: str) -
 
 
 def test_fault_of_a_nested_part_names_its_own_key() -> None:
-    node = {"_target_": "ragsweep.retrievers.Vector", "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT}
+    node = {
+        "_target_": "ragsweep.retrievers.Vector",
+        "embedder": {"_target_": "ragsweep.nowhere.X"},
+        "index": FLAT,
+        "exact": FLAT,
+    }
     with pytest.raises(ConfigError, match=r"retriever\.embedder\._target_"):
         built(node)
 
