@@ -53,6 +53,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
+    os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
     interruption.listen()
     try:
         status = command(arguments)

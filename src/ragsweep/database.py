@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.blobs import OtherFormat
-from ragsweep.locks import locks
+from ragsweep.locks import locks, private_file
 
 VERSION = 1
 SCHEMA = """
@@ -127,8 +127,7 @@ def damaged(fault: Exception) -> bool:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    if not path.exists():  # never touched where it does: closing a file would end SQLite's locks on it
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    private_file(path)
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     # What is not UTF-8 is damage, but no error: a row that is not found is computed again.
     connection.text_factory = lambda data: data.decode(errors="replace")

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import BEAT, Holder, myself
+from ragsweep.locks import private_file, private_folder
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
 
@@ -92,7 +93,8 @@ class Ledger:
         self._beating = False
         self._connections = threading.local()
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
+            private_file(self.path)
             with self._transaction() as connection:
                 self._make_tables(connection)
         except (OSError, sqlite3.Error) as fault:

@@ -45,6 +45,19 @@ class Locks:
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
 
 
+def private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner only; what is there keeps its mode."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            folder.mkdir(exist_ok=True, mode=0o700)
+
+
+def private_file(path: Path) -> None:
+    """Make an empty file for its owner only, if there is none."""
+    if not path.exists():  # never touched where it does: closing a file would end SQLite's locks on it
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
 def locks(path: Path) -> Locks:
     """Return this process's locks in a file: closing a second handle would free all locks of the first."""
     return _opened(path.resolve(), os.getpid())

@@ -26,7 +26,7 @@ from ragsweep.database import FILES, Database, damaged
 from ragsweep.identity import Node, Rows, content_hash
 from ragsweep.latency import machine
 from ragsweep.leases import LAPSE, Holder, myself
-from ragsweep.locks import Locks, locks
+from ragsweep.locks import Locks, locks, private_folder
 from ragsweep.rows import cut, size_of
 
 EXTRAPOLATED = 50
@@ -63,7 +63,7 @@ class Store:
         self._warn = warn
         self._works = True
         for name in ("whole", "pieces", "temporary"):
-            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder / name)
         self._sweep()
         self._database = Database(folder / "store.db", self._put_aside, self._complain)
         self._database.open()

@@ -47,6 +47,8 @@ def run(command: Command) -> int:
         terminal.plan_table(planned)
         return 0
     kept, tracker = own.ledger, own.tracker(configs[0])
+    if risk := tracker.risk():
+        terminal.line("warning", risk)
     tracker.check()
     if not command.multirun:
         terminal.plan(planned)

@@ -28,6 +28,8 @@ def sync(arguments: Sequence[str]) -> int:
     if not Path(flags.path, "ledger.db").exists():
         raise InputError(f"{flags.path}: no ledger.db in it; give the folder of store.path with --path")
     tracker, terminal = Mlflow(flags.uri, flags.experiment), Terminal.current()
+    if risk := tracker.risk():
+        terminal.line("warning", risk)
     tracker.check()
     sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal, flags.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")

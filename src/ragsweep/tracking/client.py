@@ -65,6 +65,15 @@ class Mlflow:
             elif place.is_server(self.uri):
                 server.greet(self.uri, self.experiment)
 
+    def risk(self) -> str:
+        """Say what is risky about recording here; an empty text where nothing is."""
+        if place.is_server(self.uri) and server.shows_credentials(self.uri):
+            return (
+                f"{place.masked(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+                " address as tracking.uri"
+            )
+        return ""
+
     def prepare(self) -> None:
         """Check, load MLflow, make or upgrade its tables, and make the experiment; the first record does it otherwise.
 

@@ -20,6 +20,10 @@ class NoTracking:
     def check(self) -> None:
         """Find nothing wrong."""
 
+    def risk(self) -> str:
+        """Return an empty text: there is none."""
+        return ""
+
     def prepare(self) -> None:
         """Do nothing."""
 

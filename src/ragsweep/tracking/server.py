@@ -109,6 +109,14 @@ def ask(uri: str, path: str, seconds: float) -> tuple[int, bytes]:
         raise OSError(str(error) or type(error).__name__) from error
 
 
+def shows_credentials(uri: str) -> bool:
+    """Say whether credentials would be sent to another machine in a way that everybody in between can read."""
+    parts = urlsplit(uri)
+    host = parts.hostname or ""
+    here = host in ("localhost", "::1") or host.startswith("127.")
+    return parts.scheme == "http" and not here and _credentials(parts.username, parts.password) is not None
+
+
 def _refuse_answer(uri: str, experiment: str, body: bytes) -> None:
     try:
         answer = json.loads(body)
