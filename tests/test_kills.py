@@ -62,7 +62,9 @@ def ended(folder: Path) -> Ended:
     assert all(isinstance(outcome, Result) for outcome in outcomes)
     scores = {
         outcome.name: {
-            name: one.value for name, one in outcome.summaries.items() if not name.startswith("latency")
+            name: one.value
+            for name, one in outcome.summaries.items()
+            if one.n_scored and not name.startswith("latency")
         }
         for outcome in outcomes
     }  # fmt: skip

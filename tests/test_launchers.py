@@ -45,7 +45,9 @@ def launched(folder: Path, launcher: str) -> list[Result]:
 
 def scores(results: list[Result]) -> dict[str, dict[str, float]]:
     return {
-        result.name: {name: one.value for name, one in result.summaries.items() if not name.startswith("latency")}
+        result.name: {
+            name: one.value for name, one in result.summaries.items() if one.n_scored and not name.startswith("latency")
+        }
         for result in results
     }
 

@@ -241,14 +241,22 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
 @given(st.sets(st.text(st.sampled_from("ab+/."), max_size=3), max_size=6))
 def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None:
     grouped = {"category": {value: {"mrr": summary("mrr")} for value in values}}
-    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, targets=(), groups=grouped))
+    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, targets=(), indexes={}, groups=grouped))
     assert len(sent) == 2 * len(values)
 
 
 def test_groups_are_sent_for_headline_metrics_only() -> None:
     grouped = {"category": {"a": {"mrr": summary("mrr"), "map": summary("map")}}}
     sent = metrics(
-        a_result(summaries={}, first_stage={}, reranking={}, targets=(), groups=grouped, config={"headline": ["mrr"]})
+        a_result(
+            summaries={},
+            first_stage={},
+            reranking={},
+            targets=(),
+            indexes={},
+            groups=grouped,
+            config={"headline": ["mrr"]},
+        )
     )
     assert sorted(sent) == ["category/a/mrr", "n_scored/category/a/mrr"]
 

@@ -196,7 +196,12 @@ def test_service_and_model_are_its_identity_and_patience_is_not() -> None:
 
 def test_documents_and_queries_meet_in_the_pipeline(server: Server) -> None:
     part, index = embedder(server, batch_size=2), Flat()
-    retriever = built(Vector(part, index), embedder=built(part, model="m").spec, index=built(index).spec)
+    retriever = built(
+        Vector(part, index, index),
+        embedder=built(part, model="m").spec,
+        index=built(index).spec,
+        exact=built(index).spec,
+    )
     laid = graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 5, 2))
     found = Executor().get(laid.ranking, list(TEXTS[:1]))
     likeness = LETTERS.embed_queries(TEXTS[:1]) @ LETTERS.embed_documents(corpus().texts).vectors.T
