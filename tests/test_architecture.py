@@ -19,7 +19,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
-    {"identity", "types", "errors", "results"},
+    {"data", "identity", "types", "errors", "results"},
     {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
      "outcomes", "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
