@@ -22,8 +22,8 @@ FLOORS = [
     {"data", "identity", "types", "errors", "results"},
     {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
-     "outcomes", "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
-     "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
+     "outcomes", "pages", "passages", "prompts", "questions", "ranking", "reading", "reasons", "record_format",
+     "remembering", "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "pipeline"},
@@ -93,7 +93,7 @@ def test_modules_import_in_no_circle() -> None:
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
-    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "targets", "tracking"}
+    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prompts", "targets", "tracking"}
 
 
 def test_wiring_names_no_part() -> None:
