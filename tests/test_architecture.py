@@ -17,14 +17,14 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
+PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "generators", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
     {"anchors", "blobs", "calls", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
-     "outcomes", "pages", "passages", "prompts", "questions", "ranking", "reading", "reasons", "record_format",
-     "remembering", "reordering", "rows", "secrets", "sentences", "shards", "spans", "statistics", "store",
-     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
+     "outcomes", "pages", "passages", "prices", "prompts", "questions", "ranking", "reading", "reasons",
+     "record_format", "remembering", "reordering", "rows", "secrets", "sentences", "shards", "spans", "statistics",
+     "store", "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "pipeline"},
     {"app", "cli", "composition", "hostile", "jobs", "mirroring", "plain", "recording", "report", "store_command",
@@ -93,7 +93,7 @@ def test_modules_import_in_no_circle() -> None:
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
-    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prompts", "targets", "tracking"}
+    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prices", "prompts", "targets", "tracking"}
 
 
 def test_wiring_names_no_part() -> None:

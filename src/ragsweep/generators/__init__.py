@@ -1,0 +1,5 @@
+"""Generators answer questions from their context."""
+
+from ragsweep.generators.openai import OpenAI
+
+__all__ = ["OpenAI"]
