@@ -17,16 +17,16 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
+PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
-    {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
+    {"anchors", "answering", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
      "outcomes", "pages", "passages", "prompts", "questions", "ranking", "reading", "reasons", "record_format",
      "remembering", "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
-    {"building", "evaluation", "pipeline"},
+    {"building", "evaluation", "generation", "pipeline"},
     {"app", "cli", "composition", "hostile", "jobs", "mirroring", "plain", "recording", "report", "store_command",
      "sweeping", "sync_command", "terminal"},
 ]  # fmt: skip
@@ -97,7 +97,7 @@ def test_every_kind_of_part_can_be_chosen() -> None:
 
 
 def test_wiring_names_no_part() -> None:
-    for name in ("pipeline", "evaluation", "building"):
+    for name in ("pipeline", "generation", "evaluation", "building"):
         assert own(SOURCE / f"{name}.py") & PARTS == set()
 
 

@@ -20,9 +20,21 @@ NO_KEYWORDS = "no keywords"
 NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
 EXACT = "exact"
+NO_ANSWERS = "no answers asked for"
+ABSTAINED = "abstained"
+NOTHING_SAID = "nothing said"
 
-SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT})
+SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT,
+                     NO_ANSWERS, ABSTAINED, NOTHING_SAID})  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
+
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT})
+"""Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
+
+
+def failed(reason: str) -> bool:
+    """Say whether something went wrong."""
+    return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
 def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:
