@@ -30,6 +30,7 @@ from ragsweep.answering import (
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.outcomes import ChunkNames
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
+from ragsweep.remembering import remembered
 from ragsweep.types import NO_CHUNK, Answer, Case, Chunks, Passage, Rankings, Request, Verdict
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
@@ -168,15 +169,19 @@ def _queries(asked: Sequence[Asking]) -> list[str]:
     return [one.text for one in asked if one.needs_retrieval]
 
 
-def _answer_keys(rows: Rows) -> list[str]:
+@remembered
+def _answer_keys(rows: Rows) -> Rows:
     """Turn the keys of verdicts into those of answers, which know no reference."""
     return [asked_by(key)._replace(reference="").key for key in rows]
+
+
+@remembered
+def _query_keys(rows: Rows) -> Rows:
+    return _queries([asked_by(key) for key in rows])
 
 
 def _reads(given: Node, rows: Rows) -> Rows | None:
     """Tell which rows of an input are read: of a request or a case nobody knows before it is assembled."""
     if given.stage in ("generate", "judge"):
         return None
-    if given.stage == "answer":
-        return _answer_keys(rows)
-    return _queries([asked_by(key) for key in rows])
+    return _answer_keys(rows) if given.stage == "answer" else _query_keys(rows)
