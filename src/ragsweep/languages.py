@@ -72,7 +72,7 @@ _NAMES = {
     "portugues": "pt",
 }  # fmt: skip
 
-_ENOUGH = 1.0
+_ENOUGH = 1.5
 """So many small words that only one language has, or more that several have, are enough to tell it."""
 
 _AHEAD = 1.3
@@ -81,8 +81,11 @@ _AHEAD = 1.3
 
 def fold(text: str) -> str:
     """Take away case and accents: ``Œuvre été`` becomes ``oeuvre ete``."""
-    apart = unicodedata.normalize("NFKD", text.casefold().translate(LIGATURES))
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+    if text.isascii():
+        return text.lower()
+    # Case is taken away twice: taking a letter apart can bring a capital back (㎒), and the other way round.
+    lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(LIGATURES)
+    return "".join(letter for letter in lower.casefold() if not unicodedata.combining(letter))
 
 
 def code_of(label: str) -> str:

@@ -55,6 +55,9 @@ class TestFaithfulnessWithoutModel(MetricContract):
     def test_some_question_of_the_example_is_scored(self) -> None:
         """None is: no model is named."""
 
+    def test_failed_answer_is_no_score(self) -> None:
+        """What is not measured does not fail."""
+
 
 class TestCitationsCorrect(MetricContract):
     metric = metrics.CitationsCorrect()

@@ -101,7 +101,7 @@ def test_right_answer_to_an_unanswerable_question_is_none() -> None:
     ("reference", "said", "exact", "f1"),
     [
         ("l'école", "École", 1, 1),
-        ("L’école des fleurs", "une école fleurs", 1, 1),
+        ("L\u2019école des fleurs", "une école fleurs", 1, 1),
         ("la capitale d'Italie", "capitale Italie", 1, 1),
         ("« les chats »", "chats", 1, 1),
         ("aujourd'hui", "aujourdhui", 1, 1),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ragsweep.metrics.answered import OfAnswers, checked, refused, said
-from ragsweep.metrics.exactness import Language, unreferenced_or_f1
+from ragsweep.metrics.answered import OfAnswers, checked, refused, said, unreferenced
+from ragsweep.metrics.exactness import Language, best_f1
 from ragsweep.metrics.keywords import covered
 from ragsweep.reasons import ANSWERABLE, UNANSWERABLE
 from ragsweep.types import Answer, Passage, Question
@@ -41,12 +41,15 @@ class AnswerFate(OfAnswers):
         self.language = language
         self.higher_is_better = fate in WELCOME
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Find the answer's fate, if the question can meet this one."""
+    def lacking(self, question: Question) -> str:
+        """A question must stand in the fate's row of the matrix, and it must be known what should be answered."""
         if question.answerable == (self.name in OF_UNANSWERABLE):
             return ANSWERABLE if question.answerable else UNANSWERABLE
-        found = fate_of(question, answer, self.threshold, self.language)
-        return float(found == self.name) if found in FATES else found
+        return unreferenced(question)
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Find the answer's fate."""
+        return float(fate_of(question, answer, self.threshold, self.language) == self.name)
 
 
 class SuccessRate(OfAnswers):
@@ -67,10 +70,13 @@ class SuccessRate(OfAnswers):
         self.threshold = checked(threshold, self.name)
         self.language = language
 
+    def lacking(self, question: Question) -> str:
+        """It must be known what should be answered."""
+        return unreferenced(question)
+
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Find the answer's fate."""
-        found = fate_of(question, answer, self.threshold, self.language)
-        return float(found in WELCOME) if found in FATES else found
+        return float(fate_of(question, answer, self.threshold, self.language) in WELCOME)
 
 
 class Refusal(OfAnswers):
@@ -90,13 +96,10 @@ FATES = ("correct_answer", "wrong_answer", "false_refusal", *OF_UNANSWERABLE)
 
 
 def fate_of(question: Question, answer: Answer, threshold: float, language: Language) -> str:
-    """Name the fate of an answer that did not fail, or the reason why it cannot be told."""
-    if not question.answerable:
-        return "correct_refusal" if refused(answer) else "hallucinated_answer"
-    same = unreferenced_or_f1(question, answer, language)
-    if isinstance(same, str):
-        return same
+    """Name the fate of an answer that did not fail, to a question of which it is known what should be answered."""
     if refused(answer):
-        return "false_refusal"
+        return "false_refusal" if question.answerable else "correct_refusal"
+    if not question.answerable:
+        return "hallucinated_answer"
     whole = bool(question.keywords) and covered(question.keywords, said(answer)) == 1.0
-    return "correct_answer" if whole or same >= threshold else "wrong_answer"
+    return "correct_answer" if whole or best_f1(question, answer, language) >= threshold else "wrong_answer"

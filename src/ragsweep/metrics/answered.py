@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.errors import ConfigError
 from ragsweep.metrics.share import Share
-from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
+from ragsweep.reasons import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
 from ragsweep.types import Answer, Answers, Case, Passage, Question, Scores, Verdict, View
 
 MARKERS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
@@ -28,7 +28,11 @@ class OfAnswers(Share):
             return laid_out([NO_ANSWERS] * len(view.questions))
         answers, passages, _ = view.answers
         rows = zip(view.questions, answers, passages, strict=True)
-        return laid_out([answer.failed or self.of(question, answer, given) for question, answer, given in rows])
+        return laid_out([self.lacking(row[0]) or row[1].failed or self.of(*row) for row in rows])
+
+    def lacking(self, question: Question) -> str:
+        """Say why a question cannot be scored, whatever is answered, or nothing."""
+        return ""
 
     @abstractmethod
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -49,13 +53,17 @@ class OfVerdicts(Share):
         rows = zip(view.questions, verdicts, range(len(verdicts)), strict=True)
         return laid_out([self._one(question, verdict, view.answers, n) for question, verdict, n in rows])
 
-    def without_verdict(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    @abstractmethod
+    def lacking(self, question: Question) -> str:
+        """Say why a question cannot be scored, whatever is answered, or nothing."""
+
+    @abstractmethod
+    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score an answer that nobody needs to judge, or give a reason; nothing where the verdict says it."""
-        return ABSTAINED if refused(answer) else ""
 
     def _one(self, question: Question, verdict: Verdict, answers: Answers, n: int) -> float | str:
         answer = answers.answers[n]
-        known = answer.failed or self.without_verdict(question, answer, answers.passages[n])
+        known = self.lacking(question) or answer.failed or self.without_verdict(answer, answers.passages[n])
         return known if known != "" else verdict.reason or clamped(verdict.value, self.bounds)
 
 
@@ -88,12 +96,20 @@ def without_citations(text: str) -> str:
 
 
 def unreferenced(question: Question) -> str:
-    """Say why a question has no right answer to compare with, or nothing where it has one."""
-    if question.expected:
+    """Say why it is not known what should be answered, or nothing; to an unanswerable question, nothing should be."""
+    if question.expected or not question.answerable:
         return ""
-    if not question.answerable:
-        return UNANSWERABLE
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
+
+
+def unanswerable(question: Question) -> str:
+    """Say why a question has no right answer to compare with, or nothing where it has one."""
+    return unreferenced(question) if question.answerable else UNANSWERABLE
+
+
+def conversational(question: Question) -> str:
+    """Say that a question is asked of no passage, where it is not."""
+    return "" if question.needs_retrieval else CONVERSATIONAL
 
 
 def checked(threshold: float, metric: str) -> float:

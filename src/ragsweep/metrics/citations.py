@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ragsweep.languages import content_words, tell
-from ragsweep.metrics.answered import MARKERS, OfAnswers, checked, refused, without_citations
+from ragsweep.metrics.answered import MARKERS, OfAnswers, checked, conversational, refused, without_citations
 from ragsweep.metrics.grounding import sentences_of, words_of
 from ragsweep.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
 from ragsweep.sentences import LIBRARY
@@ -49,6 +49,10 @@ class CitationsCorrect(OfAnswers):
         """Name the version of the library that finds sentences: another one may find others."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
+    def lacking(self, question: Question) -> str:
+        """Conversation cites nothing."""
+        return conversational(question)
+
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every citation."""
         if refused(answer):
@@ -80,6 +84,10 @@ class CitationRecall(OfAnswers):
     def fingerprint(self) -> Mapping[str, str]:
         """Name the version of the library that finds sentences: another one may find others."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def lacking(self, question: Question) -> str:
+        """Conversation cites nothing."""
+        return conversational(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every sentence."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ragsweep import model_files
 from ragsweep.errors import ConfigError
-from ragsweep.metrics.answered import OfVerdicts, batches, checked, refused, without_citations
+from ragsweep.metrics.answered import OfVerdicts, batches, checked, conversational, refused, without_citations
 from ragsweep.metrics.grounding import sentences_of
 from ragsweep.reasons import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.sentences import LIBRARY
@@ -92,10 +92,12 @@ class FaithfulnessNli(OfVerdicts):
             for n, case in some:
                 done(n, self._verdict(said[n], case.contexts, known))
 
-    def without_verdict(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score what was said without any passage, and nothing without a model."""
-        if self.model is None:
-            return NOT_CONFIGURED
+    def lacking(self, question: Question) -> str:
+        """There must be a model; and conversation is grounded in nothing."""
+        return NOT_CONFIGURED if self.model is None else conversational(question)
+
+    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score what was said without any passage."""
         return ABSTAINED if refused(answer) else "" if passages else 0.0
 
     def _verdict(self, said: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]) -> Verdict:

@@ -17,7 +17,6 @@ from typing import Literal
 
 from ragsweep.languages import code_of
 from ragsweep.metrics.answered import OfAnswers, said, unreferenced
-from ragsweep.reasons import UNANSWERABLE
 from ragsweep.types import Answer, Passage, Question
 
 Language = Literal["label", "english", "french"]
@@ -45,10 +44,12 @@ class ExactMatch(OfAnswers):
     def __init__(self, language: Language = "label") -> None:
         self.language = language
 
+    def lacking(self, question: Question) -> str:
+        """It must be known what should be answered."""
+        return unreferenced(question)
+
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Compare with every right answer."""
-        if (lacking := unreferenced(question)) and lacking != UNANSWERABLE:
-            return lacking
         language = articles_of(question, self.language)
         given = normalise(said(answer), language)
         return float(any(given == right for right in right_answers(question, language)))
@@ -68,15 +69,17 @@ class TokenF1(OfAnswers):
     def __init__(self, language: Language = "label") -> None:
         self.language = language
 
+    def lacking(self, question: Question) -> str:
+        """It must be known what should be answered."""
+        return unreferenced(question)
+
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Take the best over the right answers."""
-        return unreferenced_or_f1(question, answer, self.language)
+        return best_f1(question, answer, self.language)
 
 
-def unreferenced_or_f1(question: Question, answer: Answer, language: Language) -> float | str:
-    """Take token F1 of an answer, or say why there is nothing to compare it with."""
-    if (lacking := unreferenced(question)) and lacking != UNANSWERABLE:
-        return lacking
+def best_f1(question: Question, answer: Answer, language: Language) -> float:
+    """Take the best token F1 of an answer over the right ones."""
     chosen = articles_of(question, language)
     given = normalise(said(answer), chosen)
     return max(f1(given, right) for right in right_answers(question, chosen))

@@ -9,7 +9,15 @@ from functools import lru_cache
 import numpy as np
 
 from ragsweep.languages import WORD, content_words, fold
-from ragsweep.metrics.answered import OfAnswers, OfVerdicts, batches, checked, refused, without_citations
+from ragsweep.metrics.answered import (
+    OfAnswers,
+    OfVerdicts,
+    batches,
+    checked,
+    conversational,
+    refused,
+    without_citations,
+)
 from ragsweep.metrics.similarity import TOGETHER, Vectors, vectors
 from ragsweep.reasons import ABSTAINED, NOTHING_SAID
 from ragsweep.sentences import LIBRARY, sentences
@@ -25,6 +33,10 @@ class GroundingLexical(OfAnswers):
 
     VERSION = "1"
     name = "grounding_lexical"
+
+    def lacking(self, question: Question) -> str:
+        """Conversation is grounded in nothing."""
+        return conversational(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Look up every word."""
@@ -71,7 +83,11 @@ class GroundingSemantic(OfVerdicts):
             for n in said:
                 done(n, self._verdict(said[n], read[n], known))
 
-    def without_verdict(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def lacking(self, question: Question) -> str:
+        """Conversation is grounded in nothing."""
+        return conversational(question)
+
+    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score what was said without any passage."""
         return ABSTAINED if refused(answer) else "" if passages else 0.0
 

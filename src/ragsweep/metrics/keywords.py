@@ -22,12 +22,16 @@ class KeywordCoverage(OfAnswers):
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Look for every keyword."""
+    def lacking(self, question: Question) -> str:
+        """There must be keywords, and an answer."""
         if not question.answerable:
             return UNANSWERABLE
-        if not question.keywords:
-            return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
+        if question.keywords:
+            return ""
+        return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Look for every keyword."""
         return covered(question.keywords, said(answer))
 
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ragsweep.languages import fold
-from ragsweep.metrics.answered import OfAnswers, clamped, said, unreferenced
-from ragsweep.reasons import UNANSWERABLE
+from ragsweep.metrics.answered import OfAnswers, clamped, said, unanswerable
 from ragsweep.types import Answer, Passage, Question
 
 
@@ -25,12 +24,12 @@ class OfOverlap(OfAnswers):
         """Name the versions of the libraries that compute."""
         return {name: importlib.metadata.version(name) for name in ("ragas", "rouge-score", "sacrebleu")}
 
+    def lacking(self, question: Question) -> str:
+        """There must be a right answer."""
+        return unanswerable(question)
+
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Compare with every right answer."""
-        if not question.answerable:
-            return UNANSWERABLE
-        if lacking := unreferenced(question):
-            return lacking
         given = said(answer)
         return max(self.compare(given, right) for right in question.expected) if given else 0.0
 

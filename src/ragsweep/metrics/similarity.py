@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ragsweep.metrics.answered import OfVerdicts, batches, refused, unreferenced, without_citations
-from ragsweep.reasons import UNANSWERABLE
+from ragsweep.metrics.answered import OfVerdicts, batches, refused, unanswerable, without_citations
 from ragsweep.types import Answer, Case, Embedder, Floats, Passage, Question, Verdict
 
 Vectors = Mapping[str, Floats]
@@ -43,11 +42,13 @@ class SemanticSimilarity(OfVerdicts):
             for n, (answer, reference) in pairs.items():
                 done(n, Verdict(float(known[answer] @ known[reference])))
 
-    def without_verdict(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def lacking(self, question: Question) -> str:
+        """There must be a right answer."""
+        return unanswerable(question)
+
+    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score refusals."""
-        if not question.answerable:
-            return UNANSWERABLE
-        return unreferenced(question) or (0.0 if refused(answer) else "")
+        return 0.0 if refused(answer) else ""
 
 
 def vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
