@@ -20,11 +20,12 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
-    {"anchors", "answering", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
-     "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
-     "outcomes", "pages", "passages", "prompts", "questions", "ranking", "reading", "reasons", "record_format",
-     "remembering", "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
-     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
+    {"abstention", "anchors", "answering", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden",
+     "golden_format", "graph", "hydra_settings", "interruption", "judgements", "languages", "latency", "leases",
+     "ledger", "locks", "model_files", "outcomes", "pages", "passages", "prompts", "quadrants", "questions", "ranking",
+     "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets", "sentences", "service",
+     "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens",
+     "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "generation", "pipeline"},
     {"app", "cli", "composition", "hostile", "jobs", "mirroring", "plain", "recording", "report", "store_command",
@@ -33,7 +34,7 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "pypdf", "qdrant_client", "sentencex", "tokenizers"}  # fmt: skip
+         "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score", "sacrebleu"}  # fmt: skip
 
 
 def module(path: Path) -> str:

@@ -21,11 +21,19 @@ NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
 EXACT = "exact"
 NO_ANSWERS = "no answers asked for"
+ANSWERABLE = "answerable"
 ABSTAINED = "abstained"
 NOTHING_SAID = "nothing said"
+NO_CITATIONS = "no citations"
+UNKNOWN_LANGUAGE = "unknown language"
+NOT_TOLD = "not told"
+NOT_CONFIGURED = "not configured"
+NOT_JUDGED = "not judged"
 
-SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT,
-                     NO_ANSWERS, ABSTAINED, NOTHING_SAID})  # fmt: skip
+SKIPPED = frozenset({
+    CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
+    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED,
+})  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT})
