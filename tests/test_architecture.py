@@ -20,10 +20,10 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
-    {"abstention", "anchors", "answering", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden",
+    {"abstention", "anchors", "answering", "blobs", "calls", "corpora", "database", "evidence", "executor", "fusion", "golden",
      "golden_format", "graph", "hydra_settings", "interruption", "judgements", "languages", "latency", "leases",
      "ledger", "locks", "model_files", "outcomes", "pages", "passages", "prompts", "quadrants", "questions", "ranking",
-     "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets", "sentences", "service",
+     "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets", "sentences",
      "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens",
      "tracking", "trec", "trust"},
     PARTS,
@@ -34,7 +34,7 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score", "sacrebleu"}  # fmt: skip
+         "httpx", "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score", "sacrebleu"}  # fmt: skip
 
 
 def module(path: Path) -> str:
