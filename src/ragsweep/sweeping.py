@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 
 from ragsweep import interruption, mirroring
 from ragsweep.app import Job, Session, session
+from ragsweep.calls.spending import spending
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
@@ -37,6 +38,7 @@ def run(command: Command) -> int:
     """Do what was typed; return the exit status."""
     configs = compose_jobs(command)
     _check(configs)
+    spending.reset()  # a budget is one command's, in each of its processes
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
