@@ -20,12 +20,12 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
-    {"abstention", "anchors", "answering", "blobs", "calls", "corpora", "database", "evidence", "executor", "fusion", "golden",
-     "golden_format", "graph", "hydra_settings", "interruption", "judgements", "languages", "latency", "leases",
-     "ledger", "locks", "model_files", "outcomes", "pages", "passages", "prompts", "quadrants", "questions", "ranking",
-     "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets", "sentences",
-     "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens",
-     "tracking", "trec", "trust"},
+    {"abstention", "anchors", "answering", "blobs", "calls", "corpora", "database", "evidence", "executor", "fusion",
+     "golden", "golden_format", "graph", "hydra_settings", "interruption", "judgements", "languages", "latency",
+     "leases", "ledger", "locks", "model_files", "outcomes", "pages", "passages", "prompts", "quadrants",
+     "questions", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "rows", "secrets",
+     "sentences", "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files",
+     "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "generation", "pipeline"},
     {"app", "cli", "composition", "hostile", "jobs", "mirroring", "plain", "recording", "report", "store_command",
