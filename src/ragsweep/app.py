@@ -118,6 +118,7 @@ class Session:
             metrics,
             threshold,
             signature,
+            _coverage(plain),
             self._targets(plain["targets"]),
         )
 
@@ -184,6 +185,13 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _coverage(plain: Mapping[str, Any]) -> float:
+    share = plain["coverage"]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
+    return float(share)
 
 
 def _budget(plain: Mapping[str, Any]) -> int | None:

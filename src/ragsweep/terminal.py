@@ -12,9 +12,9 @@ from ragsweep.calls.spending import Spent, spending
 from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
-from ragsweep.report.tables import cell, evidence_note, reranking_note
+from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
-from ragsweep.results import Failure, Result
+from ragsweep.results import PARTIAL, Failure, Result
 
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
@@ -80,7 +80,7 @@ class Terminal:
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a job that went well."""
-        first = result.summaries[headline[0]] if headline else None
+        first = result.summaries.get(headline[0]) if headline else None
         value = f" · {first.name} {cell(first)}" if first else ""
         self.line("job", f"{number + 1}/{jobs} · {result.name}{value} · {result.ended - result.started:.1f} s")
 
@@ -99,9 +99,12 @@ class Terminal:
         for name in headline:
             table.add_column(name, justify="right", no_wrap=True)
         for result in results:
-            table.add_row(result.name, *(cell(result.summaries[name]) for name in headline))
+            table.add_row(result.name, *(cell(result.summaries.get(name)) for name in headline))
         self.console.print()
         self.console.print(table)
+        for result in results:
+            if result.state == PARTIAL:
+                self.line("partial", f"{result.name}: {partial_note(result)}")
         self.line("", evidence_note(results[0].dataset))
         for said in results[0].dataset.notes:
             self.line("note", said)
