@@ -86,7 +86,7 @@ def test_nothing_above_the_threshold_is_an_abstention_that_says_how_near_it_came
 
 def test_what_two_passages_say_is_said_once_and_of_equals_the_first() -> None:
     assert quoted("10 same.", "10 same. 20 other.").text == "10 same. [1] 20 other. [2]"
-    assert quoted("10 a. 10 b. 10 c.").text == "10 a. [1] 10 b. [1]"
+    assert quoted("10 one. 10 two. 10 six.").text == "10 one. [1] 10 two. [1]"
 
 
 def test_passage_without_words_says_nothing() -> None:
@@ -97,9 +97,9 @@ def test_passage_without_words_says_nothing() -> None:
 def test_passage_is_read_once_and_by_itself() -> None:
     embedder = Angles()
     part = Extractive(embedder)
-    one, two = Passage("a", "10 x. 20 y."), Passage("b", "30 z.")
+    one, two = Passage("a", "10 one. 20 two."), Passage("b", "30 six.")
     answers(part, [Request("0 ?", (one, two)), Request("5 ?", (two, one)), Request("9 ?", (one,))])
-    assert embedder.read == [["10 x.", "20 y."], ["30 z."]]
+    assert embedder.read == [["10 one.", "20 two."], ["30 six."]]
 
 
 @pytest.mark.parametrize(
