@@ -139,6 +139,8 @@ CHANGES: Mapping[str, str] = {
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
     "passage": "'{{text}}, {{number}}'",
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
+    "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
+    "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
@@ -146,7 +148,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate"}
 
 
 @cache
@@ -313,6 +315,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
         "embedder=static": [f"embedder.model={data['model']}"],
         "embedder=minilm": ["embedder.dtype=float32"],
+        "llm=vllm": ["llm.model=m"],
         "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]
