@@ -245,6 +245,30 @@ class Answer(NamedTuple):
     model: str = ""  # as the service names it
 
 
+class Route(NamedTuple):
+    """Whether a question needs the corpus, as a router sees it.
+
+    ``failed`` is a reason and empty where there is a decision; where it failed the question is searched for, and the
+    decision is made anew next time.
+    """
+
+    search: bool = True
+    score: float = float("nan")  # the higher, the more it is conversation; where the router can tell
+    failed: str = ""
+    usage: Usage = Usage()
+
+
+class Response(NamedTuple):
+    """What an existing system said to one request, and the context it used, best first.
+
+    A passage's name is the id that the system gave it (a document, or a document's span), and may be empty; so may be
+    its text.
+    """
+
+    answer: Answer = Answer()
+    contexts: tuple[Passage, ...] = ()
+
+
 class Case(NamedTuple):
     """One question as a judge sees it; what a metric does not use is left empty."""
 

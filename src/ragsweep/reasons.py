@@ -42,6 +42,7 @@ REFUSED_BY_SERVICE = "refused by service"
 CIRCUIT_OPEN = "circuit open"
 BUDGET_SPENT = "budget spent"
 NO_PRICE = "no price"
+SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
                            REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
