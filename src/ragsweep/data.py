@@ -330,6 +330,7 @@ class View:
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
+    routes: Sequence[Route] | None = None  # one a question; None where the config names no router
 
     @property
     def context(self) -> Integers:

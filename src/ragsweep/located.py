@@ -51,13 +51,16 @@ class Located:
         return Rankings(found, np.where(found == NO_CHUNK, -np.inf, falling).astype(np.float32), address)
 
 
-def located(corpus: Corpus, contexts: Sequence[Sequence[Passage]]) -> Located:
+def located(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequence[str] = ()) -> Located:
     """Locate every context.
 
     A name of the form ``document:start-end`` is a span. Under a document's id a text is looked for in that document,
     under any other name in all documents, whatever its blanks, and without the title where it begins with that. A
     document's id without a text is the whole document. What is found nowhere is a document of its own, which covers no
     evidence. A context that stands twice in one question's list counts at its first place.
+
+    ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
+    has to stand somewhere.
     """
     search, strangers = _Search(corpus), dict[Passage, int]()
     known: dict[Passage, Place] = {}
@@ -66,7 +69,8 @@ def located(corpus: Corpus, contexts: Sequence[Sequence[Passage]]) -> Located:
         known[passage] = place or Place(
             len(corpus.ids) + strangers.setdefault(passage, len(strangers)), 0, len(passage.text)
         )
-    places = sorted(set(known.values()))
+    beside = {Place(corpus.position[one], 0, len(corpus.texts[corpus.position[one]])) for one in whole}
+    places = sorted({*known.values(), *beside})
     number = {place: n for n, place in enumerate(places)}
     rows = [list(dict.fromkeys(number[known[one]] for one in some)) for some in contexts]
     positions = np.full((len(rows), max(map(len, rows), default=0)), NO_CHUNK, dtype=np.int32)

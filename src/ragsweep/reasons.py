@@ -29,6 +29,8 @@ UNKNOWN_LANGUAGE = "unknown language"
 NOT_TOLD = "not told"
 NOT_CONFIGURED = "not configured"
 NOT_JUDGED = "not judged"
+NO_ROUTER = "no router"
+NEEDS_RETRIEVAL = "needs retrieval"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"
@@ -51,6 +53,7 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
 SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
+    NO_ROUTER, NEEDS_RETRIEVAL,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 

@@ -25,6 +25,7 @@ from ragsweep.metrics.keywords import KeywordCoverage
 from ragsweep.metrics.latency import Latency
 from ragsweep.metrics.overlap import Bleu, RougeL
 from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from ragsweep.metrics.routing import MissedSearch, NeedlessSearch, RouterAccuracy
 from ragsweep.metrics.similarity import SemanticSimilarity
 
 __all__ = [
@@ -56,13 +57,16 @@ __all__ = [
     "KeywordCoverage",
     "Latency",
     "MeanAveragePrecision",
+    "MissedSearch",
     "Mrr",
     "Ndcg",
+    "NeedlessSearch",
     "Precision",
     "Recall",
     "Refusal",
     "Results",
     "RougeL",
+    "RouterAccuracy",
     "SemanticSimilarity",
     "SuccessRate",
     "TokenF1",
