@@ -81,7 +81,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert table["context"][0] == ["cats:0-60"]
     assert record.summaries["exact_match"].n_failed == 1
     assert json.loads(table["unscored"][2])["refusal"] == "the system raised an error"
-    assert "1 of" in " ".join(record.warnings)
+    assert record.warnings[0].startswith("1 contexts of the system were not found")
     assert "not found in the corpus" in shown
 
 
