@@ -150,10 +150,11 @@ CHANGES: Mapping[str, str] = {
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
     "passage": "'{{text}}, {{number}}'",
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
+    "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
+    "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other",
     "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]", "threshold": ".3",
-    "instruction": "Decide.", "temperature": ".5", "max_tokens": "7", "router/llm.model": "other", "deadline": "7",
-    "requests_per_minute": "60", "tokens_per_minute": "600", "router/similarity.conversation": "[hey]",
+    "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
     "url": "http://elsewhere/ask", "body.question": "'on {{question}}'", "answer": "said", "contexts": "texts[*]",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
@@ -162,7 +163,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "route", "respond"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "respond"}
 
 
 @cache
@@ -332,6 +333,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "router=llm": ["router.model=m"],
         "system=http": ["system.url=http://host/ask"],
         "system=python": ["system.function=toys.built"],
+        "llm=vllm": ["llm.model=m"],
         "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]

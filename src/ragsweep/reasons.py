@@ -31,6 +31,7 @@ NOT_CONFIGURED = "not configured"
 NOT_JUDGED = "not judged"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
+TOO_LONG = "prompt too long"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"
