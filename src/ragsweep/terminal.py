@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
+from ragsweep.report.answers import answer_lines
 from ragsweep.report.tables import cell, evidence_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.results import Failure, Result
@@ -104,7 +105,7 @@ class Terminal:
             self.line("note", said)
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
-        for word, said in target_lines(results):
+        for word, said in (*answer_lines(results), *target_lines(results)):
             self.line(word, said)
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)
