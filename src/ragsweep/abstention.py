@@ -48,7 +48,7 @@ def curve(
     sure, score = np.asarray(support, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     exists, declined = np.asarray(answerable, dtype=bool), np.asarray(refused, dtype=bool)
     usable = ~np.isnan(score) & (declined | ~np.isnan(sure))  # a refusal needs no support to be one
-    sure, score, exists, declined = (column[usable] for column in (sure, score, exists, declined))
+    sure, score, exists, declined = sure[usable], score[usable], exists[usable], declined[usable]
     thresholds = np.unique(sure[~declined])[::-1]
     if not len(thresholds):
         return []

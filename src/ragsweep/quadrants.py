@@ -79,7 +79,7 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
     """
     pairs = helped + hurt
     tail = sum(math.comb(pairs, k) for k in range(min(helped, hurt) + 1))
-    return min(1.0, 2 * tail / 2**pairs)  # whole numbers of any size: divided last, and rounded once
+    return min(1.0, 2 * tail / (1 << pairs))  # whole numbers of any size: divided last, and rounded once
 
 
 def _kind(known: bool, solved: bool, refused: bool) -> str:

@@ -149,3 +149,10 @@ def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
     files = artifacts("sweep", [BASE, dataclasses.replace(BM25, name=name)], [], [])
     assert read(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
     assert files["plots/abstention.png"].startswith(b"\x89PNG")
+
+
+def test_metrics_without_a_generator_make_no_confusion_matrix() -> None:
+    table = outcomes("fffff")
+    silent = dataclasses.replace(BM25, outcomes={key: table[key] for key in table if key != "abstained"})
+    assert confusion(silent.outcomes) == []
+    assert list(answer_lines([silent])) == []

@@ -86,11 +86,11 @@ def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
-    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without these metrics.
+    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
 
     A question whose answer failed, or of which nobody knows the right answer, is counted as untold.
     """
-    if not set(FATES) <= outcomes.keys():
+    if not {"abstained", *FATES} <= outcomes.keys():
         return []
     types = outcomes.get("unanswerable_type") or [""] * len(outcomes["answerable"])
     rows: dict[str, list[str]] = {}
