@@ -60,6 +60,10 @@ REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
+PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
+OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
+          **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
+                           "tokens_per_minute"), "-")}  # fmt: skip
 KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"dataset/{name}": {key: DATASET[key] for key in ("_target_", *own, "limit", "seed")}
        for name, own in DATASETS.items()},
@@ -94,17 +98,28 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
     "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
+    **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
+    "llm/openai": OPENAI,
+    "llm/ollama": OPENAI,
+    "llm/vllm": OPENAI,
+    "llm/mistral": {**OPENAI, "extra.random_seed": "generate"},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
     "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
-         "store.stages": "-"},
+         "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-")},
 }  # fmt: skip
+PARTS = ("embedder", "prompt", "prices")
+"""Parts that others name by interpolation: their keys are classified where they stand."""
+
 METRICS = "metrics"
 """Every key of the groups of metrics is part of a metric's definition."""
 
 TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
+
+PRICES = "prices"
+"""Every key of the groups of prices is part of the definition of the metrics that count money, and of nothing else."""
 
 CHANGES: Mapping[str, str] = {
     "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
@@ -121,6 +136,9 @@ CHANGES: Mapping[str, str] = {
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
     "base_url": "http://elsewhere/v1", "dimensions": "7", "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
+    "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
+    "passage": "'{{text}}, {{number}}'",
+    "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
@@ -164,7 +182,7 @@ def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
     """Yield the dotted keys of values, those that stand for another part of the config left out."""
     for key in map(str, node):
         raw = node._get_node(key)
-        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key == "embedder":
+        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key in PARTS:
             continue
         value = OmegaConf.to_container(node)[key]  # type: ignore[call-overload,index]
         if isinstance(value, dict):
@@ -177,7 +195,7 @@ def test_every_key_of_every_option_is_classified() -> None:
     unclassified, gone = [], []
     for option in options():
         group, name = option.split("/")
-        if group in (METRICS, TARGETS):
+        if group in (METRICS, TARGETS, PRICES):
             continue
         config = composed(f"{group}={name}")
         found = set(keys(config[group]))

@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ragsweep.building import Builder
+from ragsweep.calls.spending import LIMITS, Budget, spending
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
@@ -20,13 +21,14 @@ from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
+from ragsweep.prices import Prices
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
 from ragsweep.targets import Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
-from ragsweep.types import Dataset, Metric
+from ragsweep.types import Dataset, JudgedMetric, Metric
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Session:
         """
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
+        self._limit_spending(plain)
         dataset = self._dataset(plain["dataset"])
         chunker, retriever, reranker = (
             self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
@@ -89,13 +92,21 @@ class Session:
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
         built = self._built_metrics(plain)
-        compared = any("exact" in one.value.needs for one in built)
-        laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k, compared))
+        laid = graph(
+            Parts(
+                dataset.corpus, chunker, retriever, reranker, depth, top_k,
+                any("exact" in one.value.needs for one in built), _budget(plain), self._generator(plain),
+                {one.value.name: one for one in built if isinstance(one.value, JudgedMetric)},
+            )
+        )  # fmt: skip
         metrics = _checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built]
         exact = [leg.exact.address for leg in laid.approximate.values()]
-        signature = content_hash([laid.context.address, exact, dataset.golden.digest, threshold, definitions])
+        answered = [laid.answer.address] if laid.answer else []
+        signature = content_hash(
+            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
+        )
         return Experiment(
             job.name,
             job.overrides,
@@ -107,6 +118,7 @@ class Session:
             metrics,
             threshold,
             signature,
+            _coverage(plain),
             self._targets(plain["targets"]),
         )
 
@@ -121,6 +133,21 @@ class Session:
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
+
+    def _limit_spending(self, plain: Mapping[str, Any]) -> None:
+        """Tell this process's calls what they may use, and what that costs."""
+        prices: Prices = self.builder.build(plain["prices"], "prices").value
+        given = plain["budget"] or {}
+        for key in given:
+            if key not in LIMITS:
+                raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
+        budget = Budget(**given)
+        budget.check()
+        spending.limit(budget, prices.money, prices.currency)
+
+    def _generator(self, plain: Mapping[str, Any]) -> Built | None:
+        built = self.builder.build(plain["llm"], "llm")
+        return None if getattr(built.value, "SILENT", False) else built
 
     def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
         return {
@@ -158,6 +185,20 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _coverage(plain: Mapping[str, Any]) -> float:
+    share = plain["coverage"]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
+    return float(share)
+
+
+def _budget(plain: Mapping[str, Any]) -> int | None:
+    budget = plain["context_budget"]
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
+    return budget
 
 
 def session(config: DictConfig) -> Session:

@@ -30,11 +30,36 @@ NOT_TOLD = "not told"
 NOT_CONFIGURED = "not configured"
 NOT_JUDGED = "not judged"
 
+# Why a call to a service gave nothing.
+RATE_LIMITED = "rate limited"
+TIMED_OUT = "timed out"
+SERVER_ERROR = "server error"
+CONNECTION_LOST = "connection lost"
+MALFORMED = "malformed"
+TRUNCATED = "truncated"
+FILTERED = "filtered"
+REFUSED_BY_SERVICE = "refused by service"
+CIRCUIT_OPEN = "circuit open"
+BUDGET_SPENT = "budget spent"
+NO_PRICE = "no price"
+
+CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
+                           REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
+"""Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
+
 SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
-    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED,
+    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
+
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT})
+"""Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
+
+
+def failed(reason: str) -> bool:
+    """Say whether something went wrong."""
+    return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
 def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:

@@ -1,0 +1,7 @@
+"""Generators answer questions from their context."""
+
+from ragsweep.generators.extractive import Extractive
+from ragsweep.generators.none import NoGenerator
+from ragsweep.generators.openai import OpenAI
+
+__all__ = ["Extractive", "NoGenerator", "OpenAI"]
