@@ -20,8 +20,14 @@ NO_KEYWORDS = "no keywords"
 NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
 EXACT = "exact"
+NO_ANSWERS = "no answers asked for"
+ABSTAINED = "abstained"
+NO_QUOTES = "no quoted evidence"
+NO_STATEMENTS = "no statements"
+NOT_JUDGED = "not judged"
 
-SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT})
+SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT,
+                     NO_ANSWERS, ABSTAINED, NO_QUOTES, NO_STATEMENTS})  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 
 

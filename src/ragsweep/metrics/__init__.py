@@ -14,7 +14,25 @@ from ragsweep.metrics.context import (
     Results,
     TopScore,
 )
+from ragsweep.metrics.judge_flags import JudgeSpread, JudgeSuspicious
 from ragsweep.metrics.latency import Latency
+from ragsweep.metrics.ragas_by_text import (
+    RagasIdBasedContextPrecision,
+    RagasIdBasedContextRecall,
+    RagasNonLlmContextPrecision,
+    RagasNonLlmContextRecall,
+)
+from ragsweep.metrics.ragas_judged import (
+    RagasAnswerCorrectness,
+    RagasAnswerRelevancy,
+    RagasContextPrecision,
+    RagasContextPrecisionWithoutReference,
+    RagasContextRecall,
+    RagasFactualCorrectness,
+    RagasFaithfulness,
+    RagasNoiseSensitivity,
+    RagasSemanticSimilarity,
+)
 from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
 
 __all__ = [
@@ -29,11 +47,26 @@ __all__ = [
     "EmptyRate",
     "EvidenceCoverage",
     "HitRate",
+    "JudgeSpread",
+    "JudgeSuspicious",
     "Latency",
     "MeanAveragePrecision",
     "Mrr",
     "Ndcg",
     "Precision",
+    "RagasAnswerCorrectness",
+    "RagasAnswerRelevancy",
+    "RagasContextPrecision",
+    "RagasContextPrecisionWithoutReference",
+    "RagasContextRecall",
+    "RagasFactualCorrectness",
+    "RagasFaithfulness",
+    "RagasIdBasedContextPrecision",
+    "RagasIdBasedContextRecall",
+    "RagasNoiseSensitivity",
+    "RagasNonLlmContextPrecision",
+    "RagasNonLlmContextRecall",
+    "RagasSemanticSimilarity",
     "Recall",
     "Results",
     "TopScore",
