@@ -20,10 +20,10 @@ PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
 PARTS = {"datasets", "chunkers", "embedders", "indexes", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
-    {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
+    {"anchors", "blobs", "calls", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
      "outcomes", "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
-     "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
+     "reordering", "rows", "secrets", "sentences", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "pipeline"},
@@ -33,7 +33,7 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "pypdf", "qdrant_client", "sentencex", "tokenizers"}  # fmt: skip
+         "httpx", "pypdf", "qdrant_client", "sentencex", "tokenizers"}  # fmt: skip
 
 
 def module(path: Path) -> str:

@@ -26,6 +26,23 @@ NO_QUOTES = "no quoted evidence"
 NO_STATEMENTS = "no statements"
 NOT_JUDGED = "not judged"
 
+# Why a call to a service gave nothing.
+RATE_LIMITED = "rate limited"
+TIMED_OUT = "timed out"
+SERVER_ERROR = "server error"
+CONNECTION_LOST = "connection lost"
+MALFORMED = "malformed"
+TRUNCATED = "truncated"
+FILTERED = "filtered"
+REFUSED_BY_SERVICE = "refused by service"
+CIRCUIT_OPEN = "circuit open"
+BUDGET_SPENT = "budget spent"
+NO_PRICE = "no price"
+
+CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
+                           REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
+"""Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
+
 SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT,
                      NO_ANSWERS, ABSTAINED, NO_QUOTES, NO_STATEMENTS})  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""

@@ -11,9 +11,9 @@ import pytest
 from qdrant_server import Server, serving
 
 from ragsweep.building import Builder
+from ragsweep.calls import CallFailed
 from ragsweep.errors import ConfigError
 from ragsweep.indexes import Flat, Qdrant, qdrant
-from ragsweep.service import CallFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 from ragsweep.types import Floats

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from ragsweep.building import Builder
+from ragsweep.calls import CallFailed
+from ragsweep.calls.waiting import LONGEST_WAIT, retry_after, waiting
 from ragsweep.errors import ConfigError
 from ragsweep.executor import Executor
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import ApiReranker
-from ragsweep.service import LONGEST_WAIT, CallFailed, retry_after, waiting
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
 from serving import Reply, Server, serving
 from toys import Whole, built, corpus, vector
@@ -201,7 +202,8 @@ def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, c
     with pytest.raises(CallFailed, match=message) as caught:
         reranker(server).score([("q", "one"), ("q", "two")])
     assert "\n" not in str(caught.value)
-    assert len(server.bodies) == 1
+    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "no JSON" in message else 1)
 
 
 # --- the key -----------------------------------------------------------------------------------------------------
@@ -279,13 +281,14 @@ def test_wait_grows_is_jittered_and_has_an_end() -> None:
     for attempt in range(40):
         longest = min(0.5 * 2**attempt, LONGEST_WAIT)
         drawn = [waiting(attempt, None) for _ in range(20)]
-        assert all(longest / 2 <= seconds <= longest for seconds in drawn)
+        assert all(0 <= seconds <= longest for seconds in drawn)
         assert len(set(drawn)) > 1
 
 
 def test_service_may_ask_for_a_wait_up_to_the_end() -> None:
     assert all(7 <= waiting(0, 7.0) <= 7.5 for _ in range(20))
-    assert waiting(0, 9999.0) == LONGEST_WAIT
+    assert waiting(0, LONGEST_WAIT) == LONGEST_WAIT
+    assert all(waiting(0, 9999.0) <= 0.5 for _ in range(20))  # nobody waits for hours: as if it had not asked
 
 
 @pytest.mark.parametrize(

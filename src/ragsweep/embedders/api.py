@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
+from ragsweep.calls import Service
+from ragsweep.calls.reading import read_vectors
 from ragsweep.errors import ConfigError
-from ragsweep.service import Service
 from ragsweep.tokens import count
 from ragsweep.types import Embeddings, Floats
 
-HIGHEST = float(np.finfo(np.float32).max)
-
 
 class ApiEmbedder:
-    """Embed texts by ``POST {base_url}/embeddings``; how it is called is :class:`ragsweep.service.Service`.
+    """Embed texts by ``POST {base_url}/embeddings``; how it is called is :class:`ragsweep.calls.Service`.
 
     Services say neither how many tokens a text has nor how many were read: tokens are counted by the tokenizer that
     contexts are counted by, and all are taken for read. A text without anything in it is not sent, since services
@@ -87,29 +85,6 @@ class ApiEmbedder:
         asked = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
         bodies = [{**asked, "input": batch} for batch in batches]
         answers = self.service.post_all(
-            "embeddings", bodies, lambda answer, n: read(answer, len(batches[n]), dimension)
+            "embeddings", bodies, lambda answer, n: read_vectors(answer, len(batches[n]), dimension)
         )
         return list(chain.from_iterable(answers))
-
-
-def read(answer: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
-    """Return one vector a text, in the order of the texts.
-
-    Raises ValueError unless every text has one vector of finite numbers, all of ``dimension`` values where it is known,
-    and there is nothing else.
-    """
-    try:
-        found = {entry["index"]: entry["embedding"] for entry in answer["data"]}
-        given = len(answer["data"])
-    except (KeyError, TypeError):
-        raise ValueError("no data with index and embedding") from None
-    if given != texts or any(type(index) is not int for index in found) or found.keys() != set(range(texts)):
-        raise ValueError(f"{given} vectors for {texts} texts, or not one for each of them")
-    for vector in found.values():
-        if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
-            length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
-            raise ValueError(f"a vector of {length}, where {dimension or 'some'} were expected")
-        for value in vector:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= HIGHEST:
-                raise ValueError(f"a vector with {value!r}, which is no finite number")
-    return [found[index] for index in range(texts)]

@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.calls import CallFailed, Service
 from ragsweep.errors import ConfigError
 from ragsweep.indexes.codes import blocks
 from ragsweep.indexes.scoring import rank_found
 from ragsweep.ranking import nothing
 from ragsweep.secrets import MASK
-from ragsweep.service import CallFailed, Service
 from ragsweep.types import NO_CHUNK, Arrays, Floats, Rankings
 
 POINTS = 512

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragsweep.calls import Service
 from ragsweep.errors import ConfigError
 from ragsweep.reordering import REORDERING, Reordering
-from ragsweep.service import Service
 from ragsweep.types import Floats
 
 HIGHEST = float(np.finfo(np.float32).max)
@@ -26,7 +26,7 @@ class Request(NamedTuple):
 class ApiReranker:
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
-    How it is called (key, retries, waits) is :class:`ragsweep.service.Service`.
+    How it is called (key, retries, waits) is :class:`ragsweep.calls.Service`.
     """
 
     VERSION = "1"

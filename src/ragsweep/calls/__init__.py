@@ -1,0 +1,10 @@
+"""Calls to services by HTTP: many at a time, with patience, and every failure has a reason."""
+
+from __future__ import annotations
+
+from ragsweep.calls.endpoint import Endpoint, Reply
+from ragsweep.calls.failures import CallError, CallFailed, EndpointFailed
+from ragsweep.calls.loop import each, run
+from ragsweep.calls.service import Service
+
+__all__ = ["CallError", "CallFailed", "Endpoint", "EndpointFailed", "Reply", "Service", "each", "run"]

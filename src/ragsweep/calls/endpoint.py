@@ -1,0 +1,110 @@
+"""Ask a model behind OpenAI's protocol: chat completions, with or without a schema, and embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep.calls.reading import Chat, estimate, read_chat, read_usage, read_vectors
+from ragsweep.calls.service import Question, Service
+from ragsweep.types import Usage
+
+Messages = Sequence[Mapping[str, str]]
+
+
+class Reply(NamedTuple):
+    """What a model said: its text, why it ended, the model's name as the service gives it, what it cost, how long."""
+
+    text: str
+    finish_reason: str
+    model: str
+    usage: Usage
+    seconds: float  # of the attempt that was answered and those before it, without waiting for a place
+
+
+class Endpoint:
+    """A model at a service that speaks OpenAI's protocol; how it is called is :class:`ragsweep.calls.Service`.
+
+    Nothing is called before it is asked. Its methods are coroutines: see :func:`ragsweep.calls.run` and
+    :func:`ragsweep.calls.each`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        key_env: str | None = None,
+        timeout: float = 60,
+        deadline: float | None = 300,
+        retries: int = 5,
+        concurrency: int = 16,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        """Name the service and its model."""
+        self.service = Service(
+            base_url, key_env, timeout, retries, concurrency, deadline, requests_per_minute, tokens_per_minute
+        )
+        self.model = model
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError for values that could not work, or would put a secret into a config; calls nobody."""
+        self.service.check(where)
+
+    async def chat(
+        self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
+    ) -> Reply:
+        """Ask for the next message; ``schema`` (JSON Schema) has the service hold it to that shape.
+
+        ``sampling`` goes into the body as it is (temperature, max_tokens, seed ...), less what is None.
+
+        Raises:
+            CallFailed: There is no usable answer; ``reason`` says why, and an answer that was cut is none.
+            EndpointFailed: No call to this endpoint can do better.
+            ConfigError: The key is not in the environment.
+        """
+        body = {"model": self.model, "messages": list(messages), **_given(sampling)}
+        if schema is not None:
+            body["response_format"] = _response_format(schema, schema_name or "answer")
+        asked = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
+        tokens = estimate(asked) + int(sampling.get("max_tokens") or 0)
+        begin = asyncio.get_running_loop().time()
+        chat: Chat = await self.service.post(
+            Question("chat/completions", body, tokens), lambda answer: read_chat(answer, asked), again=True
+        )
+        seconds = asyncio.get_running_loop().time() - begin
+        return Reply(chat.text, chat.finish_reason, chat.model or self.model, chat.usage, seconds)
+
+    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
+        """Embed texts, none of them blank: a vector each, in their order. Raises as :meth:`chat` does."""
+        asked = sum(map(len, texts))
+        body = {"model": self.model, "input": list(texts)}
+
+        def read(answer: Any) -> tuple[list[list[float]], Usage]:
+            return read_vectors(answer, len(texts)), read_usage(answer, asked, 0)
+
+        return await self.service.post(Question("embeddings", body, estimate(asked)), read)
+
+
+def _given(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in sampling.items() if value is not None}
+
+
+def _response_format(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    asked: dict[str, Any] = {"name": name, "schema": dict(schema)}
+    if _is_strict(schema):
+        asked["strict"] = True
+    return {"type": "json_schema", "json_schema": asked}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Say whether every object of a schema requires all its properties and admits no other, as strict mode demands."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "object" or "properties" in schema:
+            properties = schema.get("properties", {})
+            if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
+                return False
+        return all(map(_is_strict, schema.values()))
+    return all(map(_is_strict, schema)) if isinstance(schema, list) else True

@@ -1,0 +1,137 @@
+"""What a request asks for, read from its body, and an answer that follows from it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from ragsweep.tokens import TOKEN
+
+DIMENSIONS = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: its path below the base URL and its body, as it came."""
+
+    path: str
+    body: Mapping[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """Return the texts of all messages, one below the other."""
+        return "\n".join(_text(message.get("content")) for message in self.body.get("messages", ()))
+
+    @property
+    def last(self) -> str:
+        """Return the text of the last message."""
+        messages = self.body.get("messages") or [{}]
+        return _text(messages[-1].get("content"))
+
+    @property
+    def digest(self) -> str:
+        """Hash what is asked: the same question has the same answer."""
+        return hashlib.blake2b(json.dumps([self.path, self.body], sort_keys=True).encode(), digest_size=8).hexdigest()
+
+    @property
+    def tool(self) -> Mapping[str, Any] | None:
+        """Return the function that is to be called, where one is."""
+        tools = self.body.get("tools")
+        return tools[0]["function"] if tools and self.body.get("tool_choice", "auto") != "none" else None
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """Return the JSON Schema that the answer must have: of a tool, of response_format, or told in the prompt."""
+        if self.tool is not None:
+            found: Mapping[str, Any] = self.tool["parameters"]
+            return found
+        form = self.body.get("response_format") or {}
+        if form.get("type") == "json_schema":
+            given: Mapping[str, Any] = form["json_schema"]["schema"]
+            return given
+        return _told(self.prompt) if form.get("type") == "json_object" else None
+
+
+def default_answer(asked: Asked) -> str | dict[str, Any]:
+    """Answer from a hash of the question: a short text, or, where there is a schema, what satisfies it."""
+    if asked.schema is None:
+        return f"answer {asked.digest}"
+    made: dict[str, Any] = example(asked.schema, Random(asked.digest))
+    return made
+
+
+def example(schema: Any, random: Random, known: Mapping[str, Any] | None = None) -> Any:
+    """Make a value that satisfies a JSON Schema, of the kinds that pydantic writes."""
+    known = schema.get("$defs", {}) if known is None else known
+    if "$ref" in schema:
+        return example(known[schema["$ref"].rpartition("/")[2]], random, known)
+    for choice in ("enum", "anyOf", "oneOf", "allOf"):
+        if choice in schema:
+            chosen = random.choice(schema[choice])
+            return chosen if choice == "enum" else example(chosen, random, known)
+    if "const" in schema:
+        return schema["const"]
+    if "properties" in schema:
+        return {name: example(one, random, known) for name, one in schema["properties"].items()}
+    return _plain(schema, random, known)
+
+
+def _plain(schema: Any, random: Random, known: Mapping[str, Any]) -> Any:
+    match schema.get("type"):
+        case "array":
+            size = max(schema.get("minItems", 0), random.randint(1, 3))
+            return [
+                example(schema.get("items", {}), random, known) for _ in range(min(size, schema.get("maxItems", size)))
+            ]
+        case "integer":
+            return random.randint(int(schema.get("minimum", 0)), int(schema.get("maximum", 1)))
+        case "number":
+            return round(random.uniform(float(schema.get("minimum", 0)), float(schema.get("maximum", 1))), 3)
+        case "boolean":
+            return random.random() < 0.5
+        case "object":
+            return {}
+        case "null":
+            return None
+    return f"text {random.randint(0, 9999)}"
+
+
+def embedding(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+    """Embed a text by its words: texts with the same words are near each other."""
+    vector = [0.0] * dimensions
+    for word in TOKEN.findall(text.lower()) or [""]:
+        number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
+        vector[number % dimensions] += 1.0 if number & 1 << 31 else 0.5
+    return vector
+
+
+def written(vector: list[float], form: str) -> Any:
+    """Write a vector as the request wants it: as numbers, or as the base64 of 32-bit floats."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode() if form == "base64" else vector
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content)
+    return content if isinstance(content, str) else ""
+
+
+def _told(prompt: str) -> Mapping[str, Any] | None:
+    """Find the last JSON Schema that is written out in a prompt."""
+    decoder, found, start = json.JSONDecoder(), None, prompt.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(prompt, start)
+        except ValueError:
+            start = prompt.find("{", start + 1)
+            continue
+        if isinstance(value, dict) and "properties" in value:
+            found = value
+        start = prompt.find("{", end)
+    return found

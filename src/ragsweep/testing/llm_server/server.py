@@ -1,0 +1,222 @@
+"""The server: it listens on loopback, logs every request, and answers or fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ragsweep.testing.llm_server.asked import DIMENSIONS, Asked, default_answer, embedding, written
+from ragsweep.testing.llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
+from ragsweep.tokens import count
+
+Answering = Callable[[Asked], "str | Mapping[str, Any]"]
+
+
+@dataclass
+class Logged:
+    """One request that came: the ground truth of what was sent, asked and paid for."""
+
+    number: int
+    asked: Asked
+    headers: Mapping[str, str]
+    fault: str  # empty where it was answered well
+    attempt: int  # how often the same was asked before
+    began: float  # time.monotonic()
+    ended: float = float("nan")
+    lost: bool = False  # the client was gone before the whole answer was sent
+
+
+class LlmServer:
+    """Listen on a free port of 127.0.0.1 inside a ``with`` block.
+
+    ``latency`` seconds pass before every good answer. ``faults`` maps names of FAULTS to shares of the requests.
+    ``usage`` says whether tokens are counted in the answers. ``key``: whoever does not bear it is refused with 401.
+    ``hang`` is how many seconds the faults "hang" and "slow_drip" take, ``retry_after`` what "rate_limited_seconds" and
+    "rate_limited_date" ask for.
+    """
+
+    def __init__(
+        self,
+        answer: Answering = default_answer,
+        latency: float = 0.0,
+        faults: Mapping[str, float] | None = None,
+        seed: int = 0,
+        usage: bool = True,
+        key: str | None = None,
+        hang: float = 30.0,
+        retry_after: float = 1.0,
+    ) -> None:
+        """Prepare the server; a fault of an unknown name raises ValueError."""
+        self.answer = answer
+        self.latency = latency
+        self.faults = dict(faults or {})
+        self.seed = seed
+        self.usage = usage
+        self.key = key
+        self.hang = hang
+        self.retry_after = retry_after
+        self.log: list[Logged] = []
+        self.most_open = 0
+        self._open = 0
+        self._seen: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        if unknown := self.faults.keys() - FAULTS:
+            raise ValueError(f"no fault {', '.join(sorted(unknown))}; known: {', '.join(sorted(FAULTS))}")
+
+    def __enter__(self) -> LlmServer:
+        self._http = _Http(self)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def base_url(self) -> str:
+        """Return the address that a client is given."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    @property
+    def answered(self) -> list[Logged]:
+        """Return the requests that were answered well, to the last byte."""
+        return [one for one in self.log if not one.fault and not one.lost]
+
+    def take(self, asked: Asked, headers: Mapping[str, str]) -> Logged:
+        """Log a request, and draw what becomes of it."""
+        with self._lock:
+            attempt = self._seen[asked.digest]
+            self._seen[asked.digest] += 1
+            fault = drawn(self.faults, self.seed, asked.digest, attempt)
+            if self.key is not None and headers.get("Authorization") != f"Bearer {self.key}":
+                fault = "unauthorised"
+            logged = Logged(len(self.log), asked, headers, fault, attempt, time.monotonic())
+            self.log.append(logged)
+            self._open += 1
+            self.most_open = max(self.most_open, self._open)
+            return logged
+
+    def close(self, logged: Logged) -> None:
+        """Note that a request is done with."""
+        with self._lock:
+            logged.ended = time.monotonic()
+            self._open -= 1
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but not longer than the server lives."""
+        if seconds > 0:
+            self._closing.wait(seconds)
+
+    def respond(self, logged: Logged) -> Response:
+        """Make the response to a request."""
+        if logged.fault in FINAL:
+            return FINAL[logged.fault](Response(), self)
+        answer = self._answer(logged.asked)
+        if answer is None:
+            return Response(404, b'{"error": {"message": "no such path"}}')
+        if logged.fault in SPOILT and "choices" in answer:
+            answer = SPOILT[logged.fault](answer)
+        good = Response(content=json.dumps(answer).encode(), wait=self.latency)
+        return TRANSIENT[logged.fault](good, self) if logged.fault in TRANSIENT else good
+
+    def _answer(self, asked: Asked) -> dict[str, Any] | None:
+        if asked.path.endswith("/chat/completions"):
+            return self._chat(asked)
+        if asked.path.endswith("/embeddings"):
+            return self._embeddings(asked)
+        return None
+
+    def _chat(self, asked: Asked) -> dict[str, Any]:
+        said = self.answer(asked)
+        text = said if isinstance(said, str) else json.dumps(said)
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if asked.tool is not None:
+            called = {"name": asked.tool["name"], "arguments": text}
+            message |= {"content": None, "tool_calls": [{"id": "call_0", "type": "function", "function": called}]}
+        reason = "stop" if asked.tool is None else "tool_calls"
+        return {
+            "id": f"chatcmpl-{asked.digest}", "object": "chat.completion", "created": 0,
+            "model": asked.body.get("model", ""),
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            **self._usage(asked.prompt, text),
+        }  # fmt: skip
+
+    def _embeddings(self, asked: Asked) -> dict[str, Any]:
+        given = asked.body["input"]
+        texts = [given] if isinstance(given, str) else given
+        form, size = asked.body.get("encoding_format", "float"), asked.body.get("dimensions", DIMENSIONS)
+        data = [
+            {"object": "embedding", "index": n, "embedding": written(embedding(text, size), form)}
+            for n, text in enumerate(texts)
+        ]
+        model = asked.body.get("model", "")
+        return {"object": "list", "model": model, "data": data, **self._usage(" ".join(texts), "")}
+
+    def _usage(self, asked: str, said: str) -> dict[str, Any]:
+        if not self.usage:
+            return {}
+        tokens_in, tokens_out = count(asked), count(said)
+        counted = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+        return {"usage": counted}
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, owner: LlmServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.owner = owner
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of connections that the client gave up."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Http
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        owner = self.server.owner
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        logged = owner.take(Asked(self.path, body), dict(self.headers.items()))
+        try:
+            self._send(owner.respond(logged))
+        except OSError:
+            logged.lost = self.close_connection = True
+        finally:
+            owner.close(logged)
+
+    def _send(self, response: Response) -> None:
+        owner = self.server.owner
+        owner.wait(response.wait)
+        if response.drop:
+            self.close_connection = True
+            return
+        self.send_response(response.status)
+        length = len(response.content) if response.length is None else response.length
+        for name, value in {**response.headers, "Content-Length": str(length)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if response.pause:
+            for byte in response.content:
+                self.wfile.write(bytes([byte]))
+                owner.wait(response.pause)
+        else:
+            self.wfile.write(response.content)
+        if response.length is not None:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the log is the owner's."""
