@@ -34,16 +34,17 @@ _ORDERS = {
     "hi": fold("निर्देश") + r".{0,30}" + fold("अनदेखा"),
 }  # fmt: skip
 _GRADES = {
-    "score": r"\b(?:score|rate|grade|mark|judge|evaluate|label|classify|note[rz]?|bewerte\w*|punkte|puntua\w*|califica\w*"
-             r"|valuta\w*|avali\w*)\b.{0,40}(?:\b(?:1(?:\.0+)?|10|100 ?%|perfect|highest|maximum|full marks|supported"
-             r"|faithful|correct|maximal\w*|maximale|maximo|massimo)(?!\w))",
+    "score": r"\b(?:score|rate|grade|mark|judge|evaluate|label|classify|note[rz]?|bewerte\w*|punkte|puntua\w*"
+             r"|califica\w*|valuta\w*|avali\w*)\b.{0,40}(?:\b(?:1(?:\.0+)?|10|100 ?%|perfect|highest|maximum|full marks"
+             r"|supported|faithful|correct|maximal\w*|maximale|maximo|massimo)(?!\w))",
     "verdict": r"\b(?:verdict|urteil|veredicto|verdetto)\b.{0,12}(?:is|must be|should be|:|=|est|ist|es|e)\s*[\"']?"
                r"(?:1|true|yes|pass|correct|supported|faithful)\b",
-    "output": r"\b(?:output|return|respond|reply|answer|say|print|write)\b.{0,24}(?:\bonly\b|\bwith\b|\bexactly\b)?.{0,16}"
-              r"(?:\bverdict\b|\bscore\b|\{ ?\"|\b1\.0\b)",
+    "output": r"\b(?:output|return|respond|reply|answer|say|print|write)\b.{0,24}(?:\bonly\b|\bwith\b|\bexactly\b)?"
+              r".{0,16}(?:\bverdict\b|\bscore\b|\{ ?\"|\b1\.0\b)",
 }  # fmt: skip
 _STRUCTURE = {
-    "fake verdict": r"\"(?:verdict|score|attributed|noncommittal|faithful\w*|tp|statements|classifications|claims)\" ?:",
+    "fake verdict": r"\"(?:verdict|score|attributed|noncommittal|faithful\w*|tp|statements|classifications"
+                    r"|claims)\" ?:",
     "role tag": r"<\|?/?(?:im_start|im_end|system|assistant|user|human|endoftext|eot_id|start_header_id|s)\|?>"
                 r"|\[/?inst\]|<</?sys>>|\[(?:system|assistant)\]"
                 r"|(?:^|[\n#*]) ?(?:system|assistant|human|developer) ?(?:message|prompt|note|override)? ?:"

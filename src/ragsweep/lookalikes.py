@@ -7,7 +7,7 @@ import unicodedata
 _LETTERS = {
     **dict(zip("абсԁеһіјӏорԛѕѵԝхукмтнв", "abcdehijlopqsvwxykmthb", strict=True)),  # Cyrillic
     **dict(zip("αοινυρετκ", "aoivupetk", strict=True)),  # Greek
-    **dict(zip("ɑ\u0131ⅼ", "ail", strict=True)),
+    **dict(zip("\u0251\u0131\u217c", "ail", strict=True)),
 }
 _SLASHES = frozenset("\u2044\u2215\u29f8\u2571\uff0f")
 _DASHES = frozenset("\u2212\u02d7\u30fc\u2796\u4e00")

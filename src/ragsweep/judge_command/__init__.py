@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 from ragsweep.judge_command.arguments import read
@@ -17,4 +19,8 @@ _COMMANDS = {"calibrate": calibrate, "noise": compare}
 def judge(arguments: Sequence[str]) -> int:
     """Do what was typed after ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
     given = read(arguments)
-    return _COMMANDS[given.command](given, Terminal.current())
+    try:
+        return _COMMANDS[given.command](given, Terminal.current())
+    except BrokenPipeError:  # whoever read it, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ragsweep.calls import CallFailed, Endpoint
-
 from ragsweep import fences
+from ragsweep.calls import CallFailed, Endpoint
 from ragsweep.errors import ConfigError
 from ragsweep.identity import content_hash
 from ragsweep.judging import Form, Said, total
@@ -140,7 +139,7 @@ class OpenAIJudge:
                 self._known[keys[text]] = loop.create_future()
             paid = await self._fill(fresh, [keys[text] for text in fresh])
         vectors = {text: await asyncio.shield(self._known[keys[text]]) for text in every}
-        return Said([vectors[text] if text in vectors else [] for text in texts], paid)
+        return Said([vectors.get(text, []) for text in texts], paid)
 
     # --- inside ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""RAGAS's context metrics that ask no judge: by label, and by the likeness of texts. Our own code, ragas' definitions."""
+"""RAGAS's context metrics that ask no judge: by label, and by the likeness of texts. Its definitions, our own code."""
 
 from __future__ import annotations
 

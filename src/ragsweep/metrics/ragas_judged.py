@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from ragsweep.calls import CallFailed, each
 
+from ragsweep.calls import CallFailed, each
 from ragsweep.errors import ConfigError
 from ragsweep.fences import printable
 from ragsweep.injections import is_suspicious

@@ -137,7 +137,7 @@ def _fence_all(value: Any) -> Any:
 
 @cache
 def form_of(model: Any) -> Form:
-    """Make of one of ragas' models what a judge must answer: its schema, closed, and with 0 and 1 where these are meant."""
+    """Make a form of one of ragas' models: its schema, closed, and with 0 and 1 where these are meant."""
     return Form(model.__name__, _closed(model.model_json_schema()), lambda text: read(text, model))
 
 
@@ -156,7 +156,7 @@ def _closed(schema: Any) -> Any:
 
 
 def read(text: str, model: Any) -> Any:
-    """Read an answer: the whole of it is one JSON value that conforms, be it in a block of code; nothing is searched for.
+    """Read an answer: all of it is one JSON value that conforms, be it in a block of code; nothing is searched for.
 
     Raises:
         ValueError: It does not conform, be it by "0.9", true or 7 where 0 or 1 is meant; the answer is not quoted.
