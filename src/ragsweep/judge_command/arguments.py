@@ -15,9 +15,9 @@ from ragsweep.results import Result
 COMMANDS = ("calibrate", "noise")
 _CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right
 it passes (sensitivity) and of the wrong it fails (specificity), and its score corrected for these errors, with an
-interval that includes how few labels there are. LABELS is CSV, TSV or JSON lines with question_id, metric and label: 1 for right
-and 0 for wrong, or a score on the metric's own scale. Labels are for the answers and contexts of the run that they are
-compared with; draw the questions to label at random."""
+interval that includes how few labels there are. LABELS is CSV, TSV or JSON lines with question_id, metric and label:
+1 for right and 0 for wrong, or a score on the metric's own scale. Labels are for the answers and contexts of the run
+that they are compared with; draw the questions to label at random."""
 _NOISE = """Compare two runs of one config whose judge was asked twice (judge.replicate=0,1): differences smaller than
 what is shown here are noise of the judge, whatever their cause seems to be."""
 

@@ -89,7 +89,7 @@ class OpenAIJudge:
         self.embeddings_model, self.embeddings = embeddings_model, embeddings
         self.embeddings_base_url = embeddings_base_url or base_url
         self.embeddings_key_env = embeddings_key_env if embeddings_base_url else key_env
-        self.limits = {
+        self.limits: dict[str, Any] = {
             "concurrency": concurrency, "timeout": timeout, "deadline": deadline, "retries": retries,
             "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute,
         }  # fmt: skip
@@ -152,7 +152,7 @@ class OpenAIJudge:
     def embedding_endpoint(self) -> Endpoint:
         """Where embeddings come from."""
         return Endpoint(
-            base_url=self.embeddings_base_url, model=self.embeddings_model, key_env=self.embeddings_key_env,
+            base_url=self.embeddings_base_url, model=self.embeddings_model or "", key_env=self.embeddings_key_env,
             **self.limits,
         )  # fmt: skip
 

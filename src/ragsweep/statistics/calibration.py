@@ -71,7 +71,8 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
         return NAN
-    apart: Callable[[Any], Any] = {"none": np.sign, "linear": lambda gap: gap, "quadratic": np.square}[weights]
+    costs: dict[str, Callable[[Any], Any]] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}
+    apart = costs[weights]
     values, counts = np.unique(first, return_counts=True)
     others, other_counts = np.unique(second, return_counts=True)
     gaps = apart(np.abs(values[:, None] - others[None, :]))
