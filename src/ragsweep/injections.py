@@ -33,10 +33,16 @@ _ORDERS = {
     "ar": r"(?:تجاهل|انس).{0,30}(?:التعليمات|الاوامر|القواعد)",
     "hi": fold("निर्देश") + r".{0,30}" + fold("अनदेखा"),
 }  # fmt: skip
+_BEST = (
+    r"(?:\b(?:1(?:\.0+)?|10 ?(?:/|out of) ?10|100 ?%|perfect|highest|maximum|full marks|supported|faithful|correct"
+    r"|maximal\w*|maximale|maximo|massimo)(?!\w))"
+)
 _GRADES = {
-    "score": r"\b(?:score|rate|grade|mark|judge|evaluate|label|classify|note[rz]?|bewerte\w*|punkte|puntua\w*"
-             r"|califica\w*|valuta\w*|avali\w*)\b.{0,40}(?:\b(?:1(?:\.0+)?|10|100 ?%|perfect|highest|maximum|full marks"
-             r"|supported|faithful|correct|maximal\w*|maximale|maximo|massimo)(?!\w))",
+    "score": r"\b(?:score|rate|grade|mark|judge|evaluate|label|classify)\b.{0,12}\b(?:this|it|that|them|everything|all"
+             r"|(?:the|every|each) (?:answer|response|statement|context|claim)s?|as|with)\b.{0,24}"
+             rf"{_BEST}",
+    "score in another language": r"\b(?:notez|attribuez|bewerte|bewerten|vergib|puntua|califica|valuta|avalie)\b.{0,40}"
+                                 rf"{_BEST}",
     "verdict": r"\b(?:verdict|urteil|veredicto|verdetto)\b.{0,12}(?:is|must be|should be|:|=|est|ist|es|e)\s*[\"']?"
                r"(?:1|true|yes|pass|correct|supported|faithful)\b",
     "output": r"\b(?:output|return|respond|reply|answer|say|print|write)\b.{0,24}(?:\bonly\b|\bwith\b|\bexactly\b)?"
