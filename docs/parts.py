@@ -68,7 +68,7 @@ def _keys(text: str) -> Iterator[tuple[str, str, str]]:
     """Read key, default and comment of every key; a comment on lines of its own belongs to the key beneath it."""
     above: list[str] = []
     parents: list[tuple[int, str]] = []
-    for line in text.splitlines():
+    for line in _folded(text):
         if found := re.match(r"^( *)([\w@/.]+):(?: +([^#]*?))?(?: +#\s*(.*))?$", line):
             indent, key, value, said = len(found[1]), found[2], found[3] or "", found[4] or ""
             parents = [(width, name) for width, name in parents if width < indent]
@@ -80,6 +80,22 @@ def _keys(text: str) -> Iterator[tuple[str, str, str]]:
             above = []
         elif line.lstrip().startswith("#") and "_target_" in text.partition(line)[0]:
             above.append(line.strip("# "))
+
+
+def _folded(text: str) -> Iterator[str]:
+    """Yield the lines of a file, each text of several lines as its first one."""
+    begun = ""
+    for line in text.splitlines():
+        if begun and (not line or line.startswith(" ")):
+            begun += f" {line.strip()}" if begun.endswith(":") else ""
+            continue
+        if begun:
+            yield f"{begun} ..."
+        begun = line[: -len(" |-")] if line.endswith(" |-") else ""
+        if not begun:
+            yield line
+    if begun:
+        yield f"{begun} ..."
 
 
 def _cell(text: str) -> str:

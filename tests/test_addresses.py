@@ -60,6 +60,7 @@ REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
+PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
 KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"dataset/{name}": {key: DATASET[key] for key in ("_target_", *own, "limit", "seed")}
        for name, own in DATASETS.items()},
@@ -94,6 +95,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
     "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
+    **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
     "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
@@ -121,6 +123,9 @@ CHANGES: Mapping[str, str] = {
     "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
     "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
     "base_url": "http://elsewhere/v1", "dimensions": "7", "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
+    "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
+    "passage": "'{{text}}, {{number}}'",
+    "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",

@@ -54,3 +54,20 @@ def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_entailment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a model that tells entailment from two other classes, with probabilities that spread."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
+
+    folder = tmp_path_factory.mktemp("entailment") / "tiny"
+    folder.mkdir()
+    words = write_words(folder)
+    set_seed(2)
+    labels = {0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}
+    config = BertConfig(**settings(), id2label=labels, label2id={name: n for n, name in labels.items()},
+                        initializer_range=0.5)  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder)
+    BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
+    return folder

@@ -26,7 +26,7 @@ from ragsweep.store import open_store
 from ragsweep.targets import Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
-from ragsweep.types import Dataset, Metric
+from ragsweep.types import Dataset, JudgedMetric, Metric
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,21 @@ class Session:
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
         built = self._built_metrics(plain)
-        compared = any("exact" in one.value.needs for one in built)
-        laid = graph(Parts(dataset.corpus, chunker, retriever, reranker, depth, top_k, compared))
+        laid = graph(
+            Parts(
+                dataset.corpus, chunker, retriever, reranker, depth, top_k,
+                any("exact" in one.value.needs for one in built), _budget(plain), self._generator(plain),
+                {one.value.name: one for one in built if isinstance(one.value, JudgedMetric)},
+            )
+        )  # fmt: skip
         metrics = _checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built]
         exact = [leg.exact.address for leg in laid.approximate.values()]
-        signature = content_hash([laid.context.address, exact, dataset.golden.digest, threshold, definitions])
+        answered = [laid.answer.address] if laid.answer else []
+        signature = content_hash(
+            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
+        )
         return Experiment(
             job.name,
             job.overrides,
@@ -121,6 +129,10 @@ class Session:
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
+
+    def _generator(self, plain: Mapping[str, Any]) -> Built | None:
+        built = self.builder.build(plain["llm"], "llm")
+        return None if getattr(built.value, "SILENT", False) else built
 
     def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
         return {
@@ -158,6 +170,13 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _budget(plain: Mapping[str, Any]) -> int | None:
+    budget = plain["context_budget"]
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
+    return budget
 
 
 def session(config: DictConfig) -> Session:

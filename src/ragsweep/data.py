@@ -304,5 +304,15 @@ class View:
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
     approximate: Mapping[str, Approximate]  # leg -> what its index missed; only legs with an approximate index
+    context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
+
+    @property
+    def context(self) -> Integers:
+        """The chunks handed on (questions, top_k), padded."""
+        positions = self.rankings.positions[:, : self.top_k]
+        if self.context_length is None:
+            return positions
+        inside = np.arange(positions.shape[1]) < self.context_length[:, None]
+        return np.where(inside, positions, np.int32(NO_CHUNK))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.answering import answers_in, verdicts_in
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
+from ragsweep.generation import passages
 from ragsweep.golden import stand_ins
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
@@ -24,7 +26,7 @@ from ragsweep.results import DatasetFacts, Result
 from ragsweep.statistics.intervals import quantile
 from ragsweep.statistics.summaries import measured
 from ragsweep.targets import Judge, judge
-from ragsweep.types import NO_CHUNK, Approximate, Dataset, Embeddings, Metric, Rankings, View
+from ragsweep.types import NO_CHUNK, Answers, Approximate, Dataset, Embeddings, Metric, Rankings, View
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
 
@@ -55,7 +57,9 @@ class Experiment:
         whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
         probed = [Wanted(node, known.probed) for node in laid.latency.values()]
         exact = [Wanted(leg.exact, known.queries) for leg in laid.approximate.values()]
-        return [Wanted(laid.context, known.queries), *whole, *exact, *probed]
+        answers = [Wanted(laid.answer, known.answered)] if laid.answer else []
+        verdicts = [Wanted(node, known.judged) for node in laid.verdicts.values()]
+        return [Wanted(laid.context, known.queries), *whole, *exact, *answers, *verdicts, *probed]
 
 
 class Covered(NamedTuple):
@@ -78,10 +82,8 @@ class Evaluator:
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, known = experiment.graph, asked(experiment.dataset.golden.questions)
         rankings = self._ranked(graph.ranking, known)
-        self.executor.get(graph.context, known.queries)
-        names, coverage = self._covered(experiment)
-        approximate = self._approximate(graph, known, coverage)
-        looked = view(coverage, rankings, experiment.top_k, self._latency(graph, known), approximate)
+        names = self._covered(experiment).names
+        looked = self._looked(experiment, known, rankings)
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
         summaries = table.summarise()
@@ -111,6 +113,28 @@ class Evaluator:
             ended=time.time(),
             addresses={stage: node.address for stage, node in _named(graph).items()},
         )
+
+    def _looked(self, experiment: Experiment, known: Asked, rankings: Rankings) -> View:
+        """Gather all that metrics look at. Latency comes last, when everything is warm."""
+        graph, (names, coverage) = experiment.graph, self._covered(experiment)
+        context = self._ranked(graph.context, known)
+        approximate = self._approximate(graph, known, coverage)
+        length = _length(context) if graph.budgeted else None
+        answers = self._answers(graph, known, names, context)
+        verdicts = {name: verdicts_in(self.executor.get(node, known.judged)) for name, node in graph.verdicts.items()}
+        latency = self._latency(graph, known)
+        if answers:
+            latency["generate"] = _seconds(answers, known)
+            answers = answers._replace(cut=_length(rankings.first(experiment.top_k)) - _length(context))
+        looked = view(coverage, rankings, experiment.top_k, latency, approximate, length)
+        return replace(looked, answers=answers, verdicts=verdicts)
+
+    def _answers(self, graph: Graph, known: Asked, names: ChunkNames, context: Rankings) -> Answers | None:
+        """Ask for an answer to every question; None where the config names no generator."""
+        if graph.answer is None:
+            return None
+        said = answers_in(self.executor.get(graph.answer, known.answered))
+        return Answers(said, passages(names, context), np.zeros(len(said), dtype=np.int64))
 
     def _reranked(self, experiment: Experiment, known: Asked, after: Rankings) -> dict[str, Any]:
         """Score the ranking before reranking, and say what reranking did to it; nothing where nothing is reranked."""
@@ -195,6 +219,17 @@ class Evaluator:
                     " longer than its window; choose a smaller chunker.size"
                 )
         return said
+
+
+def _length(context: Rankings) -> NDArray[np.int64]:
+    """Count the chunks of every ranking."""
+    return np.count_nonzero(context.positions != NO_CHUNK, axis=1).astype(np.int64)
+
+
+def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:
+    """Take the seconds of the answers to the questions that are probed, as they were measured when they were made."""
+    seconds = np.array([answer.seconds for answer in answers.answers], dtype=np.float64)
+    return np.where(known.probe < len(known.probed), seconds, np.nan)
 
 
 def _cut_share(embeddings: Embeddings) -> float:

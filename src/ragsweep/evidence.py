@@ -247,6 +247,7 @@ def view(
     top_k: int,
     latency: Mapping[str, NDArray[np.float64]] | None = None,
     approximate: Mapping[str, Approximate] | None = None,
+    length: Numbers | None = None,
 ) -> View:
     """Lay out all that a metric may look at.
 
@@ -256,11 +257,14 @@ def view(
         top_k: How many of each ranking are handed on.
         latency: Seconds a question by stage, NaN where not probed.
         approximate: What the legs with an approximate index missed.
+        length: How many of these are handed on of each question's (questions,), where a budget cuts the context.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
+    if length is not None:  # from here on only what stands in the context counts
+        ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked = coverage.marked
     return View(
@@ -273,10 +277,11 @@ def view(
         credited_rank=credit(coverage.question, coverage.grade, first),
         evidence_covered=_covered(coverage, ranks, top_k),
         context_relevant=relevant.astype(bool),
-        context_tokens=_context_tokens(coverage, rankings, top_k),
+        context_tokens=_context_tokens(coverage, rankings, top_k, length),
         context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
         latency=dict(latency or {}),
         approximate=dict(approximate or {}),
+        context_length=length,
     )
 
 
@@ -309,10 +314,12 @@ def _covered(coverage: Coverage, ranks: Numbers, top_k: int) -> NDArray[np.float
     return best
 
 
-def _context_tokens(coverage: Coverage, rankings: Rankings, top_k: int) -> Numbers:
+def _context_tokens(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | None) -> Numbers:
     context = rankings.first(top_k).positions
     if context.shape[1] < top_k:
         context = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
+    if length is not None:
+        context = np.where(np.arange(top_k) < length[:, None], context, NO_CHUNK)
     return coverage.tokens_or_none[context]
 
 

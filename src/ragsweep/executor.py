@@ -14,7 +14,7 @@ import numpy as np
 from ragsweep.blobs import Piece
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Node, Rows
-from ragsweep.rows import RowTable, RowTables, size_of
+from ragsweep.rows import RowTable, RowTables, cut, size_of
 from ragsweep.store import Cost, Store
 
 MOST = 512 * 2**20
@@ -211,6 +211,10 @@ class _Kept:
     def keep(self, rows: Rows, value: Any, seconds: float) -> None:
         self.seconds += seconds
         keys, columns = self.table.add(rows, value)
+        if self.node.lasting and keys:
+            wanted = np.flatnonzero(self.node.lasting(columns))
+            self.table.lasting = self.table.lasting and len(wanted) == len(keys)
+            keys, columns = [keys[n] for n in wanted], cut(columns, wanted)
         if self.store and keys:
             saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
             self.table.lasting = self.table.lasting and saved

@@ -50,12 +50,14 @@ class StageCount:
     """Stage runs that the configs ask for, how many of them are distinct, and how many need not be run.
 
     ``seconds`` is how long the others will take; None where nothing like one of them was measured on this machine.
+    ``rows`` is how many answers or verdicts will be asked for at most: equal requests are known once they are made.
     """
 
     asked: int = 0
     distinct: int = 0
     stored: int = 0
     seconds: float | None = 0.0
+    rows: int = 0
 
 
 @dataclass
@@ -94,39 +96,55 @@ def plan(configs: Sequence[Sequence[Wanted]], there: Known) -> Plan:
             if node.stage != SOURCE:
                 made.stages.setdefault(node.stage, StageCount()).asked += 1
                 nodes[node.address] = node
-    missing = _missing([one for wanted in configs for one in wanted], there)
+    missing, unknown = _missing([one for wanted in configs for one in wanted], there)
     for address, node in nodes.items():
         count = made.stages[node.stage]
         count.distinct += 1
         if address not in missing:
             count.stored += 1
             continue
+        count.rows += len(missing[address]) if address in unknown else 0
         told = there.estimate(node, missing[address]) if node.stored else 0.0
         count.seconds = None if told is None or count.seconds is None else count.seconds + told
     return made
 
 
-def _missing(wanted: Sequence[Wanted], there: Known) -> dict[str, Rows]:
-    """Return the addresses that must be computed, with the rows: from the results down, as far as needed."""
+def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], set[str]]:
+    """Return the addresses that must be computed, with the rows: from the results down, as far as needed.
+
+    The addresses returned beside are those whose rows nobody knows yet: there stands one for each row that reads one.
+    """
     found: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
+    unknown: dict[str, list[str]] = {}
 
     def visit(node: Node, rows: Rows) -> None:
         if node.stage == SOURCE or (node.address, id(rows)) in seen:
             return
         seen.add((node.address, id(rows)))
-        if not node.stored and not any(_is_missing(given, rows) for given in node.inputs):
+        if not node.stored and not any(_is_missing(node, given, rows) for given in node.inputs):
             return
         if node.stored and there.known(node, rows):
             return
         found[node.address] = max(found.get(node.address, rows), rows, key=len)
         for given in node.inputs:
-            visit(given, rows)
+            descend(node, given, rows)
 
-    def _is_missing(node: Node, rows: Rows) -> bool:
-        visit(node, rows)
-        return node.address in found
+    def descend(node: Node, given: Node, rows: Rows) -> None:
+        read = node.reads(given, rows) if node.reads else rows
+        if read is not None:
+            kept.append(read)  # while it lives, no other rows have its id
+            visit(given, read)
+            return
+        asked = unknown.setdefault(given.address, [])
+        asked.extend(f"{node.address} {row}" for row in rows)
+        found[given.address] = asked
 
+    def _is_missing(node: Node, given: Node, rows: Rows) -> bool:
+        descend(node, given, rows)
+        return given.address in found
+
+    kept: list[Rows] = []
     for one in wanted:
         visit(one.node, one.rows)
-    return found
+    return found, set(unknown)

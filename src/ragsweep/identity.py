@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
@@ -79,7 +80,7 @@ class Built(NamedTuple):
 
 
 Rows = Sequence[str]
-"""Keys of the rows that are wanted of a node: the texts of queries."""
+"""Keys of the rows that are wanted of a node: the texts of queries, or hashes of what is asked."""
 
 
 class Work(Protocol):
@@ -107,6 +108,10 @@ class Node:
 
     ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries asked for and
     not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+
+    ``lasting`` says of such a value which rows may be stored (rows,): one that failed is returned, and asked for again
+    by the next process. Where the rows of an input are no rows of this node, ``reads`` tells which ones they are; None
+    where nobody knows before they are computed.
     """
 
     stage: str
@@ -117,6 +122,8 @@ class Node:
     label: str = ""  # a word for people: the leg's name
     result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and words
     stored: bool = True  # False: made faster than read back
+    lasting: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
+    reads: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
     amount: float = 1.0  # how much work a whole value is (characters of text), to tell how long another will take
 
     @cached_property

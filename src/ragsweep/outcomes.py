@@ -17,7 +17,7 @@ from ragsweep.trec import Run, write_run
 from ragsweep.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
 
 COLUMNS = ("question_id", "question", "answerable", "evidence", "first_evidence_rank", "retrieved", "context",
-           "category", "unscored")  # fmt: skip
+           "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 
@@ -97,11 +97,26 @@ def outcomes(
         "evidence": np.bincount(looked.evidence_question, minlength=len(looked.questions)).tolist(),
         "first_evidence_rank": _first_rank(looked).tolist(),
         "retrieved": np.count_nonzero(positions != NO_CHUNK, axis=1).tolist(),
-        "context": names.of(positions[:, : looked.top_k]),
+        "context": names.of(looked.context),
+        **_answered(looked),
         **{label: list(values) for label, values in asked.labels.items()},
         **{name: scored.values.tolist() for name, scored in scores.items()},
         "unscored": _unscored(reasons, len(looked.questions)),
     }
+
+
+def _answered(looked: View) -> dict[str, list[Any]]:
+    """Say what was answered, and how many chunks a budget of tokens left out; nothing where there is neither."""
+    columns: dict[str, list[Any]] = {}
+    if looked.context_length is not None:
+        handed = np.count_nonzero(looked.rankings.positions[:, : looked.top_k] != NO_CHUNK, axis=1)
+        columns["context_cut"] = (handed - looked.context_length).tolist()
+    if looked.answers is not None:
+        said = looked.answers.answers
+        columns["answer"] = [answer.text for answer in said]
+        columns["abstained"] = [answer.abstained for answer in said]
+        columns["answer_failed"] = [answer.failed for answer in said]
+    return columns
 
 
 def _unscored(reasons: Mapping[str, Coded], questions: int) -> list[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragsweep.evidence import count_tokens
+from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.latency import latency_node, rule_latency_node
-from ragsweep.ranking import at_least, widen
+from ragsweep.ranking import at_least, widen, within
 from ragsweep.reordering import reorder, reordering_of
 from ragsweep.shards import Texts, embedded, read_all
 from ragsweep.spans import cut_within, parents_of
@@ -46,6 +47,9 @@ class Parts:
     depth: int
     top_k: int
     compared: bool = False  # search exactly beside approximate indexes
+    context_budget: int | None = None  # tokens that the context may have
+    generator: Built | None = None
+    judged: Mapping[str, Built] = field(default_factory=dict)  # metrics that somebody judges, by name
 
 
 class Compared(NamedTuple):
@@ -70,11 +74,23 @@ class Graph:
     context: Node
     latency: Mapping[str, Node]
     approximate: Mapping[str, Compared]  # by leg
+    answer: Node | None = None  # None where the config names no generator
+    verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
 
     @property
     def own(self) -> tuple[Node, ...]:
         """List what the config itself consists of."""
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values())
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *self.asked)
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether a budget of tokens may cut the context."""
+        return "budget" in self.context.spec.parameters
+
+    @property
+    def asked(self) -> tuple[Node, ...]:
+        """List the answers and the verdicts on them."""
+        return (*([self.answer] if self.answer else []), *self.verdicts.values())
 
     @property
     def wanted(self) -> tuple[Node, ...]:
@@ -88,15 +104,14 @@ def graph(parts: Parts) -> Graph:
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
     ranking = stages.widened(reranked)
-    context = replace(
-        _stage("context", {"top_k": parts.top_k}, (ranking,), _cut(ranking, parts.top_k)),
-        stored=False,  # a slice is made faster than read back
-    )
+    context = stages.context(ranking)
+    answering = Answering(Handed(stages.corpus, stages.handed_on, context), parts.generator)
     candidates = 0 if reranked is first else parts.reranker.value.candidates
     return Graph(
         stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
         reranked, ranking, context, dict(stages.latency),
         {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
+        answering.answer, {name: answering.verdict(metric) for name, metric in parts.judged.items()},
     )  # fmt: skip
 
 
@@ -113,14 +128,6 @@ def _stage(
 ) -> Node:
     """Make a rows node of a step that belongs to the pipeline itself."""
     return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
-
-
-def _cut(ranking: Node, top_k: int) -> Callable[[Work, Rows], Rankings]:
-    def compute(work: Work, rows: Rows) -> Rankings:
-        found: Rankings = work.get(ranking, rows)
-        return found.first(top_k)
-
-    return compute
 
 
 class _Stages:
@@ -308,6 +315,20 @@ class _Stages:
             return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), self.handed_on.address)
 
         return replace(_stage("widen", {}, (ranking, self.chunks, self.handed_on), compute), stored=False)
+
+    def context(self, ranking: Node) -> Node:
+        """Cut the ranking to what is handed on: the first chunks, as far as they fit into the budget of tokens."""
+        top_k, budget = self.parts.top_k, self.parts.context_budget
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            found: Rankings = work.get(ranking, rows)
+            first = found.first(top_k)
+            return first if budget is None else within(first, work.get(self.counts)["tokens"], budget)
+
+        budgeted = {} if budget is None else {"budget": budget}
+        inputs = (ranking,) if budget is None else (ranking, self.counts)
+        # A slice is made faster than read back.
+        return replace(_stage("context", {"top_k": top_k, **budgeted}, inputs, compute), stored=False)
 
     def _pairs(self) -> Node:
         """Lay out the scores of pairs; what is done with them is in no address."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.answering import asking
 from ragsweep.latency import sample
 from ragsweep.remembering import remembered
 from ragsweep.types import Question
@@ -61,6 +62,16 @@ class Asked:
         """Where each question's text stands among those probed (questions,); behind them if it is not probed."""
         place = {text: n for n, text in enumerate(self.probed)}
         return np.array([place.get(question.text, len(place)) for question in self.questions], dtype=np.int64)
+
+    @cached_property
+    def answered(self) -> tuple[str, ...]:
+        """What is answered: every question, conversation among them, as a key."""
+        return tuple(asking(question).key for question in self.questions)
+
+    @cached_property
+    def judged(self) -> tuple[str, ...]:
+        """The same with a right answer each, for those who judge."""
+        return tuple(asking(question, reference=True).key for question in self.questions)
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:

@@ -95,6 +95,17 @@ def at_least(rankings: Rankings, least: float) -> Rankings:
     return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
 
 
+def within(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
+    """Leave out of every ranking the first chunk that does not fit into the budget, and all behind it.
+
+    ``tokens`` (chunks,) are those of every chunk; the shape stays.
+    """
+    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # behind the last stands what NO_CHUNK finds
+    kept = (spent <= budget) & (rankings.positions != NO_CHUNK)
+    positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
+    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+
+
 def check_min_score(least: float | None) -> None:
     """Raise ConfigError for a number that nothing is below or above."""
     if least is not None and np.isnan(least):

@@ -21,7 +21,13 @@ NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
 EXACT = "exact"
 NO_ANSWERS = "no answers asked for"
+ANSWERABLE = "answerable"
 ABSTAINED = "abstained"
+NOTHING_SAID = "nothing said"
+NO_CITATIONS = "no citations"
+UNKNOWN_LANGUAGE = "unknown language"
+NOT_TOLD = "not told"
+NOT_CONFIGURED = "not configured"
 NO_QUOTES = "no quoted evidence"
 NO_STATEMENTS = "no statements"
 NOT_JUDGED = "not judged"
@@ -43,9 +49,20 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
                            REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
 """Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
 
-SKIPPED = frozenset({CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT,
-                     NO_ANSWERS, ABSTAINED, NO_QUOTES, NO_STATEMENTS})  # fmt: skip
+SKIPPED = frozenset({
+    CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
+    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
+    NO_QUOTES, NO_STATEMENTS,
+})  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
+
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT})
+"""Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
+
+
+def failed(reason: str) -> bool:
+    """Say whether something went wrong."""
+    return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
 def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:

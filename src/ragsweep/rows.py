@@ -20,10 +20,17 @@ class RowTable:
     """The known rows of one node; nobody can write into their values."""
 
     position: dict[str, int] = field(default_factory=dict)
-    columns: Any = None  # a NamedTuple of arrays, or one array
+    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; put together when they are read
     seen: int = 0  # the last segment of the store that is in here
     bytes: int = 0
     lasting: bool = True  # all of it can be had again without computing it
+
+    @property
+    def columns(self) -> Any:
+        """All values: a NamedTuple of arrays, or one array; None where there are none."""
+        if len(self.added) > 1:  # once, however many there are: what is kept row by row would be copied for every row
+            self.added = [_map(_combine(self.added), _sealed)]
+        return self.added[0] if self.added else None
 
     def missing(self, rows: Rows) -> list[str]:
         """List the keys without a value, each once, in the order asked."""
@@ -31,7 +38,7 @@ class RowTable:
 
     def covers(self, rows: Rows) -> bool:
         """Say whether all these rows are known; none at all are only known once it is known what a row looks like."""
-        return self.columns is not None and not self.missing(rows)
+        return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
         """Append the rows that are not known already, and return them."""
@@ -41,7 +48,8 @@ class RowTable:
             rows, columns = [rows[n] for n in wanted], cut(columns, np.array(wanted, dtype=np.int64))
         start = len(self.position)
         self.position.update({key: start + n for n, key in enumerate(rows)})
-        self.columns = _map(columns if self.columns is None else _combine([self.columns, columns]), _sealed)
+        if rows or not self.added:
+            self.added.append(_map(columns, _sealed))
         self.bytes += sum(map(len, rows)) + KEY * len(rows) + size_of(columns)
         return rows, columns
 

@@ -95,6 +95,7 @@ def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> l
 def _plain(planned: Plan) -> dict[str, object]:
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
+        | ({"rows": count.rows} if count.rows else {})
         for stage, count in planned.stages.items()
     }
     return {"configs": planned.configs, "stages": stages, "seconds": None if planned.untold else planned.total.seconds}

@@ -55,7 +55,8 @@ class Terminal:
         for stage, count in plan.stages.items():
             told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
-            self.line("", f"{stage:<14}{counts}{told}")
+            rows = f"   at most {count.rows:,} questions" if count.rows else ""
+            self.line("", f"{stage:<14}{counts}{told}{rows}")
 
     @contextmanager
     def listening(self, executor: Executor) -> Iterator[None]:

@@ -219,7 +219,8 @@ class ReadingReranker(Reranker, Protocol):
 class Generator(Protocol):
     """Answer questions from their context.
 
-    A class may state NEEDS_CONTEXT = True: without context it can only abstain.
+    A class may state NEEDS_CONTEXT = True: without context it can only abstain; and SILENT = True: it answers nothing
+    at all, and a config with it has no answers.
     """
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
@@ -234,7 +235,8 @@ class Generator(Protocol):
 class JudgedMetric(Protocol):
     """A metric (see Metric) that somebody, or something slow, judges. Verdicts are kept by what they were made of.
 
-    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.verdicts[name]``.
+    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.verdicts[name]``. A class may state
+    SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
     """
 
     @property

@@ -6,5 +6,17 @@ from ragsweep.calls.endpoint import Endpoint, Reply
 from ragsweep.calls.failures import CallError, CallFailed, EndpointFailed
 from ragsweep.calls.loop import each, run
 from ragsweep.calls.service import Service
+from ragsweep.calls.spending import Budget, Spent
 
-__all__ = ["CallError", "CallFailed", "Endpoint", "EndpointFailed", "Reply", "Service", "each", "run"]
+__all__ = [
+    "Budget",
+    "CallError",
+    "CallFailed",
+    "Endpoint",
+    "EndpointFailed",
+    "Reply",
+    "Service",
+    "Spent",
+    "each",
+    "run",
+]

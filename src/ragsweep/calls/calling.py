@@ -70,7 +70,7 @@ class Calling:
                 return fault.value
             wait = waiting(self.attempts - 1, fault.asked)
             if self.attempts > self.service.retries or self._left() <= wait:
-                raise self._failed(CallFailed, fault.reason, f"{fault.fact} (after {self.attempts} calls)")
+                raise CallFailed(f"{self._line(fault.fact)} (after {self.attempts} calls)", fault.reason)
             self.spent += wait
             await asyncio.sleep(wait)
 
@@ -105,6 +105,7 @@ class Calling:
 
         limit = min(self.service.timeout, self._left())
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
+        too_large = Fault(MALFORMED, f"an answer of more than {LARGEST >> 20} MiB")
         sent = json.dumps(body).encode()  # in ASCII: half a surrogate pair in a text would stop UTF-8
         try:
             async with (
@@ -112,10 +113,12 @@ class Calling:
                 self.desk.client.stream("POST", self.url, content=sent, headers=headers) as response,
             ):
                 content = bytearray()
+                if int(response.headers.get("Content-Length", "0")) > LARGEST:
+                    return too_large
                 async for piece in response.aiter_bytes():
                     content += piece
                     if len(content) > LARGEST:
-                        return Fault(MALFORMED, f"an answer of more than {LARGEST >> 20} MiB")
+                        return too_large
                 return Answered(response.status_code, response.headers, bytes(content))
         except TimeoutError:
             return Fault(TIMED_OUT, f"no answer within {limit:.3g} seconds")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from ragsweep.calls.reading import Chat, estimate, read_chat, read_usage, read_vectors
+from ragsweep.calls.failures import CallFailed
+from ragsweep.calls.reading import Chat, counted, estimate, read_chat, read_usage, read_vectors
 from ragsweep.calls.service import Question, Service
+from ragsweep.calls.spending import spending
 from ragsweep.types import Usage
 
+Found = TypeVar("Found")
 Messages = Sequence[Mapping[str, str]]
 
 
@@ -70,12 +73,20 @@ class Endpoint:
             body["response_format"] = _response_format(schema, schema_name or "answer")
         asked = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
         tokens = estimate(asked) + int(sampling.get("max_tokens") or 0)
+        lost: list[Usage] = []
+
+        def read(answer: Any) -> tuple[Chat, Usage]:
+            try:
+                chat = read_chat(answer, asked)
+            except ValueError:
+                lost.append(counted(answer) or Usage())  # of no use, and paid all the same
+                raise
+            return chat, _sum(chat.usage, *lost)
+
         begin = asyncio.get_running_loop().time()
-        chat: Chat = await self.service.post(
-            Question("chat/completions", body, tokens), lambda answer: read_chat(answer, asked), again=True
-        )
+        chat, usage = await self._post(Question("chat/completions", body, tokens), read, True, lost)
         seconds = asyncio.get_running_loop().time() - begin
-        return Reply(chat.text, chat.finish_reason, chat.model or self.model, chat.usage, seconds)
+        return Reply(chat.text, chat.finish_reason, chat.model or self.model, usage, seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
         """Embed texts, none of them blank: a vector each, in their order. Raises as :meth:`chat` does."""
@@ -85,7 +96,26 @@ class Endpoint:
         def read(answer: Any) -> tuple[list[list[float]], Usage]:
             return read_vectors(answer, len(texts)), read_usage(answer, asked, 0)
 
-        return await self.service.post(Question("embeddings", body, estimate(asked)), read)
+        return await self._post(Question("embeddings", body, estimate(asked)), read, again=False)
+
+    async def _post(
+        self, question: Question, read: Callable[[Any], tuple[Found, Usage]], again: bool, lost: Sequence[Usage] = ()
+    ) -> tuple[Found, Usage]:
+        """Call, and count what it cost."""
+        spending.check(self.model)
+        try:
+            found, usage = await self.service.post(question, read, again)
+        except CallFailed as failure:
+            failure.usage = _sum(failure.usage, *lost)
+            spending.paid(self.model, failure.usage)
+            raise
+        spending.paid(self.model, usage)
+        return found, usage
+
+
+def _sum(*several: Usage) -> Usage:
+    read, written = sum(one.tokens_in for one in several), sum(one.tokens_out for one in several)
+    return Usage(sum(one.calls for one in several), read, written, any(one.estimated for one in several))
 
 
 def _given(sampling: Mapping[str, Any]) -> dict[str, Any]:

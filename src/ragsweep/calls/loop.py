@@ -17,20 +17,13 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragsweep.calls.line import Line
+from ragsweep.calls.spending import Turn
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 ENDING = 0.3
 """Seconds that calls get to end when they are given up: an interruption is not kept waiting."""
-
-
-@dataclass
-class Turn:
-    """The item that a call is made for."""
-
-    number: int = 0
-    begun: bool = False  # a call was made for it: it is paid for in part, and may end
 
 
 _turn: ContextVar[Turn] = ContextVar("turn")

@@ -82,12 +82,18 @@ def read_chat(answer: Any, asked: int) -> Chat:
 
 def read_usage(answer: Any, asked: int, said: int) -> Usage:
     """Read what one call cost in tokens; where the service does not say, estimate it from the characters."""
-    counted = answer.get("usage") if isinstance(answer, dict) else None
-    if isinstance(counted, dict):
-        tokens_in, tokens_out = counted.get("prompt_tokens"), counted.get("completion_tokens", None if said else 0)
+    given = counted(answer, said)
+    return given._replace(calls=1) if given else Usage(1, estimate(asked), estimate(said), estimated=True)
+
+
+def counted(answer: Any, said: int = 0) -> Usage | None:
+    """Read the tokens that the service counted; None where it did not. Embeddings have none that are written."""
+    given = answer.get("usage") if isinstance(answer, dict) else None
+    if isinstance(given, dict):
+        tokens_in, tokens_out = given.get("prompt_tokens"), given.get("completion_tokens", None if said else 0)
         if _is_count(tokens_in) and _is_count(tokens_out):
-            return Usage(1, tokens_in, tokens_out)
-    return Usage(1, estimate(asked), estimate(said), estimated=True)
+            return Usage(0, tokens_in, tokens_out)
+    return None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

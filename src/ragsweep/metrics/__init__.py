@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from ragsweep.metrics.amounts import AnswerLength, AnswerSupport, AnswerTokensIn, AnswerTokensOut
+from ragsweep.metrics.answer_language import AnswerLanguage
+from ragsweep.metrics.answerability import AnswerFate, Refusal, SuccessRate
 from ragsweep.metrics.approximation import AnnEvidenceLost, AnnRecall
+from ragsweep.metrics.citations import CitationRecall, CitationsCorrect
 from ragsweep.metrics.context import (
     ContextNdcg,
     ContextPrecision,
@@ -14,8 +18,13 @@ from ragsweep.metrics.context import (
     Results,
     TopScore,
 )
+from ragsweep.metrics.entailment import FaithfulnessNli
+from ragsweep.metrics.exactness import ExactMatch, TokenF1
+from ragsweep.metrics.grounding import GroundingLexical, GroundingSemantic
 from ragsweep.metrics.judge_flags import JudgeSpread, JudgeSuspicious
+from ragsweep.metrics.keywords import KeywordCoverage
 from ragsweep.metrics.latency import Latency
+from ragsweep.metrics.overlap import Bleu, RougeL
 from ragsweep.metrics.ragas_by_text import (
     RagasIdBasedContextPrecision,
     RagasIdBasedContextRecall,
@@ -34,11 +43,21 @@ from ragsweep.metrics.ragas_judged import (
     RagasSemanticSimilarity,
 )
 from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from ragsweep.metrics.similarity import SemanticSimilarity
 
 __all__ = [
     "F1",
     "AnnEvidenceLost",
     "AnnRecall",
+    "AnswerFate",
+    "AnswerLanguage",
+    "AnswerLength",
+    "AnswerSupport",
+    "AnswerTokensIn",
+    "AnswerTokensOut",
+    "Bleu",
+    "CitationRecall",
+    "CitationsCorrect",
     "ContextNdcg",
     "ContextPrecision",
     "ContextRecall",
@@ -46,9 +65,14 @@ __all__ = [
     "ContextTokens",
     "EmptyRate",
     "EvidenceCoverage",
+    "ExactMatch",
+    "FaithfulnessNli",
+    "GroundingLexical",
+    "GroundingSemantic",
     "HitRate",
     "JudgeSpread",
     "JudgeSuspicious",
+    "KeywordCoverage",
     "Latency",
     "MeanAveragePrecision",
     "Mrr",
@@ -68,6 +92,11 @@ __all__ = [
     "RagasNonLlmContextRecall",
     "RagasSemanticSimilarity",
     "Recall",
+    "Refusal",
     "Results",
+    "RougeL",
+    "SemanticSimilarity",
+    "SuccessRate",
+    "TokenF1",
     "TopScore",
 ]

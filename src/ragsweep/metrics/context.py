@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ class ContextRecall(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_evidence(view, recall(view, view.top_k))
+        return score_with_evidence(view, recall(_cut(view), view.top_k))
 
 
 class ContextPrecision(Share):
@@ -44,7 +46,7 @@ class ContextNdcg(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return Ndcg(view.top_k, self.gain).score(view)
+        return Ndcg(view.top_k, self.gain).score(_cut(view))
 
 
 class EvidenceCoverage(Share):
@@ -149,4 +151,13 @@ def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _handed_on(view: View) -> NDArray[np.int64]:
-    return np.asarray((view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1))
+    return np.asarray((view.context >= 0).sum(axis=1))
+
+
+def _cut(view: View) -> View:
+    """Take out of the ranks those of chunks that a budget of tokens left out of the context."""
+    if view.context_length is None:
+        return view
+    length = view.context_length[view.evidence_question]
+    first, credited = (np.where(rank <= length, rank, 0) for rank in (view.first_rank, view.credited_rank))
+    return replace(view, first_rank=first, credited_rank=credited)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.evidence import cover, view
+from ragsweep.testing.answers import ROWS, answered
 from ragsweep.types import (
     Approximate,
     Chunks,
@@ -96,6 +97,7 @@ class MetricContract:
         """Values and reasons are one a question; NaN and a reason come together, and never infinity."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
+        self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_empty_rankings_are_scored(self) -> None:
         """A retriever that finds nothing is a result, not an error."""
@@ -104,18 +106,33 @@ class MetricContract:
     def test_no_questions_give_no_scores(self) -> None:
         """An empty partition is no error."""
         self._check(self.metric.score(example(order=[])), 0)
+        self._check(self.metric.score(answered([], self.metric)), 0)
 
     def test_order_of_questions_is_irrelevant(self) -> None:
         """A question's score depends on nothing but that question."""
-        order = list(reversed(range(len(_QUESTIONS))))
-        straight, turned = self.metric.score(example()), self.metric.score(example(order))
-        np.testing.assert_array_equal(straight.values[order], turned.values)
-        np.testing.assert_array_equal(straight.reasons[order], turned.reasons)
+        turned = list(reversed(range(len(_QUESTIONS))))
+        self._compare(self.metric.score(example()), self.metric.score(example(turned)), turned)
+        turned = list(reversed(range(len(ROWS))))
+        views = answered(metric=self.metric), answered(turned, self.metric)
+        self._compare(*map(self.metric.score, views), turned)
+
+    def test_failed_answer_is_no_score(self) -> None:
+        """A question that the metric applies to and whose answer failed counts as failed, and says why."""
+        if "answer" in self.metric.needs:
+            reasons = self.metric.score(answered(metric=self.metric)).reasons
+            failed = [n for n, row in enumerate(ROWS) if row[2].failed]
+            assert "timed out" in reasons[failed]
 
     def test_some_question_of_the_example_is_scored(self) -> None:
         """A metric that needs nothing beyond retrieval must not be NaN throughout."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
+        if set(self.metric.needs) <= {"answer", "reference", "keywords"}:
+            assert not np.isnan(self.metric.score(answered(metric=self.metric)).values).all()
+
+    def _compare(self, straight: Scores, turned: Scores, order: Sequence[int]) -> None:
+        np.testing.assert_array_equal(straight.values[order], turned.values)
+        np.testing.assert_array_equal(straight.reasons[order], turned.reasons)
 
     def _check(self, scores: Scores, questions: int) -> None:
         lowest, highest = self.metric.bounds

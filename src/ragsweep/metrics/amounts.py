@@ -1,0 +1,66 @@
+"""How much was said, and how sure of it the generator was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ragsweep.metrics.answered import OfAnswers, refused, without_citations
+from ragsweep.reasons import ABSTAINED, NOT_TOLD
+from ragsweep.tokens import count
+from ragsweep.types import Answer, Passage, Question
+
+
+class AnswerLength(OfAnswers):
+    """Count the tokens of the answer without its citations, by one tokenizer whatever the config; not of refusals."""
+
+    VERSION = "1"
+    name = "answer_length"
+    unit = "tokens"
+    higher_is_better = None
+    bounds = (0.0, None)
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Count the tokens."""
+        return ABSTAINED if refused(answer) else float(count(without_citations(answer.text)))
+
+
+class AnswerTokensIn(OfAnswers):
+    """Count the tokens that the model read for this answer, by its own tokenizer; a generator without one has none."""
+
+    VERSION = "1"
+    name = "answer_tokens_in"
+    unit = "tokens"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Read the usage."""
+        return float(answer.usage.tokens_in) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+
+
+class AnswerTokensOut(OfAnswers):
+    """Count the tokens that the model wrote for this answer, by its own tokenizer; a generator without one has none."""
+
+    VERSION = "1"
+    name = "answer_tokens_out"
+    unit = "tokens"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Read the usage."""
+        return float(answer.usage.tokens_out) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+
+
+class AnswerSupport(OfAnswers):
+    """Take how sure the generator is, on its own scale, refusals included; an abstention curve is made of it."""
+
+    VERSION = "1"
+    name = "answer_support"
+    higher_is_better = None
+    bounds = (None, None)
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Read what the generator says of itself."""
+        return answer.support if math.isfinite(answer.support) else NOT_TOLD

@@ -1,0 +1,113 @@
+"""Questions with answers of every kind that a metric of answers meets: what MetricContract asks beside rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragsweep.evidence import cover, view
+from ragsweep.types import (
+    Answer,
+    Answers,
+    Case,
+    Chunks,
+    Corpus,
+    Evidence,
+    GoldenSet,
+    JudgedMetric,
+    Passage,
+    Question,
+    Rankings,
+    Spans,
+    Turn,
+    Usage,
+    Verdict,
+    View,
+)
+
+_TEXTS = (
+    "The cat sat on the red mat. It was sleeping there all day.",
+    "Stars are larger than planets and moons.",
+    "Le chat est assis dans la cuisine avec les enfants.",
+)
+_FIRST, _SECOND, _THIRD = (Passage(f"d{n}", text) for n, text in enumerate(_TEXTS))
+_BOTH = (_FIRST, _SECOND)
+_COUNTED = Usage(1, 120, 9)
+
+_ASKED = Question("", "Where is the cat?", references=("on the mat", "the red mat"), keywords=("mat", "red mat"),
+                  evidence=(Evidence("d0"),))  # fmt: skip
+_UNANSWERABLE = Question("", "Who painted the mat?", answerable=False, unanswerable_type="no such fact")
+_FRENCH = Question("", "Où est le chat ?", references=("dans la cuisine",), keywords=("Cuisine",),
+                   labels={"language": "fr"}, evidence=(Evidence("d2"),))  # fmt: skip
+_CHAT = Question("", "Thank you!", needs_retrieval=False, history=(Turn("user", "Where is the cat?"),))
+
+ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
+    ("right", _ASKED, Answer("The red mat.", support=0.9, usage=_COUNTED), _BOTH),
+    ("right, in a sentence", _ASKED, Answer("The cat sat on the red mat [1].", support=0.8, usage=_COUNTED), _BOTH),
+    ("wrong", _ASKED, Answer("It is larger than the moons. [2]", support=0.4, usage=_COUNTED), _BOTH),
+    ("invented citation", _ASKED, Answer("The cat sat on the red mat.[7]", support=0.8), _BOTH),
+    ("wrong citation", _ASKED, Answer("The cat sat on the red mat [2]. It slept.", support=0.7), _BOTH),
+    ("abstained", _ASKED, Answer("I do not know.", abstained=True, support=0.1, usage=_COUNTED), _BOTH),
+    ("failed", _ASKED, Answer(failed="timed out"), _BOTH),
+    ("blank", _ASKED, Answer("  "), _BOTH),
+    ("only signs", _ASKED, Answer("?!"), _BOTH),
+    ("without context", _ASKED, Answer("On the mat, as far as I know.", support=0.3), ()),
+    ("abstained without context", _ASKED, Answer(abstained=True), ()),
+    ("invented", _UNANSWERABLE, Answer("The cat painted the mat.", support=0.5), _BOTH),
+    ("refused", _UNANSWERABLE, Answer("I do not know.", abstained=True, support=0.2), _BOTH),
+    ("failed, unanswerable", _UNANSWERABLE, Answer(failed="timed out"), _BOTH),
+    ("in French", _FRENCH, Answer("Le chat est dans la cuisine avec les enfants [1].", support=0.8), (_THIRD,)),
+    ("in another language", _FRENCH, Answer("The cat is in the kitchen with them.", support=0.8), (_THIRD,)),
+    ("no reference", replace(_ASKED, references=()), Answer("The red mat", support=0.9), _BOTH),
+    ("no keywords", replace(_ASKED, keywords=()), Answer("The red mat", support=0.9), _BOTH),
+    ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
+    ("conversational", _CHAT, Answer("You are welcome."), ()),
+)
+"""What an answer is like, the question, the answer, and the passages that were handed on."""
+
+
+def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
+    """Make a view of questions with answers of every kind.
+
+    Args:
+        order: The order of the questions, by number.
+        metric: If it is a JudgedMetric, it is asked for its verdicts.
+    """
+    rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
+    questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
+    answers = Answers([row[2] for row in rows], [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
+    looked = replace(_ranked(questions, answers), answers=answers)
+    return replace(looked, verdicts=verdicts(looked, metric)) if isinstance(metric, JudgedMetric) else looked
+
+
+def verdicts(looked: View, metric: JudgedMetric) -> dict[str, list[Verdict]]:
+    """Ask a metric for its verdicts on the answers that did not fail and have all that it uses."""
+    assert looked.answers is not None
+    said = zip(looked.questions, looked.answers.answers, looked.answers.passages, strict=True)
+    cases = {n: _case(*row) for n, row in enumerate(said)}
+    asked = [n for n, case in cases.items() if all(getattr(case, use) for use in metric.uses)]
+    found = [Verdict(reason=answer.failed or "lacks what it needs") for answer in looked.answers.answers]
+    given = {n for n in asked if not looked.answers.answers[n].failed}
+    numbers = sorted(given)
+    metric.judge([cases[n] for n in numbers], lambda n, verdict: found.__setitem__(numbers[n], verdict))
+    return {getattr(metric, "name", ""): found}
+
+
+def _case(question: Question, answer: Answer, passages: Sequence[Passage]) -> Case:
+    reference = question.expected[0] if question.expected else ""
+    return Case(question.text, answer.text, tuple(passage.text for passage in passages), reference)
+
+
+def _ranked(questions: tuple[Question, ...], answers: Answers) -> View:
+    """Rank for each question the documents that were handed on."""
+    chunks = Chunks(
+        Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),
+        Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),
+    )
+    positions = np.full((len(questions), 2), -1, dtype=np.int32)
+    for row, given in enumerate(answers.passages):
+        positions[row, : len(given)] = [int(passage.name[1:]) for passage in given]
+    scores = np.where(positions >= 0, np.array([0.9, 0.5], dtype=np.float32), -np.inf).astype(np.float32)
+    return view(cover(chunks, GoldenSet(questions)), Rankings(positions, scores), 2)

@@ -1,0 +1,101 @@
+"""Every metric of answers keeps the contract that users' metrics keep too."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragsweep import metrics
+from ragsweep.metrics.answerability import FATES
+from ragsweep.testing.metrics import MetricContract
+from ragsweep.types import JudgedMetric, Metric
+from toys import Letters
+
+
+class TestExactMatch(MetricContract):
+    metric = metrics.ExactMatch()
+
+
+class TestTokenF1(MetricContract):
+    metric = metrics.TokenF1("french")
+
+
+class TestKeywordCoverage(MetricContract):
+    metric = metrics.KeywordCoverage()
+
+
+class TestSemanticSimilarity(MetricContract):
+    metric = metrics.SemanticSimilarity(Letters())
+
+
+class TestSuccessRate(MetricContract):
+    metric = metrics.SuccessRate()
+
+
+class TestAnswerFate(MetricContract):
+    @pytest.fixture(autouse=True, params=FATES)
+    def _each(self, request: pytest.FixtureRequest) -> None:
+        self.metric: Metric = metrics.AnswerFate(request.param)
+
+
+class TestRefusal(MetricContract):
+    metric = metrics.Refusal()
+
+
+class TestGroundingLexical(MetricContract):
+    metric = metrics.GroundingLexical()
+
+
+class TestGroundingSemantic(MetricContract):
+    metric = metrics.GroundingSemantic(Letters())
+
+
+class TestFaithfulnessWithoutModel(MetricContract):
+    metric = metrics.FaithfulnessNli()
+
+    def test_some_question_of_the_example_is_scored(self) -> None:
+        """None is: no model is named."""
+
+    def test_failed_answer_is_no_score(self) -> None:
+        """What is not measured does not fail."""
+
+
+class TestCitationsCorrect(MetricContract):
+    metric = metrics.CitationsCorrect()
+
+
+class TestCitationRecall(MetricContract):
+    metric = metrics.CitationRecall()
+
+
+class TestAnswerLanguage(MetricContract):
+    metric = metrics.AnswerLanguage()
+
+
+class TestAnswerLength(MetricContract):
+    metric = metrics.AnswerLength()
+
+
+class TestAnswerTokensIn(MetricContract):
+    metric = metrics.AnswerTokensIn()
+
+
+class TestAnswerTokensOut(MetricContract):
+    metric = metrics.AnswerTokensOut()
+
+
+class TestAnswerSupport(MetricContract):
+    metric = metrics.AnswerSupport()
+
+
+class TestRougeL(MetricContract):
+    metric = metrics.RougeL()
+
+
+class TestBleu(MetricContract):
+    metric = metrics.Bleu()
+
+
+def test_judged_metrics_are_told_from_others() -> None:
+    judged = (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters()), metrics.FaithfulnessNli())
+    assert all(isinstance(metric, JudgedMetric) for metric in judged)
+    assert not isinstance(metrics.TokenF1(), JudgedMetric)
