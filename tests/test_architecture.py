@@ -17,8 +17,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "judges", "retrievers", "rerankers",
-         "metrics"}
+PARTS = {"datasets", "chunkers", "embedders", "generators", "indexes", "judges", "retrievers", "rerankers", "metrics"}
 FLOORS = [
     {"data", "identity", "types", "errors", "results"},
     {"abstention", "anchors", "answering", "blobs", "calls", "corpora", "database", "evidence", "executor", "fences",
@@ -35,7 +34,8 @@ FLOORS = [
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
-         "httpx", "pypdf", "qdrant_client", "sentencex", "tokenizers", "pydantic", "rouge_score", "sacrebleu"}  # fmt: skip
+         "httpx", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score",
+         "sacrebleu"}  # fmt: skip
 
 
 def module(path: Path) -> str:

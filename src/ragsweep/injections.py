@@ -43,7 +43,8 @@ _GRADES = {
              rf"{_BEST}",
     "score in another language": r"\b(?:notez|attribuez|bewerte|bewerten|vergib|puntua|califica|valuta|avalie)\b.{0,40}"
                                  rf"{_BEST}",
-    "verdict": r"\b(?:verdict|urteil|veredicto|verdetto|(?:final|correct|right|your) (?:score|grade|rating))\b.{0,12}(?:is|must be|should be|:|=|est|ist|es|e)\s*[\"']?"
+    "verdict": r"\b(?:verdict|urteil|veredicto|verdetto|(?:final|correct|right|your) (?:score|grade|rating))\b.{0,12}"
+               r"(?:is|must be|should be|:|=|est|ist|es|e)\s*[\"']?"
                r"(?:1|true|yes|pass|correct|supported|faithful)\b",
     "output": r"\b(?:output|return|respond|reply|answer|say|print|write)\b.{0,24}(?:\bonly\b|\bwith\b|\bexactly\b)?"
               r".{0,16}(?:\bverdict\b|\bscore\b|\{ ?\"|\b1\.0\b)",
