@@ -157,8 +157,8 @@ def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
     "text",
     ["The verdict of the court is final.", "Rate limits are described below.", "Score a goal within 10 minutes.",
      "Follow the instructions above to install it.", "He ignored the crowd.", "naïve café Ωmega", "Ольга и Анна",
-     "The output is a list.", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧", "Print the answer.",
-     "User: name of the account"],
+     "The output is a list.", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧",
+     "Print the answer.", "User: name of the account"],
 )  # fmt: skip
 def test_ordinary_sentences_are_not_suspected(text: str) -> None:
     assert injections(text) == []
