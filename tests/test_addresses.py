@@ -67,6 +67,9 @@ JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_t
                           "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
+OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
+          **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
+                           "tokens_per_minute"), "-")}  # fmt: skip
 KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"dataset/{name}": {key: DATASET[key] for key in ("_target_", *own, "limit", "seed")}
        for name, own in DATASETS.items()},
@@ -104,17 +107,27 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "judge/none": {"_target_": "judge"},
     **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
+    "llm/openai": OPENAI,
+    "llm/ollama": OPENAI,
+    "llm/vllm": OPENAI,
+    "llm/mistral": {**OPENAI, "extra.random_seed": "generate"},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
     "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
-         "store.stages": "-"},
+         "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-")},
 }  # fmt: skip
+PARTS = ("embedder", "prompt", "prices")
+"""Parts that others name by interpolation: their keys are classified where they stand."""
+
 METRICS = "metrics"
 """Every key of the groups of metrics is part of a metric's definition."""
 
 TARGETS = "targets"
 """No key of the groups of targets is part of any address, nor of a signature."""
+
+PRICES = "prices"
+"""Every key of the groups of prices is part of the definition of the metrics that count money, and of nothing else."""
 
 CHANGES: Mapping[str, str] = {
     "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
@@ -177,7 +190,7 @@ def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
     """Yield the dotted keys of values, those that stand for another part of the config left out."""
     for key in map(str, node):
         raw = node._get_node(key)
-        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key == "embedder":
+        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key in PARTS:
             continue
         value = OmegaConf.to_container(node)[key]  # type: ignore[call-overload,index]
         if isinstance(value, dict):
@@ -190,7 +203,7 @@ def test_every_key_of_every_option_is_classified() -> None:
     unclassified, gone = [], []
     for option in options():
         group, name = option.split("/")
-        if group in (METRICS, TARGETS):
+        if group in (METRICS, TARGETS, PRICES):
             continue
         config = composed(f"{group}={name}")
         found = set(keys(config[group]))

@@ -23,9 +23,9 @@ FLOORS = [
     {"abstention", "anchors", "answering", "blobs", "calls", "corpora", "database", "evidence", "executor", "fences",
      "fusion", "golden", "golden_format", "graph", "hydra_settings", "injections", "interruption", "judgements",
      "judging", "languages", "latency", "leases", "ledger", "locks", "lookalikes", "model_files", "outcomes", "pages",
-     "passages", "prompts", "quadrants", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
-     "reordering", "rows", "secrets", "sentences", "shards", "spans", "statistics", "store", "storekeeping", "tables",
-     "targets", "text_files", "tokens", "tracking", "trec", "trust"},
+     "passages", "prices", "prompts", "quadrants", "questions", "ranking", "reading", "reasons", "record_format",
+     "remembering", "reordering", "rows", "secrets", "sentences", "shards", "spans", "statistics", "store",
+     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "generation", "pipeline"},
     {"app", "cli", "composition", "hostile", "jobs", "judge_command", "mirroring", "plain", "recording", "report",
@@ -95,7 +95,7 @@ def test_modules_import_in_no_circle() -> None:
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
-    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prompts", "targets", "tracking"}
+    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prices", "prompts", "targets", "tracking"}
 
 
 def test_wiring_names_no_part() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ragsweep.building import Builder
+from ragsweep.calls.spending import LIMITS, Budget, spending
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
@@ -20,6 +21,7 @@ from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
+from ragsweep.prices import Prices
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
@@ -80,6 +82,7 @@ class Session:
         """
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
+        self._limit_spending(plain)
         dataset = self._dataset(plain["dataset"])
         chunker, retriever, reranker = (
             self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
@@ -115,6 +118,7 @@ class Session:
             metrics,
             threshold,
             signature,
+            _coverage(plain),
             self._targets(plain["targets"]),
         )
 
@@ -129,6 +133,17 @@ class Session:
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
+
+    def _limit_spending(self, plain: Mapping[str, Any]) -> None:
+        """Tell this process's calls what they may use, and what that costs."""
+        prices: Prices = self.builder.build(plain["prices"], "prices").value
+        given = plain["budget"] or {}
+        for key in given:
+            if key not in LIMITS:
+                raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
+        budget = Budget(**given)
+        budget.check()
+        spending.limit(budget, prices.money, prices.currency)
 
     def _generator(self, plain: Mapping[str, Any]) -> Built | None:
         built = self.builder.build(plain["llm"], "llm")
@@ -170,6 +185,13 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _coverage(plain: Mapping[str, Any]) -> float:
+    share = plain["coverage"]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
+    return float(share)
 
 
 def _budget(plain: Mapping[str, Any]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -22,11 +22,23 @@ from ragsweep.pipeline import Graph, chunks_of
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
 from ragsweep.reordering import compare
-from ragsweep.results import DatasetFacts, Result
+from ragsweep.results import COMPLETE, PARTIAL, DatasetFacts, Result
 from ragsweep.statistics.intervals import quantile
 from ragsweep.statistics.summaries import measured
 from ragsweep.targets import Judge, judge
-from ragsweep.types import NO_CHUNK, Answers, Approximate, Dataset, Embeddings, Metric, Rankings, View
+from ragsweep.types import (
+    NO_CHUNK,
+    Answer,
+    Answers,
+    Approximate,
+    Dataset,
+    Embeddings,
+    Metric,
+    Rankings,
+    Usage,
+    Verdict,
+    View,
+)
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
 
@@ -48,6 +60,7 @@ class Experiment:
     metrics: tuple[Metric, ...]
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
     signature: str
+    coverage: float = 0.0  # share of a metric's questions that must be scored
     targets: Mapping[str, Judge] = field(default_factory=dict)  # metric -> what says whether its value is good
 
     @property
@@ -108,10 +121,12 @@ class Evaluator:
             latency=stage_latency(looked),
             indexes=self._indexes(graph),
             **self._reranked(experiment, known, rankings),
-            warnings=tuple(self._warnings(experiment)),
+            warnings=(*self._warnings(experiment), *_warnings_of(looked.answers)),
             started=started,
             ended=time.time(),
             addresses={stage: node.address for stage, node in _named(graph).items()},
+            usage=_usage(known, looked),
+            state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )
 
     def _looked(self, experiment: Experiment, known: Asked, rankings: Rankings) -> View:
@@ -230,6 +245,28 @@ def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:
     """Take the seconds of the answers to the questions that are probed, as they were measured when they were made."""
     seconds = np.array([answer.seconds for answer in answers.answers], dtype=np.float64)
     return np.where(known.probe < len(known.probed), seconds, np.nan)
+
+
+def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
+    """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
+    said: list[tuple[str, Sequence[Answer | Verdict]]] = [("judge", some) for some in looked.verdicts.values()]
+    if looked.answers:
+        said.append(("generate", looked.answers.answers))
+    spent: dict[str, dict[str, float]] = {}
+    for stage, items in said:
+        total = spent.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
+        for one in dict(zip(known.judged, items, strict=True)).values():
+            for name, amount in one.usage._asdict().items():
+                total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
+    return spent
+
+
+def _warnings_of(answers: Answers | None) -> list[str]:
+    """Warn where one address holds the answers of several models: a service has changed what it serves."""
+    models = sorted({answer.model for answer in answers.answers if answer.model} if answers else ())
+    if len(models) < 2:
+        return []
+    return [f"the answers are of several models ({', '.join(models)}): what the service serves has changed; name one"]
 
 
 def _cut_share(embeddings: Embeddings) -> float:

@@ -16,11 +16,16 @@ from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.recording import Records
-from ragsweep.results import Failure, Result
+from ragsweep.report.tables import headline, partial_note
+from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.terminal import Terminal
 
 SWEEP = "RAGSWEEP_SWEEP"
 """Environment variable by which a job of a sweep finds the sweep."""
+
+
+class Partial(Exception):
+    """Too many questions could not be scored: what there is has been written down, and is no value for a search."""
 
 
 def run_job(config: DictConfig) -> float | None:
@@ -49,7 +54,9 @@ def run_job(config: DictConfig) -> float | None:
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
     result = _run(own, job, terminal, records)
-    records.keep(result, terminal, list(config.headline))
+    records.keep(result, terminal, headline([result]))
+    if result.state == PARTIAL:
+        raise Partial(f"{result.name}: {partial_note(result)}")
     return _finite(result, str(config.objective))
 
 

@@ -232,12 +232,13 @@ class Ledger:
         return found[0] if found else None
 
     def retry(self, sweep: str) -> None:
-        """Let the failed jobs of a sweep be run again."""
+        """Let the jobs of a sweep be run again that failed, or that came to a part of their scores only."""
+        again = "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')"
         with self._transaction() as connection:
-            connection.execute("UPDATE records SET status = 'retry' WHERE sweep = ? AND status = 'failed'", (sweep,))
+            connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses: "finished", "failed"."""
+        """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed"."""
         with self._reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
         return {job for job, status in rows if status in statuses}

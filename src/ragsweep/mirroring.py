@@ -9,6 +9,7 @@ from ragsweep.errors import TrackingError
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
 from ragsweep.recording import mirror
 from ragsweep.report import artifacts
+from ragsweep.report.tables import headline
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Child, Place, Tracker
@@ -106,9 +107,9 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     _show(ledger, tracker, missing, parent, here)
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [record.outcome for record in records if isinstance(record.outcome, Failure)]
-    headline = list(results[0].config.get("headline", ())) if results else []
+    shown = headline(results)
     status = FINISHED if len(results) == len(sweep.jobs) else FAILED
-    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, headline), {})
+    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, shown), {})
     if here:
         ledger.set_status(sweep.id, status)
     return len(missing)
@@ -131,8 +132,8 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
         return 0
     run = mirror(tracker, record.outcome, Place(adopt=left))
     if isinstance(record.outcome, Result):
-        headline = list(record.outcome.config.get("headline", ()))
-        tracker.log_artifacts(run, artifacts(record.outcome.name, [record.outcome], [], headline))
+        shown = headline([record.outcome])
+        tracker.log_artifacts(run, artifacts(record.outcome.name, [record.outcome], [], shown))
     if here:
         ledger.mirrored(record.id, run)
     return 1

@@ -13,7 +13,8 @@ from ragsweep.errors import ConfigError
 from ragsweep.secrets import mask
 
 _NO_PARAMETERS = {
-    "metrics", "targets", "tracking", "store", "plan", "rerun", "timeout", "max_failures", "headline"
+    "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "rerun", "timeout", "max_failures",
+    "headline", "answer_headline", "coverage"
 }  # fmt: skip
 """Keys that cannot change a result, or are shown as metrics."""
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragsweep.errors import InputError
-from ragsweep.results import DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.results import PARTIAL, DatasetFacts, Failure, Judged, Result, Summary
 
 FORMAT = "ragsweep.record/1"
-FINISHED, FAILED = "finished", "failed"
+FINISHED, FAILED, UNFINISHED = "finished", "failed", "partial"
 
-OWN = frozenset({"context", "unscored"})
+OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
 
 SHARED_NUMBERS = frozenset({"evidence"})
@@ -30,7 +30,10 @@ NUMBERS = {"float": "d", "int": "q"}
 TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
-AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high"))
+AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high", "low_bound", "high_bound"))
+
+SHORTEST = SUMMARY.index("low_bound")
+"""Fields of the summaries in records of a time when nothing was said of what went wrong; they are read all the same."""
 
 Path = tuple[str | int, ...]
 Lost = tuple[Path, str]
@@ -41,7 +44,7 @@ Lost = tuple[Path, str]
 class Encoded:
     """One record: what the ledger's columns hold. ``shared`` is the same for all configs of a golden set."""
 
-    status: str  # "finished" or "failed"
+    status: str  # "finished", "partial" or "failed"
     signature: str | None
     text: str  # JSON: every field but the table of questions, and how that is laid out
     scores: bytes = b""  # columns of floats, one behind the other, as little-endian doubles
@@ -71,7 +74,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     shared, digest = _shared({name: columns[name] for name in blocks["shared"]})
     layout = [[name, kinds[name], len(columns[name])] for name in columns]
     return Encoded(
-        status=FINISHED,
+        status=UNFINISHED if outcome.state == PARTIAL else FINISHED,
         signature=outcome.signature,
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
         scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
@@ -200,7 +203,7 @@ def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dic
     for key, one in summaries.items():
         row: list[Any] = [
             one.name, one.value, one.low, one.high, one.n_total, one.n_scored, one.n_skipped, one.n_failed, one.unit,
-            one.higher_is_better, one.reasons,
+            one.higher_is_better, one.reasons, one.low_bound, one.high_bound, one.coverage,
         ]  # fmt: skip
         for place in AMOUNTS:
             if not math.isfinite(row[place]):
@@ -211,7 +214,10 @@ def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dic
 
 
 def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
-    return {key: Summary(**dict(zip(SUMMARY, row, strict=True))) for key, row in rows.items()}
+    for row in rows.values():
+        if not SHORTEST <= len(row) <= len(SUMMARY):
+            raise ValueError(f"a summary of {len(row)} fields")
+    return {key: Summary(**dict(zip(SUMMARY, row, strict=False))) for key, row in rows.items()}
 
 
 # --- strict JSON that loses no number ----------------------------------------------------------------------------

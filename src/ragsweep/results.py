@@ -14,7 +14,9 @@ class Summary:
 
     ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
     ``n_total`` questions ``n_scored`` went into it, ``n_skipped`` lack what the metric needs (no evidence, say) and
-    ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason.
+    ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is the share of
+    ``n_scored`` among those that could have been scored had nothing gone wrong (a call that failed, say); ``low_bound``
+    and ``high_bound`` are the value if all that went wrong had the metric's lowest, or highest, value.
     """
 
     name: str
@@ -28,6 +30,12 @@ class Summary:
     unit: str = ""
     higher_is_better: bool | None = True
     reasons: Mapping[str, int] = field(default_factory=dict)
+    low_bound: float = math.nan
+    high_bound: float = math.nan
+    coverage: float = 1.0
+
+
+COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,10 @@ class Result:
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes "chunk", "ranking" and "context"
+    usage: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): what its results cost when first made
+    state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is compared with nothing
 
 
 @dataclass(frozen=True)

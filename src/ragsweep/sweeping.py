@@ -16,27 +16,33 @@ from omegaconf import DictConfig
 
 from ragsweep import interruption, mirroring
 from ragsweep.app import Job, Session, session
+from ragsweep.calls.spending import spending
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
 from ragsweep.graph import Plan, plan
 from ragsweep.identity import content_hash
-from ragsweep.jobs import SWEEP, run_job
+from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
 from ragsweep.recording import Records
 from ragsweep.report import artifacts
-from ragsweep.results import Failure, Result
+from ragsweep.report.tables import headline
+from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
 
 ATTEMPTS = 3
 """How often a job is begun whose process dies."""
 
+DONE = ("finished", "partial", "failed")
+"""What is said of jobs that need not be run now; the two that did not end well are run when the command is repeated."""
+
 
 def run(command: Command) -> int:
     """Do what was typed; return the exit status."""
     configs = compose_jobs(command)
     _check(configs)
+    spending.reset()  # a budget is one command's, in each of its processes
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
@@ -106,6 +112,8 @@ def _single(command: Command) -> int:
         hand_over(command.arguments)
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
+        return 1
+    except Partial:  # which the table says
         return 1
     except RagsweepError:
         raise
@@ -195,11 +203,11 @@ class _Sweeping:
         while any(claim.lives for claim in self.ledger.claims(sweep.id)):
             time.sleep(0.2)
         self._bury(sweep)
-        return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, "finished", "failed"))
+        return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, *DONE))
 
     def _state(self, sweep: Sweep) -> object:
         attempts = sorted((claim.job, claim.attempts) for claim in self.ledger.claims(sweep.id))
-        return self.ledger.jobs(sweep.id, "finished", "failed"), attempts
+        return self.ledger.jobs(sweep.id, *DONE), attempts
 
     def _launch_once(self, sweep: Sweep, jobs: Sequence[int]) -> str:
         """Let Hydra run jobs; a job that failed has been recorded and does not stop the others."""
@@ -229,14 +237,15 @@ class _Sweeping:
         lost = sorted(set(range(len(sweep.jobs))) - {record.job for record in records})
         missed = [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
         failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
+        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
         shown = not self.tracker.identity or all(record.mirrored for record in records)
-        if status == FINISHED and (failed or not shown):
+        if status == FINISHED and (failed or partial or not shown):
             status = FAILED
         try:
             results = self._show(records, failed)
             self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
             if self.tracker.identity:
-                files = artifacts(sweep.name, results, failed, list(self.config.headline))
+                files = artifacts(sweep.name, results, failed, headline(results))
                 mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
         finally:
             self.ledger.set_status(sweep.id, status)
@@ -244,7 +253,7 @@ class _Sweeping:
 
     def _show(self, records: Sequence[Record], failed: Sequence[Failure]) -> list[Result]:
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        self.terminal.comparison(results, list(self.config.headline))
+        self.terminal.comparison(results, headline(results))
         self.terminal.failures(failed)
         return results
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from ragsweep.calls.spending import Spent, spending
 from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
-from ragsweep.report.tables import cell, evidence_note, reranking_note
+from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
-from ragsweep.results import Failure, Result
+from ragsweep.results import PARTIAL, Failure, Result
 
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
@@ -68,6 +69,7 @@ class Terminal:
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
             before, executor.listener = executor.listener, _Bars(self, progress)
@@ -78,7 +80,7 @@ class Terminal:
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a job that went well."""
-        first = result.summaries[headline[0]] if headline else None
+        first = result.summaries.get(headline[0]) if headline else None
         value = f" · {first.name} {cell(first)}" if first else ""
         self.line("job", f"{number + 1}/{jobs} · {result.name}{value} · {result.ended - result.started:.1f} s")
 
@@ -97,9 +99,12 @@ class Terminal:
         for name in headline:
             table.add_column(name, justify="right", no_wrap=True)
         for result in results:
-            table.add_row(result.name, *(cell(result.summaries[name]) for name in headline))
+            table.add_row(result.name, *(cell(result.summaries.get(name)) for name in headline))
         self.console.print()
         self.console.print(table)
+        for result in results:
+            if result.state == PARTIAL:
+                self.line("partial", f"{result.name}: {partial_note(result)}")
         self.line("", evidence_note(results[0].dataset))
         for said in results[0].dataset.notes:
             self.line("note", said)
@@ -164,17 +169,26 @@ class _Bars(Lines):
         self._tasks: dict[str, Any] = {}
         self._totals: dict[str, int] = {}
         self._begun: dict[str, float] = {}
+        self._spent: dict[str, Spent] = {}  # when a stage began
 
     def started(self, node: Node, rows: int) -> None:
         self._begun[node.address] = time.perf_counter()
+        self._spent[node.address] = spending.now
         if node.kind == "rows" and rows:
             self._totals[node.address] = rows
 
     def progressed(self, node: Node, done: int, total: int) -> None:
         if node.address not in self._tasks:
-            self._tasks[node.address] = self._progress.add_task(node.stage, total=total)
+            self._tasks[node.address] = self._progress.add_task(node.stage, total=total, note="")
         self._totals[node.address] = total
-        self._progress.update(self._tasks[node.address], completed=done)
+        self._progress.update(self._tasks[node.address], completed=done, note=self._note(node, done))
+
+    def _note(self, node: Node, done: int) -> str:
+        """Say how fast it goes and what it has cost so far."""
+        seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
+        rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
+        spent = spending.told(self._spent.get(node.address, spending.now))
+        return f"{rate} · {spent}" if spent else rate
 
     def finished(self, node: Node, seconds: float) -> None:
         task = self._tasks.pop(node.address, None)
@@ -185,6 +199,7 @@ class _Bars(Lines):
         total = self._totals.get(node.address)
         amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
         rate = f" · {total / seconds:,.0f}/s" if total else ""
-        label = f" {node.label}" if node.label else ""
+        spent = spending.told(self._spent.pop(node.address, spending.now))
+        label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"
         word, _, what = node.stage.partition("_")
         self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")

@@ -11,6 +11,8 @@ from ragsweep.errors import ConfigError
 from ragsweep.reasons import BUDGET_SPENT
 from ragsweep.types import Usage
 
+LIMITS = ("calls", "tokens", "money")
+
 Money = Callable[[str, Usage], float]
 """What a usage of a model costs; NaN where nobody knows."""
 
@@ -33,7 +35,7 @@ class Budget:
 
     def check(self) -> None:
         """Raise ConfigError for what is no limit."""
-        for name in ("calls", "tokens", "money"):
+        for name in LIMITS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
                 raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, given {value!r}")
@@ -57,14 +59,15 @@ class Spending:
         self.now = Spent()
         self.budget = Budget()
         self.money: Money = _unknown
+        self.currency = ""
 
-    def limit(self, budget: Budget, money: Money) -> None:
+    def limit(self, budget: Budget, money: Money, currency: str = "") -> None:
         """Set the limits and the prices; what was used before counts."""
-        self.budget, self.money = budget, money
+        self.budget, self.money, self.currency = budget, money, currency
 
     def reset(self) -> None:
         """Count from nothing, without limits."""
-        self.now, self.budget, self.money = Spent(), Budget(), _unknown
+        self.now, self.budget, self.money, self.currency = Spent(), Budget(), _unknown, ""
 
     def check(self, model: str) -> None:
         """Raise ConfigError where money is limited and a model has no price: the limit could not be kept."""
@@ -92,9 +95,18 @@ class Spending:
             estimated=now.estimated or usage.estimated,
         )
 
+    def told(self, before: Spent) -> str:
+        """Say what was used since ``before``: calls, tokens and money; empty where nothing was."""
+        now = self.now
+        if now.calls == before.calls:
+            return ""
+        about = "about " if now.estimated else ""
+        said = f"{now.calls - before.calls:,} calls · {about}{now.tokens - before.tokens:,} tokens"
+        return f"{said} · {about}{now.money - before.money:.4f} {self.currency}" if now.money > before.money else said
+
     def _spent(self) -> str:
         """Say which limit is reached; empty where none is."""
-        for name in ("calls", "tokens", "money"):
+        for name in LIMITS:
             limit, used = getattr(self.budget, name), getattr(self.now, name)
             if limit is not None and used >= limit:
                 return f"budget.{name}={limit:g}, used {used:g}"

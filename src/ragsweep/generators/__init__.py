@@ -2,5 +2,6 @@
 
 from ragsweep.generators.extractive import Extractive
 from ragsweep.generators.none import NoGenerator
+from ragsweep.generators.openai import OpenAI
 
-__all__ = ["Extractive", "NoGenerator"]
+__all__ = ["Extractive", "NoGenerator", "OpenAI"]

@@ -17,25 +17,25 @@ from ragsweep.types import Answer, Embedder, Floats, Request
 LONGEST = 300
 """Characters from which on a sentence is cut where it pauses: a listing, a table; nobody quotes these as a whole."""
 
-MOST = 50_000
-"""Sentences whose vectors are remembered."""
+MOST = 10_000
+"""Passages whose sentences are remembered, with their vectors."""
 
 TINY = float(np.finfo(np.float32).tiny)
 
 
-class Sentence(NamedTuple):
-    """A sentence of the context, and the number, from 1, of the first passage that says it."""
+class Read(NamedTuple):
+    """The sentences of a passage, and their vectors."""
 
-    text: str
-    passage: int
+    texts: Sequence[str]
+    vectors: Floats
 
 
 class Extractive:
     """Quote the best-supported sentences: those whose vectors are nearest to the question's, in the context's order.
 
     ``support`` is the cosine of the best one; below ``threshold``, and without context, the answer is an abstention.
-    Each sentence cites its passage as ``[1]``. Every sentence is embedded by itself, once, so that an answer depends on
-    nothing but its request; the seconds of an answer leave that out, as who serves it would embed sentences beforehand.
+    Each sentence cites its passage as ``[1]``. The sentences of a passage are embedded together, once, so that an
+    answer depends on nothing but its request; its seconds leave that out: who serves it embeds them beforehand.
     """
 
     VERSION = "1"
@@ -49,7 +49,7 @@ class Extractive:
         self.sentences = sentences
         self.threshold = threshold
         self.language = language
-        self._known: dict[str, Floats] = {}
+        self._known: dict[str, Read] = {}
 
     def check(self) -> None:
         """Raise ConfigError for numbers out of range, or a language whose sentences are not known."""
@@ -65,45 +65,47 @@ class Extractive:
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""
+        if any(request.passages for request in requests):
+            self.embedder.embed_queries([requests[0].question])  # loads what is loaded once
         for number, request in enumerate(requests):
-            found = self._sentences(request)
-            vectors = [self._vector(sentence.text) for sentence in found]
-            if number == 0 and found:
-                self.embedder.embed_queries([request.question])  # loads what is loaded once
+            read = [self._read_once(passage.text) for passage in request.passages]
             begin = time.perf_counter()
-            answer = self._answer(request.question, found, vectors)
+            answer = self._answer(request.question, read)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
-    def _answer(self, question: str, found: Sequence[Sentence], vectors: Sequence[Floats]) -> Answer:
+    def _answer(self, question: str, read: Sequence[Read]) -> Answer:
+        found = [(text, number) for number, some in enumerate(read, 1) for text in some.texts]
         if not found:
             return Answer(abstained=True)
-        near = _cosines(np.stack(vectors), self.embedder.embed_queries([question])[0])
+        vectors = np.concatenate([some.vectors for some in read if some.texts])
+        near = _cosines(vectors, self.embedder.embed_queries([question])[0])
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable, so that of equal ones the first is taken; then as they follow each other in the context.
-        best = np.sort(np.argsort(-near, kind="stable")[: self.sentences])
-        chosen = [found[n] for n in best.tolist() if near[n] >= self.threshold]
-        return Answer(" ".join(f"{text} [{passage}]" for text, passage in chosen), support=support)
+        # Stable, so that of equal ones the first is taken; what two passages say is said once.
+        best: dict[str, int] = {}
+        for n in np.argsort(-near, kind="stable").tolist():
+            if len(best) < self.sentences and near[n] >= self.threshold:
+                best.setdefault(found[n][0], n)
+        chosen = [found[n] for n in sorted(best.values())]  # as they follow each other in the context
+        return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
-    def _sentences(self, request: Request) -> list[Sentence]:
-        """Cut the passages into sentences; one that several passages say is that of the first."""
-        said: dict[str, int] = {}
-        for number, passage in enumerate(request.passages, 1):
-            for piece in sentences(passage.text, self.language):
-                for start, end in shortened(passage.text, piece, LONGEST):
-                    text = " ".join(passage.text[start:end].split())
-                    if any(map(str.isalnum, text)):
-                        said.setdefault(text, number)
-        return [Sentence(text, number) for text, number in said.items()]
-
-    def _vector(self, text: str) -> Floats:
-        """Embed a sentence, or recall its vector."""
+    def _read_once(self, text: str) -> Read:
+        """Read a passage, or recall what was read of it."""
         if text not in self._known:
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[text] = self.embedder.embed_documents([text]).vectors[0]
+            self._known[text] = self._read(text)
         return self._known[text]
+
+    def _read(self, passage: str) -> Read:
+        texts = []
+        for piece in sentences(passage, self.language):
+            for start, end in shortened(passage, piece, LONGEST):
+                text = " ".join(passage[start:end].split())
+                if any(map(str.isalnum, text)):
+                    texts.append(text)
+        return Read(texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32))
 
 
 def _cosines(vectors: Floats, asked: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsweep.metrics.amounts import AnswerLength, AnswerSupport, AnswerTokensIn, AnswerTokensOut
+from ragsweep.metrics.amounts import AnswerLength, AnswerSupport, AnswerTokensIn, AnswerTokensOut, CostPer1000
 from ragsweep.metrics.answer_language import AnswerLanguage
 from ragsweep.metrics.answerability import AnswerFate, Refusal, SuccessRate
 from ragsweep.metrics.approximation import AnnEvidenceLost, AnnRecall
@@ -63,6 +63,7 @@ __all__ = [
     "ContextRecall",
     "ContextTokenPrecision",
     "ContextTokens",
+    "CostPer1000",
     "EmptyRate",
     "EvidenceCoverage",
     "ExactMatch",

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from ragsweep.metrics.answered import OfAnswers, refused, without_citations
-from ragsweep.reasons import ABSTAINED, NOT_TOLD
+from ragsweep.prices import Prices
+from ragsweep.reasons import ABSTAINED, NO_PRICE, NOT_TOLD
 from ragsweep.tokens import count
 from ragsweep.types import Answer, Passage, Question
 
@@ -51,6 +52,28 @@ class AnswerTokensOut(OfAnswers):
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Read the usage."""
         return float(answer.usage.tokens_out) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+
+
+class CostPer1000(OfAnswers):
+    """Say what a thousand such answers cost in production: what the model reads and writes, in the prices' currency.
+
+    What finding the context costs (an embedding or rerank service, machines) is not in it.
+    """
+
+    VERSION = "1"
+    name = "cost_per_1000"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def __init__(self, prices: Prices) -> None:
+        """Take the prices."""
+        self.prices = prices
+        self.unit = prices.currency
+
+    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Price the tokens; a generator that calls nobody costs nothing."""
+        money = self.prices.money(answer.model, answer.usage)
+        return NO_PRICE if math.isnan(money) else 1000 * money
 
 
 class AnswerSupport(OfAnswers):

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.reasons import failed
+from ragsweep.results import PARTIAL, DatasetFacts, Failure, Result, Summary
 
 RESULTS_FORMAT = "ragsweep.results/1"
 NOT_MEASURED = "-"
@@ -20,9 +21,35 @@ def metric_names(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(name for result in results for name in result.summaries))
 
 
-def cell(summary: Summary) -> str:
+def headline(results: Sequence[Result]) -> list[str]:
+    """List the metrics that tables show, as the configs name them; those of answers where there are answers."""
+    names: dict[str, None] = {}
+    for result in results:
+        names.update(dict.fromkeys(result.config.get("headline", ())))
+    for result in results:
+        if "answer" in result.outcomes:
+            names.update(dict.fromkeys(result.config.get("answer_headline", ())))
+    return [name for name in names if any(name in result.summaries for result in results)]
+
+
+def partial_note(result: Result) -> str:
+    """Say of a result that is PARTIAL what could not be scored, why, and what its metrics may be."""
+    least = result.config.get("coverage", 1.0)
+    below = [one for one in result.summaries.values() if one.coverage < least]
+    worst = min(below, key=lambda one: one.coverage)
+    why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
+    bounds = "; ".join(
+        f"{one.name} between {number(one.low_bound, one.unit)} and {number(one.high_bound, one.unit)}"
+        for one in below[:3]
+        if math.isfinite(one.low_bound) and math.isfinite(one.high_bound)
+    )
+    said = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
+    return f"{said}{'; ' if bounds else ''}{bounds}; run it again: only what failed is asked again"
+
+
+def cell(summary: Summary | None) -> str:
     """Write a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
-    if not math.isfinite(summary.value):
+    if summary is None or not math.isfinite(summary.value):
         return NOT_MEASURED
     unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
     value = f"{number(summary.value, summary.unit)}{unit}"
@@ -112,6 +139,8 @@ def _config(result: Result) -> dict[str, Any]:
         "first_stage": _summaries(result.first_stage),
         "reranking": result.reranking,
         "targets": [vars(judged) for judged in result.targets],
+        "usage": result.usage,
+        "state": result.state,
         "warnings": result.warnings,
         "started": result.started,
         "ended": result.ended,
@@ -147,7 +176,11 @@ def _swept(records: Sequence[Result | Failure]) -> list[str]:
 def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
     first: dict[str, Any] = {"config": record.name}
     if isinstance(record, Result):
-        first |= {"status": "finished", "error": "", "signature": record.signature}
+        first |= {
+            "status": "partial" if record.state == PARTIAL else "finished",
+            "error": "",
+            "signature": record.signature,
+        }
         first |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
     else:
         first |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.reasons import SKIPPED, Coded, coded
+from ragsweep.reasons import SKIPPED, Coded, coded, failed
 from ragsweep.results import Summary
 from ragsweep.statistics.intervals import means_with_intervals, quantile, quantile_interval
 from ragsweep.types import Metric, Scores
@@ -21,11 +22,15 @@ Amount = tuple[float, float, float]
 
 
 class Reasons(NamedTuple):
-    """How often each reason was said, and of how many questions it says that they lack something, or that we failed."""
+    """How often each reason was said, of how many questions it says that they lack something, or that we failed.
+
+    ``broken`` of the failed ones went wrong, and could have been scored.
+    """
 
     said: Mapping[str, int]
     skipped: int
     failed: int
+    broken: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,8 @@ class Measured:
             found = np.bincount(numbers, minlength=len(one.names)).tolist()
             said = {name: count for name, count in zip(one.names, found, strict=True) if name and count}
             skipped = sum(count for name, count in said.items() if name in SKIPPED)
-            counts[id(one)] = Reasons(said, skipped, sum(said.values()) - skipped)
+            broken = sum(count for name, count in said.items() if failed(name))
+            counts[id(one)] = Reasons(said, skipped, sum(said.values()) - skipped, broken)
         return counts
 
 
@@ -85,7 +91,20 @@ def _bound(bound: float | None) -> float:
 
 
 def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: Reasons) -> Summary:
+    could = numbers[1] + reasons.broken
     return Summary(
         metric.name, *amount, *numbers, reasons.skipped, reasons.failed, metric.unit, metric.higher_is_better,
-        dict(reasons.said),
+        dict(reasons.said), *_bounds(metric, amount[0], numbers[1], reasons.broken),
+        numbers[1] / could if could else 1.0,
     )  # fmt: skip
+
+
+def _bounds(metric: Metric, value: float, scored: int, broken: int) -> tuple[float, float]:
+    """Return the value had all that went wrong the lowest, or the highest, score; NaN where that is not bounded."""
+    if not broken:
+        return value, value
+    if metric.quantile is not None:
+        return math.nan, math.nan
+    total = value * scored if scored else 0.0
+    low, high = ((total + broken * _bound(bound)) / (scored + broken) for bound in metric.bounds)
+    return low, high

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragsweep.identity import content_hash
-from ragsweep.results import Failure, Result
+from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.targets import met
 from ragsweep.tracking import children, content, files, place, server, tables
 from ragsweep.tracking.children import ALONE, Child, Place
@@ -176,13 +176,17 @@ class Mlflow:
 
         The rankings go to the parent, where siblings share them, or without a parent into the run itself; one that is
         there already is not rendered. Doing it again with ``at.adopt`` completes what is missing, and doubles nothing.
+        A result that is PARTIAL is a FAILED run with the tag ``ragsweep.state``.
         """
         tags = {children.KIND: "config", children.SIGNATURE: result.signature}
         if result.warnings:
             tags[children.WARNINGS] = "\n".join(result.warnings)
         if result.targets:
             tags[children.TARGETS] = "{} of {} met".format(*met(result.targets))
-        with self._place.talking(), self._run(result, at, tags) as run:
+        if result.state == PARTIAL:
+            tags[children.STATE] = PARTIAL.lower()
+        status = "FAILED" if result.state == PARTIAL else "FINISHED"
+        with self._place.talking(), self._run(result, at, tags, status) as run:
             written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
             self._log_values(run, result.parameters, content.metrics(result), written)
             self._log_dataset(run.id, result)
@@ -266,7 +270,12 @@ class Mlflow:
         client = self._place.client()
         before = client.get_run(run_id)
         client.update_run(run_id, status="RUNNING", name=name)
-        for key in {children.ERROR, children.WARNINGS, children.KILLED} & before.data.tags.keys() - tags.keys():
+        for key in {
+            children.ERROR,
+            children.WARNINGS,
+            children.KILLED,
+            children.STATE,
+        } & before.data.tags.keys() - tags.keys():
             client.delete_tag(run_id, key)  # an earlier attempt's, and no longer true
         client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
         run = Opened.of(before, before)

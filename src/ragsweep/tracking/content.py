@@ -28,16 +28,18 @@ def key(name: str) -> str:
 def metrics(result: Result) -> dict[str, float]:
     """Name every number of a result.
 
-    A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95 %
-    interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``, for
-    the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and is left
-    out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and the like;
-    what an index cost is ``index/seconds`` and ``index/bytes``, in a hybrid ``index_<leg>/...``; before reranking a
-    metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like; ``target/<name>`` is 1
-    where the metric's target is met, else 0; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder
-    never read.
+    A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95
+    % interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``,
+    for the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and
+    is left out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and
+    the like; what an index cost is ``index/seconds`` and ``index/bytes``, in a hybrid ``index_<leg>/...``; before
+    reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
+    ``target/<name>`` is 1 where the metric's target is met, else 0; ``usage/generate/tokens_in`` and the like say
+    what the answers cost when they were first made; where something went wrong, ``coverage/<name>`` is the share of
+    its questions that a metric is known of, and ``low_bound/<name>`` and ``high_bound/<name>`` what it may be;
+    ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
     """
-    headline = result.config.get("headline", ())
+    headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
     # MLflow's pages offer the metrics in the order in which they were sent.
     summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
     found = {_part(summary.name): summary.value for summary in summaries}
@@ -47,6 +49,10 @@ def metrics(result: Result) -> dict[str, float]:
         found[f"n_failed/{name}"] = summary.n_failed
         found[f"low/{name}"] = summary.low
         found[f"high/{name}"] = summary.high
+        if summary.coverage < 1:
+            found[f"coverage/{name}"] = summary.coverage
+            found[f"low_bound/{name}"] = summary.low_bound
+            found[f"high_bound/{name}"] = summary.high_bound
     for label, values in result.groups.items():
         parts = _distinct(list(values))
         for value, group in values.items():
@@ -60,6 +66,8 @@ def metrics(result: Result) -> dict[str, float]:
         found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
     for index, numbers in result.indexes.items():
         found.update({f"{_part(index)}/{name}": value for name, value in numbers.items()})
+    for stage, spent in result.usage.items():
+        found.update({f"usage/{_part(stage)}/{name}": float(value) for name, value in spent.items()})
     found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
     found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
     found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})

@@ -1,0 +1,174 @@
+"""The scripted server as the clients of others see it: OpenAI's own, and instructor's as ragas uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from enum import Enum
+from random import Random
+from typing import Any, Literal
+
+import httpx
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter
+
+from ragsweep.testing.llm_server import FAULTS, Asked, LlmServer
+from ragsweep.testing.llm_server.asked import example
+from ragsweep.testing.llm_server.faults import drawn
+
+QUESTION = [{"role": "user", "content": "Is it so?"}]
+
+
+class Kind(Enum):
+    GOOD = "good"
+    BAD = "bad"
+
+
+class Statement(BaseModel):
+    statement: str = Field(description="what is said")
+    reason: str
+    verdict: int
+
+
+class Judged(BaseModel):
+    statements: list[Statement] = Field(min_length=2)
+    kind: Kind
+    share: float = Field(ge=0, le=1)
+    sure: bool
+    note: str | None
+    scale: Literal[1, 2, 3]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with LlmServer() as made:
+        yield made
+
+
+def sdk(server: LlmServer) -> Any:
+    from openai import OpenAI
+
+    return OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_example_satisfies_the_schema_it_was_made_of(seed: int) -> None:
+    TypeAdapter(Judged).validate_python(example(Judged.model_json_schema(), Random(seed)), strict=False)
+
+
+def test_sdk_reads_answers_tokens_and_vectors(server: LlmServer) -> None:
+    with sdk(server) as client:
+        first, second = (client.chat.completions.create(model="m", messages=QUESTION) for _ in range(2))
+        vectors = client.embeddings.create(model="e", input=["one two", "one two three", "nine"])
+    assert first.choices[0].message.content == second.choices[0].message.content  # the same question, the same answer
+    assert first.usage.prompt_tokens == 4
+    assert len(vectors.data) == 3
+    assert len(vectors.data[0].embedding) == 64
+    assert [one.asked.path for one in server.log] == ["/v1/chat/completions"] * 2 + ["/v1/embeddings"]
+    assert [one.attempt for one in server.log] == [0, 1, 0]
+
+
+def test_sdk_parses_structured_output(server: LlmServer) -> None:
+    with sdk(server) as client:
+        found = client.chat.completions.parse(model="m", messages=QUESTION, response_format=Judged)
+    assert isinstance(found.choices[0].message.parsed, Judged)
+
+
+@pytest.mark.parametrize("mode", ["JSON", "TOOLS", "JSON_SCHEMA", "MD_JSON"])
+def test_instructor_gets_what_it_asks_for_in_every_mode(server: LlmServer, mode: str) -> None:
+    import instructor
+
+    made = dict[str, Any](statements=[{"statement": "s", "reason": "r", "verdict": 1}] * 2, kind="good", share=0.5,
+                          sure=True, note=None, scale=2)  # fmt: skip
+    server.answer = lambda asked: made
+    with sdk(server) as client:
+        patched = instructor.from_openai(client, mode=instructor.Mode[mode])
+        found = patched.chat.completions.create(model="m", messages=QUESTION, response_model=Judged, max_retries=0)
+    assert found.model_dump(mode="json") == made
+
+
+@pytest.mark.parametrize("mode", ["JSON", "TOOLS", "JSON_SCHEMA"])
+def test_default_answer_satisfies_the_schema_wherever_it_stands(server: LlmServer, mode: str) -> None:
+    import instructor
+
+    with sdk(server) as client:
+        patched = instructor.from_openai(client, mode=instructor.Mode[mode])
+        found = patched.chat.completions.create(model="m", messages=QUESTION, response_model=Judged, max_retries=0)
+    assert isinstance(found, Judged)
+
+
+def test_key_is_asked_for() -> None:
+    with LlmServer(key="secret") as server:
+        assert httpx.post(f"{server.base_url}/chat/completions", json={"messages": []}).status_code == 401
+        said = httpx.post(
+            f"{server.base_url}/chat/completions", json={"messages": []}, headers={"Authorization": "Bearer secret"}
+        )
+    assert said.status_code == 200
+
+
+def test_usage_may_be_left_out() -> None:
+    with LlmServer(usage=False) as server:
+        said = httpx.post(f"{server.base_url}/chat/completions", json={"messages": QUESTION}).json()
+    assert "usage" not in said
+
+
+def test_faults_follow_from_seed_question_and_attempt_and_not_from_the_order() -> None:
+    shares = {"drop": 0.3, "html": 0.2}
+    first = [[drawn(shares, 1, str(question), attempt) for attempt in range(5)] for question in range(200)]
+    again = [[drawn(shares, 1, str(question), attempt) for attempt in range(5)] for question in reversed(range(200))]
+    assert first == again[::-1]
+    counts = [sum(row.count(name) for row in first) / 1000 for name in ("drop", "html", "")]
+    assert counts == pytest.approx([0.3, 0.2, 0.5], abs=0.05)
+    assert first != [[drawn(shares, 2, str(question), attempt) for attempt in range(5)] for question in range(200)]
+
+
+def test_unknown_fault_is_named() -> None:
+    with pytest.raises(ValueError, match=r"no fault fire; known: bad_gateway, bad_request, "):
+        LlmServer(faults={"fire": 1})
+
+
+def test_each_fault_is_what_it_is_called(server: LlmServer) -> None:
+    server.hang = 0.0
+    seen: dict[str, Any] = {}
+    for kind in FAULTS - {"big_body"}:
+        server.faults = {kind: 1}
+        try:
+            seen[kind] = httpx.post(f"{server.base_url}/chat/completions", json={"messages": QUESTION}, timeout=5)
+        except httpx.RemoteProtocolError as error:
+            seen[kind] = error
+    statuses = {kind: said.status_code for kind, said in seen.items() if isinstance(said, httpx.Response)}
+    assert seen.keys() - statuses.keys() == {"drop", "short_body"}
+    assert {kind: status for kind, status in statuses.items() if status != 200} == {
+        "rate_limited": 429, "rate_limited_seconds": 429, "rate_limited_date": 429, "rate_limited_absurd": 429,
+        "server_error": 500, "bad_gateway": 502, "unavailable": 503, "bad_request": 400, "unauthorised": 401,
+        "forbidden": 403, "not_found": 404, "redirect": 307,
+    }  # fmt: skip
+    assert seen["rate_limited_seconds"].headers["Retry-After"] == "1"
+    assert seen["rate_limited_date"].headers["Retry-After"].endswith("GMT")
+    assert seen["html"].text.startswith("<html>")
+    assert seen["no_choices"].json()["choices"] == []
+    assert seen["null_content"].json()["choices"][0]["message"]["content"] is None
+    assert seen["length"].json()["choices"][0]["finish_reason"] == "length"
+    assert seen["wrong_model"].json()["model"] == "another-model"
+    with pytest.raises(json.JSONDecodeError):
+        seen["malformed_json"].json()
+
+
+def test_many_ask_at_a_time_and_every_request_is_in_the_log() -> None:
+    async def ask_all(url: str) -> None:
+        async with httpx.AsyncClient(timeout=30) as client:
+            bodies = [{"messages": [{"role": "user", "content": str(n)}]} for n in range(50)]
+            await asyncio.gather(*(client.post(url, json=body) for body in bodies))
+
+    with LlmServer(latency=0.05) as server:
+        asyncio.run(ask_all(f"{server.base_url}/chat/completions"))
+    assert sorted(int(one.asked.last) for one in server.log) == list(range(50))
+    assert server.most_open > 10
+    assert all(one.ended - one.began >= 0.05 for one in server.log)
+
+
+def test_script_sees_messages_in_parts() -> None:
+    content = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    assert Asked("/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}).last == "one\ntwo"
