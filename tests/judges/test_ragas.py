@@ -21,6 +21,7 @@ from ragsweep.metrics.ragas_library import library
 from ragsweep.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.testing.llm_server.asked import example
+from ragsweep.testing.metrics import MetricContract
 from ragsweep.types import Case, JudgedMetric
 from scripted_judge import METRICS, cases, form, judge_at, judged, text_of
 
@@ -195,6 +196,14 @@ def test_half_a_surrogate_pair_is_judged(server: LlmServer) -> None:
     case = cases(1)[0]._replace(answer="Alice \ud800 wrote it", contexts=("by \udfff Alice",))
     for kind in METRICS:
         assert judged(kind(judge_at(server)), [case])[0].reason == ""
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_a_judged_metric_keeps_the_contract_of_a_metric(kind: Any, server: LlmServer) -> None:
+    contract = MetricContract()
+    contract.metric = kind(judge_at(server))
+    for name in [name for name in dir(contract) if name.startswith("test_")]:
+        getattr(contract, name)()
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------

@@ -42,8 +42,10 @@ class JudgeSpread(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question that any metric judged more than once."""
-        spread = np.array([[verdict.spread for verdict in verdicts] for verdicts in view.verdicts.values()])
-        known = ~np.isnan(spread.reshape(-1, len(view.questions)))
+        spread = np.full((len(view.verdicts), len(view.questions)), np.nan)
+        for row, verdicts in zip(spread, view.verdicts.values(), strict=True):
+            row[:] = [verdict.spread for verdict in verdicts]
+        known = ~np.isnan(spread)
         count = known.sum(axis=0)
-        values = np.where(known, spread.reshape(known.shape), 0.0).sum(axis=0) / np.maximum(count, 1)
+        values = np.where(known, spread, 0.0).sum(axis=0) / np.maximum(count, 1)
         return score_where(count > 0, values, NOT_JUDGED)

@@ -34,7 +34,6 @@ class Ragas:
     """
 
     VERSION = "1"
-    needs: tuple[str, ...] = ("judge",)
     unit = ""
     higher_is_better: bool | None = True
     bounds: tuple[float | None, float | None] = (0.0, 1.0)
@@ -49,6 +48,11 @@ class Ragas:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.options: dict[str, Any] = {}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Say that a judge is needed, and what of a question this metric looks at."""
+        return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
 
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric; asks nobody."""
