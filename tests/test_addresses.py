@@ -62,6 +62,12 @@ CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank"
 CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"), "-")
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
+JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
+                          "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
+         **dict.fromkeys(("key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries",
+                          "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
+OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
+JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
                            "tokens_per_minute"), "-")}  # fmt: skip
@@ -99,6 +105,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
     "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
+    "judge/none": {"_target_": "judge"},
+    **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
     "llm/openai": OPENAI,
     "llm/ollama": OPENAI,
@@ -355,9 +363,8 @@ MUTATIONS = [
     (option, key)
     for option, known in KEYS.items()
     for key in known
-    if not option.startswith(
-        "reranker/"
-    )  # changed in tests/rerankers/test_reranked_pipeline.py, where they can be built
+    # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
+    if not option.startswith(("reranker/", "judge/"))
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
 ]
 

@@ -285,6 +285,7 @@ class Verdict(NamedTuple):
     reason: str = ""
     usage: Usage = Usage()
     suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
+    spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
 
 
 class Answers(NamedTuple):
