@@ -23,7 +23,7 @@ FLOORS = [
     {"anchors", "blobs", "corpora", "database", "evidence", "executor", "fusion", "golden", "golden_format",
      "graph", "hydra_settings", "interruption", "judgements", "latency", "leases", "ledger", "locks", "model_files",
      "outcomes", "pages", "passages", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
-     "reordering", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
+     "reordering", "room", "rows", "secrets", "sentences", "service", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust"},
     PARTS,
     {"building", "evaluation", "pipeline"},
