@@ -7,18 +7,24 @@ import gc
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import NoReturn
 
 from ragsweep import interruption
 from ragsweep.errors import RagsweepError
+from ragsweep.secrets import mask_text, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
+       ragsweep judge noise RUN RUN ...
        ragsweep store [list | verify | evict] [--path FOLDER] ...
        ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
+  judge         compare a judge with people: judge calibrate; with itself: judge noise
   store         show what is stored; store verify checks it, store evict removes from it
   sync          send to MLflow what the ledger holds and MLflow lacks
   --version     print the version
@@ -30,15 +36,17 @@ def main() -> None:
     command, *arguments = sys.argv[1:] or [""]
     if command == "run":
         run(arguments)
-    if command in ("store", "sync"):
-        _exit_with(_store if command == "store" else _sync, arguments)
+    if command in _COMMANDS:
+        _exit_with(_COMMANDS[command], arguments)
     if command == "--version":
         from importlib.metadata import version
 
         print(version("ragsweep"))
         sys.exit(0)
     known = command in ("", "-h", "--help")
-    print(_USAGE if known else f'ragsweep: no command "{command}"; known: run, store, sync\n\n{_USAGE}', end="")
+    print(
+        _USAGE if known else f'ragsweep: no command "{command}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}', end=""
+    )
     sys.exit(0 if known and command else 2)
 
 
@@ -53,17 +61,29 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
+    sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
     interruption.listen()
     try:
         status = command(arguments)
     except RagsweepError as fault:
         status = fault.exit_status
-        print(f"ragsweep: {fault}", file=sys.stderr)
+        print(mask_text(f"ragsweep: {fault}"), file=sys.stderr)
     except interruption.Interrupted as signalled:
         interruption.caught()
         status = signalled.exit_status
     sys.exit(status)
+
+
+def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
+    """Print what nobody foresaw, without the secrets that it may hold."""
+    print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
+
+
+def _judge(arguments: list[str]) -> int:
+    from ragsweep.judge_command import judge
+
+    return judge(arguments)
 
 
 def _store(arguments: list[str]) -> int:
@@ -78,10 +98,12 @@ def _sync(arguments: list[str]) -> int:
     return sync(arguments)
 
 
+_COMMANDS = {"judge": _judge, "store": _store, "sync": _sync}
+
+
 def _run(arguments: list[str]) -> int:
     from ragsweep import sweeping
     from ragsweep.composition import composed_once, read_command
-    from ragsweep.secrets import refuse_secrets
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")
