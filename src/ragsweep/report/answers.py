@@ -55,7 +55,11 @@ def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.quadrants))
     for base in {id(pair.base): pair.base for pair in pairs}.values():
         always = any(pair.quadrants.always_abstains for pair in pairs if pair.base is base)
-        note = " (without context it always abstains: whatever it solves, context did)" if always else ""
+        note = (
+            " (without context it always abstains, which solves the unanswerable questions and no other)"
+            if always
+            else ""
+        )
         yield "context", f"what it is worth, against {base.name}{note}"
     for pair in pairs[:MOST_LINES]:
         yield "", f"{pair.result.name}: {_quadrants(pair.quadrants)}"
