@@ -260,6 +260,10 @@ class JudgedMetric(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """The metric's name."""
+
+    @property
     def uses(self) -> tuple[str, ...]:
         """Fields of a Case that are filled in; a question that lacks one is not judged."""
 
