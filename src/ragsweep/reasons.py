@@ -29,6 +29,7 @@ UNKNOWN_LANGUAGE = "unknown language"
 NOT_TOLD = "not told"
 NOT_CONFIGURED = "not configured"
 NOT_JUDGED = "not judged"
+TOO_LONG = "prompt too long"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"
