@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 
@@ -36,7 +37,7 @@ class Way(NamedTuple):
     overrides: tuple[str, ...] = ()
     prepare: Callable[[Path, str], None] | None = None
     echoes: str = ""  # where the service repeats the header: body or header
-    refused: bool = False  # before anything is run, with exit status 2
+    refused: str = ""  # what is said to it before anything is run
 
 
 def _config_literal(folder: Path, url: str) -> None:
@@ -77,15 +78,23 @@ OVERRIDE = "llm.base_url={url}"
 PLAIN = ("llm.base_url={url}", "llm.key_env=LLM_KEY")
 WAYS = {
     "environment": Way({"LLM_KEY": CANARY}, PLAIN),
-    "command_line": Way({}, (OVERRIDE, f"+llm.api_key={CANARY}"), refused=True),
-    "config_literal": Way({}, ("llm=mine",), _config_literal, refused=True),
-    "url_user": Way({}, (f"llm.base_url=http://me:{CANARY.replace('/', '%2F')}@127.0.0.1/v1",), refused=True),
-    "url_query": Way({}, (f"'llm.base_url=http://127.0.0.1/v1?key={CANARY}'",), refused=True),
-    "extra_header": Way({}, (OVERRIDE, f"+llm.headers.Authorization={CANARY}"), refused=True),
+    "command_line": Way({}, (OVERRIDE, f"+llm.api_key='{CANARY}'"), refused="into the environment and name it"),
+    "config_literal": Way({}, ("llm=mine",), _config_literal, refused="a secret in a config ends up in files"),
+    "url_user": Way({}, (f"llm.base_url='http://me:{CANARY}@127.0.0.1/v1'",), refused="no user, password or query"),
+    "url_query": Way({}, (f"llm.base_url='http://127.0.0.1/v1?key={CANARY}'",), refused="no user, password or query"),
+    "extra_header": Way(
+        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused='OpenAI has no parameter "headers"'
+    ),
     "bearer": Way({"LLM_KEY": f"Bearer {CANARY}"}, PLAIN),
     "netrc": Way({}, (OVERRIDE, "llm.key_env=null"), _netrc),
     "database_url": Way(
-        {}, (OVERRIDE, "llm.key_env=null", f"'tracking.uri=postgresql://me:{CANARY}@127.0.0.1:9/x'"), refused=True
+        {},
+        (OVERRIDE, "llm.key_env=null", f"tracking.uri='postgresql://me:{quote(CANARY, safe='')}@127.0.0.1:9/x'"),
+        refused="a password in a URL on the command line",
+    ),
+    "database_url_in_environment": Way(
+        {"MLFLOW_TRACKING_URI": f"postgresql://me:{quote(CANARY, safe='')}@127.0.0.1:9/x"},
+        (OVERRIDE, "llm.key_env=null"),
     ),
     "exception_text": Way(
         {"LLM_KEY": CANARY, "RAGSWEEP_TRUSTED_PACKAGES": "raising"}, (*PLAIN, "llm._target_=raising.Raising"), _raising
@@ -95,6 +104,27 @@ WAYS = {
     "several_lines": Way({"LLM_KEY": f"first line\n{CANARY}\nlast"}, PLAIN),
     "git_remote": Way({}, (OVERRIDE, "llm.key_env=null"), _git_remote),
 }
+
+
+def _surroundings(folder: Path, url: str) -> None:
+    _netrc(folder, url)
+    _git_remote(folder, url)
+    _raising(folder, url)
+
+
+TOGETHER = Way(
+    {"LLM_KEY": CANARY, "OTHER_KEY": f"first line\n{CANARY}", "RAGSWEEP_TRUSTED_PACKAGES": "raising"},
+    (*PLAIN, "hydra.verbose=true"), _surroundings, echoes="body",
+)  # fmt: skip
+"""Most of them in one run: each by itself is tried at night."""
+
+QUICK = {"together", *(name for name, way in WAYS.items() if way.refused)}
+CASES = [
+    pytest.param(name, way_out, marks=() if name in QUICK else pytest.mark.nightly)
+    for name, way in {**WAYS, "together": TOGETHER}.items()
+    for way_out in ("success", "failure", "kill")
+    if not way.refused or way_out == "success"  # what is refused begins no run
+]
 
 
 class Echoing(LlmServer):
@@ -129,13 +159,12 @@ def found_in(folder: Path, printed: str, left_out: set[Path]) -> list[str]:
     return sorted(name for name, content in places.items() if any(form in content for form in sought))
 
 
-@pytest.mark.parametrize("way_out", ["success", "failure", "kill"])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(("name", "way_out"), CASES)
 def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment: dict[str, str]) -> None:
-    way, answered = WAYS[name], (lambda asked: f"said {asked.digest}")
+    way = {**WAYS, "together": TOGETHER}[name]
 
     def answer(asked: Asked) -> str:
-        return f"{answered(asked)} {server.log[-1].headers.get('Authorization')}" if way.echoes == "body" else "said"
+        return f"said {server.log[-1].headers.get('Authorization')}" if way.echoes == "body" else "said"
 
     overrides = [*write_dataset(tmp_path), "llm=openai", "llm.model=m", "store.path=store", "depth=5", "top_k=2"]
     with Echoing(answer, hang=60) as server:
@@ -146,13 +175,13 @@ def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment
         prepared = {path for path in tmp_path.rglob("*") if path.is_file()}
         variables = {**environment, "HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1", **way.variables}
         variables["PYTHONPATH"] = os.pathsep.join([str(tmp_path), variables.get("PYTHONPATH", "")])
-        more = [one.format(url=server.base_url).strip("'") for one in way.overrides]
+        more = [one.format(url=server.base_url) for one in way.overrides]
         chosen = [one for one in overrides if one != "llm=openai" or "llm=mine" not in more]
         flags = ["--config-dir", str(tmp_path / "own")] if "llm=mine" in more else []
+        command = [sys.executable, str(ROOT / "run.py"), *flags, *chosen, *more, "~metrics.semantic_similarity"]
         child = subprocess.Popen(
-            [sys.executable, str(ROOT / "run.py"), *flags, *chosen, *more, "metrics=retrieval"], cwd=tmp_path,
-            env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         if way_out == "kill" and not way.refused:
             _kill_when_asked(child, server)
         out, err = child.communicate(timeout=120)
@@ -161,9 +190,11 @@ def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment
     expected = {"success": 0, "failure": 1, "kill": -signal.SIGKILL}[way_out]
     if way.refused or name == "several_lines":
         assert child.returncode in (1, 2), err
+        assert way.refused in err
         assert server.log == []
     else:
-        assert child.returncode == (1 if name == "exception_text" and way_out == "success" else expected), err
+        fails = name in ("exception_text", "database_url_in_environment")  # the latter: there is no such database
+        assert child.returncode == (1 if fails and way_out == "success" else expected), err
         assert bool(sent) == ("LLM_KEY" in way.variables)
         assert server.log
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.answering import answers_in, routes_in, verdicts_in
+from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
 from ragsweep.generation import passages
@@ -279,7 +280,15 @@ def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
         for one in dict(zip(known.judged, items, strict=True)).values():
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
+    if looked.answers:
+        money = _money(dict(zip(known.judged, looked.answers.answers, strict=True)).values())
+        spent["generate"].update({"money": money} if spent["generate"]["calls"] and not np.isnan(money) else {})
     return spent
+
+
+def _money(answers: Iterable[Answer]) -> float:
+    """Price answers by the table of this command; NaN where a model has no price: a part of a sum is no sum."""
+    return float(sum(spending.money(answer.model, answer.usage) for answer in answers))
 
 
 def _warnings_of(answers: Answers | None) -> list[str]:

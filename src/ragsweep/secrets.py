@@ -20,6 +20,9 @@ SHORTEST = 8
 
 _SECRET = re.compile(r"(^|_)(key|token|secret|password)$", re.IGNORECASE)
 
+_IN_URL = re.compile(r"(://[^/\s:@'\"]*:)[^@/\s'\"]+@")
+"""The password of a URL."""
+
 
 def is_secret(name: str) -> bool:
     """Say whether a key's last part names a secret: ``api_key``, ``password``."""
@@ -39,6 +42,11 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
     """Raise ConfigError for a secret on the command line: Hydra writes overrides into three files."""
     for line in overrides:
         name, _, value = line.lstrip("+~").partition("=")
+        if _IN_URL.search(value):
+            raise ConfigError(
+                f"{name}: a password in a URL on the command line ends up in files; put the URL into the environment"
+                f" and name it: {name}='${{oc.env:NAME}}'"
+            )
         if is_secret(name) and value not in ("", "null") and not value.startswith("${oc.env:"):
             raise ConfigError(
                 f"{name}: a secret on the command line ends up in files; put it into the environment and name it:"
@@ -53,6 +61,7 @@ def mask_text(text: str, *secrets: str) -> str:
     """
     held = (value.strip() for name, value in os.environ.items() if is_secret(name))
     known = {*secrets, *(value for value in held if len(value) >= SHORTEST)} - {""}
+    text = _IN_URL.sub(rf"\1{MASK}@", text)
     for form in sorted({form for secret in known for form in written(secret)}, key=len, reverse=True):
         text = text.replace(form, MASK)
     return text

@@ -6,6 +6,7 @@ import pytest
 
 from ragsweep import metrics
 from ragsweep.metrics.answerability import FATES
+from ragsweep.prices import Prices
 from ragsweep.testing.metrics import MetricContract
 from ragsweep.types import JudgedMetric, Metric
 from toys import Letters
@@ -81,6 +82,10 @@ class TestAnswerTokensIn(MetricContract):
 
 class TestAnswerTokensOut(MetricContract):
     metric = metrics.AnswerTokensOut()
+
+
+class TestCostPer1000(MetricContract):
+    metric = metrics.CostPer1000(Prices("2025-08-15", "USD", "made up", {"*": [1, 2]}))
 
 
 class TestAnswerSupport(MetricContract):

@@ -1,0 +1,114 @@
+"""Configs that ask a service: what they cost, what a budget leaves of them, and that nothing is asked twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configs import evaluate
+from ragsweep import reasons
+from ragsweep.app import Session
+from ragsweep.calls.spending import spending
+from ragsweep.errors import ConfigError
+from ragsweep.evaluation import Evaluator
+from ragsweep.executor import Executor
+from ragsweep.results import COMPLETE, PARTIAL
+from ragsweep.store import open_store
+from ragsweep.testing.llm_server import LlmServer
+from test_cli import write_dataset
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    spending.reset()
+    with LlmServer(lambda asked: "It rests on the warm mat.") as made:
+        yield made
+    spending.reset()
+
+
+def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    """Choose a small dataset and the service; of two metrics that load models there is no need."""
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
+
+
+def session(folder: Path) -> Session:
+    warnings: list[str] = []
+    return Session(Evaluator(Executor(open_store(folder / "stages", warnings.append))))
+
+
+def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    spent, asked = result.usage["generate"], len(server.log)
+    assert (spent["calls"], asked, result.state) == (4, 4, COMPLETE)
+    assert spent["money"] == pytest.approx((0.15 * spent["tokens_in"] + 0.6 * spent["tokens_out"]) / 1e6)
+    assert result.summaries["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
+    assert result.summaries["cost_per_1000"].unit == "USD"
+    assert spending.now.money == pytest.approx(spent["money"])
+
+
+def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_path: Path) -> None:
+    first = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    second = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.timeout=7", "llm.concurrency=1"))
+    assert len(server.log) == 4
+    assert second.usage == first.usage  # what it cost when it was first made
+
+
+def test_model_without_a_price_has_no_cost_and_is_complete_all_the_same(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.model=llama"))
+    assert "money" not in result.usage["generate"]
+    assert result.state == COMPLETE
+    assert result.summaries["cost_per_1000"].n_skipped == 4
+
+
+def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmServer, tmp_path: Path) -> None:
+    few = evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
+    assert len(server.log) == 2
+    assert few.state == PARTIAL
+    assert few.summaries["cost_per_1000"].reasons == {reasons.BUDGET_SPENT: 2}
+    spending.reset()
+    whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert len(server.log) == 4
+    assert whole.state == COMPLETE
+
+
+def test_money_is_limited_only_where_it_can_be_counted(server: LlmServer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='no model "llama"; add it, or limit tokens'):
+        evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.money=1", "llm.model=llama"))
+    assert server.log == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("+budget.cals=3", r'budget\.cals: there is no such limit; did you mean "calls"'),
+        ("budget.calls=many", r"budget\.calls: must be a number of at least 0, or null, given 'many'"),
+        ("prices.date=soon", r'prices: date: must be a day such as "2025-08-15", given \'soon\''),
+        ("+prices.models.mine=[1]", r"prices: models\.mine: must be the prices"),
+    ],
+)
+def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server: LlmServer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate(session(tmp_path), *overrides(server, tmp_path, line))
+
+
+def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_path: Path) -> None:
+    server.faults, server.seed = {"wrong_model": 0.5}, 2
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert {one.fault for one in server.log} == {"", "wrong_model"}
+    assert any("several models (another-model, gpt-4o-mini)" in said for said in result.warnings)
+
+
+def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp_path: Path) -> None:
+    server.faults = {"length": 1}
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert result.state == PARTIAL
+    assert result.summaries["token_f1"].reasons[reasons.TRUNCATED] > 0
+    server.faults = {}
+    assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
+    assert len(server.log) == 8
