@@ -107,13 +107,18 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "judge/none": {"_target_": "judge"},
     **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
+    "llm/none": {"_target_": "-"},
+    "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
+    "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype"),
+                                         "generate"), "device": "-", "download": "-"},
     "llm/openai": OPENAI,
     "llm/ollama": OPENAI,
     "llm/vllm": OPENAI,
     "llm/mistral": {**OPENAI, "extra.random_seed": "generate"},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
-    "": {"top_k": "context", "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
+    "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
+         "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-")},
 }  # fmt: skip
@@ -147,6 +152,10 @@ CHANGES: Mapping[str, str] = {
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
     "passage": "'{{text}}, {{number}}'",
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
+    "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9",
+    "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
+    "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
+    "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
@@ -154,7 +163,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate"}
 
 
 @cache
@@ -299,7 +308,8 @@ def _write_csv(folder: Path, mark: str) -> None:
 def _write_model(folder: Path, seed: int) -> None:
     folder.mkdir()
     save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 24}), "utf-8")
+    facts = {"max_position_embeddings": 24, "architectures": ["TinyForCausalLM"]}
+    (folder / "config.json").write_text(json.dumps(facts), "utf-8")
 
 
 def base(option: str, data: Mapping[str, Path]) -> list[str]:
@@ -321,6 +331,8 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
         "embedder=static": [f"embedder.model={data['model']}"],
         "embedder=minilm": ["embedder.dtype=float32"],
+        "llm=vllm": ["llm.model=m"],
+        "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
         "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
     }
     choices = [f"{key}={value}" for key, value in chosen.items()]

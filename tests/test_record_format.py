@@ -27,7 +27,7 @@ summaries = st.dictionaries(
     text,
     st.builds(
         Summary, text, number, number, number, count, count, count, count, text, st.sampled_from([True, False, None]),
-        st.dictionaries(text, count, max_size=2),
+        st.dictionaries(text, count, max_size=2), number, number, st.floats(0, 1),
     ),
     max_size=3,
 )  # fmt: skip
@@ -43,7 +43,15 @@ def outcomes(draw: st.DrawFn) -> dict[str, list[Any]]:
     """A table of questions: the columns there are, and columns of any kind."""
     rows = draw(st.integers(0, 4))
     kinds = [number, count, text, st.booleans(), st.integers(), st.lists(text, max_size=2), leaf]
-    named = {"evidence": count, "retrieved": count, "context": st.lists(text, max_size=3), "unscored": text}
+    named = {
+        "evidence": count,
+        "retrieved": count,
+        "context": st.lists(text, max_size=3),
+        "unscored": text,
+        "answer": text,
+        "abstained": st.booleans(),
+        "answer_failed": text,
+    }
     names = draw(st.lists(st.sampled_from([*named, "question", "mrr"]) | text, unique=True, max_size=7))
     return {
         name: draw(st.lists(named.get(name, draw(st.sampled_from(kinds))), min_size=rows, max_size=rows))
@@ -59,7 +67,7 @@ results = st.builds(
     outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers, indexes=numbers,
     targets=st.lists(st.builds(Judged, text, text, number, number, text, st.booleans(), text), max_size=2).map(tuple),
     warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
-    addresses=st.dictionaries(text, text, max_size=2),
+    addresses=st.dictionaries(text, text, max_size=2), usage=numbers, state=st.sampled_from(["COMPLETE", "PARTIAL"]),
 )  # fmt: skip
 failures = st.builds(
     Failure, text, st.lists(text, max_size=2).map(tuple), st.dictionaries(text, text, max_size=2), text, text, number,
@@ -125,6 +133,28 @@ def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured:
 def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
     with pytest.raises(InputError, match="a record of the ledger is damaged"):
         decode(harm(encode(measured[0])))
+
+
+def test_record_of_a_time_before_answers_is_read(measured: list[Result]) -> None:
+    def older(kept: Encoded) -> Encoded:
+        document, *lost = json.loads(kept.text)
+        del document["usage"], document["state"]
+        groups = [group for values in document["groups"].values() for group in values.values()]
+        for rows in (document["summaries"], *groups):
+            rows.update({name: row[:11] for name, row in rows.items()})
+        kept_lost = [[path, number] for path, number in (lost[0] if lost else []) if path[-1] not in (11, 12)]
+        return replace(kept, text=json.dumps([document, *([kept_lost] if kept_lost else [])]))
+
+    old = decode(older(encode(measured[0])))
+    assert isinstance(old, Result)
+    assert (old.state, old.usage) == ("COMPLETE", {})
+    assert shown(old.outcomes) == shown(measured[0].outcomes)
+    assert old.summaries["mrr"].value == measured[0].summaries["mrr"].value
+
+
+def test_result_that_is_partial_is_kept_as_such(measured: list[Result]) -> None:
+    assert encode(measured[0]).status == "finished"
+    assert encode(replace(measured[0], state="PARTIAL")).status == "partial"
 
 
 def test_failure_has_no_tables() -> None:

@@ -71,3 +71,28 @@ def tiny_entailment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a language model with a chat template, whose window has 120 tokens."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+
+    folder = tmp_path_factory.mktemp("writer") / "tiny"
+    words = {word: n for n, word in enumerate(["[UNK]", "[END]", "<user>", "<system>", "<assistant>", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", eos_token="[END]")
+    made.add_special_tokens({"additional_special_tokens": ["<user>", "<system>", "<assistant>"]})
+    made.chat_template = (
+        "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }} {% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    made.save_pretrained(folder)
+    set_seed(3)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    ends = {"bos_token_id": None, "eos_token_id": 1}
+    config = LlamaConfig(vocab_size=len(words), max_position_embeddings=120, initializer_range=0.5, **shape, **ends)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragsweep.errors import Faults
+from ragsweep.errors import Faults, nearest
 from ragsweep.reading import Row, Seen, read_rows
-from ragsweep.types import Evidence, Question
+from ragsweep.types import Evidence, Question, Turn
 
 QUESTION_KEYS = (
     "id",
@@ -15,7 +15,9 @@ QUESTION_KEYS = (
     "answerable",
     "unanswerable_type",
     "needs_retrieval",
+    "history",
     "reference",
+    "references",
     "keywords",
     "evidence",
     "language",
@@ -26,6 +28,8 @@ QUESTION_KEYS = (
     "corpus_version",
     "labels",
 )
+TURN_KEYS = ("role", "text")
+ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
 _LABELS = ("language", "content_type", "unanswerable_type")
 
@@ -70,14 +74,32 @@ def read_question(row: Row) -> Question:
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
-        references=(reference,) if (reference := row.text("reference")).strip() else (),
+        references=_references(row),
         keywords=row.texts("keywords"),
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
         distractors=row.texts("distractors"),
         notes=row.text("notes"),
+        history=tuple(read_turn(part) for part in row.parts("history")),
         where=row.where,
     )
+
+
+def _references(row: Row) -> tuple[str, ...]:
+    """Take the right answers, each by itself: the one, and the others."""
+    given = row.texts("references")
+    if any(not reference.strip() for reference in given):
+        row.fault('"references" holds a blank text')
+    return tuple(dict.fromkeys(text for text in (row.text("reference"), *given) if text.strip()))
+
+
+def read_turn(row: Row) -> Turn:
+    """Read one turn of a conversation."""
+    row.check_keys(TURN_KEYS)
+    role = row.filled_text("role")
+    if role and role not in ROLES:
+        row.fault(f'"role" is "{role}"{nearest(role, ROLES)}')
+    return Turn(role, row.filled_text("text"))
 
 
 def read_evidence(row: Row) -> Evidence:

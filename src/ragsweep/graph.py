@@ -116,7 +116,7 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
     """
     found: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
-    unknown: dict[str, list[str]] = {}
+    unknown: dict[str, dict[str, None]] = {}
 
     def visit(node: Node, rows: Rows) -> None:
         if node.stage == SOURCE or (node.address, id(rows)) in seen:
@@ -136,9 +136,8 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
             kept.append(read)  # while it lives, no other rows have its id
             visit(given, read)
             return
-        asked = unknown.setdefault(given.address, [])
-        asked.extend(f"{node.address} {row}" for row in rows)
-        found[given.address] = asked
+        unknown.setdefault(given.address, {}).update(dict.fromkeys(f"{node.address} {row}" for row in rows))
+        found.setdefault(given.address, ())
 
     def _is_missing(node: Node, given: Node, rows: Rows) -> bool:
         descend(node, given, rows)
@@ -147,4 +146,5 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
     kept: list[Rows] = []
     for one in wanted:
         visit(one.node, one.rows)
+    found.update({address: list(rows) for address, rows in unknown.items()})
     return found, set(unknown)

@@ -28,7 +28,7 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
 TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 TOKENIZER = "tokenizer.json"

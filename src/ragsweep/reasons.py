@@ -31,6 +31,7 @@ NOT_CONFIGURED = "not configured"
 NO_QUOTES = "no quoted evidence"
 NO_STATEMENTS = "no statements"
 NOT_JUDGED = "not judged"
+TOO_LONG = "prompt too long"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"

@@ -47,6 +47,15 @@ def test_reply_is_what_the_server_said_and_counted(server: LlmServer) -> None:
     assert server.log[0].asked.body == {"model": "m", "messages": messages("hello"), "temperature": 0.5}
 
 
+def test_seconds_are_those_of_the_service_and_not_of_the_line_before_it() -> None:
+    with LlmServer(latency=0.05, faults={"unavailable": 0.3}, seed=1) as server:
+        made, seconds = endpoint(server, concurrency=1, key_env=None), {}
+        each(range(12), lambda n: made.chat(messages(str(n))), lambda n, reply: seconds.update({n: reply.seconds}))
+    taken = {int(one.asked.last): one.ended - one.began for one in server.log if not one.fault}
+    assert len(server.log) > 12
+    assert all(0.05 <= seconds[n] < taken[n] + 0.3 for n in range(12))
+
+
 def test_tokens_that_nobody_counted_are_estimated_and_marked(server: LlmServer) -> None:
     server.usage, server.answer = False, lambda asked: "x" * 41
     assert run(endpoint(server).chat(messages("y" * 32))).usage == Usage(1, 10, 11, estimated=True)

@@ -86,6 +86,7 @@ def test_json_is_strict_and_holds_null_with_reasons_where_not_measured() -> None
     assert first["metrics"]["mrr"] == {
         "value": None, "low": None, "high": None, "n_total": 5, "n_scored": 0, "n_skipped": 1, "n_failed": 4,
         "unit": "", "higher_is_better": True, "reasons": {"no evidence": 1},
+        "low_bound": None, "high_bound": None, "coverage": 1.0,
     }  # fmt: skip
     assert first["metrics"]["recall"]["value"] == 0.5
     assert first["groups"]["category"]["factual"]["recall"]["high"] == 0.75

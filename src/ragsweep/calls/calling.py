@@ -45,9 +45,10 @@ class Fault(NamedTuple):
 
 
 class Value(NamedTuple, Generic[Read]):
-    """What was read from an answer."""
+    """What was read from an answer, and the seconds that the service took for it."""
 
     value: Read
+    seconds: float = 0.0
 
 
 class Calling:
@@ -61,13 +62,13 @@ class Calling:
         self.spent = 0.0  # seconds of attempts and of waits between them; not of waiting for a place
         self.attempts = 0
 
-    async def answer(self, question: Question, read: Callable[[Any], Read], again: bool) -> Read:
+    async def answer(self, question: Question, read: Callable[[Any], Read], again: bool) -> Value[Read]:
         """Call until there is an answer, and read it."""
         self.url = f"{self.url}/{question.path}"
         while True:
             fault = await self._attempt(question, read, again)
             if not isinstance(fault, Fault):
-                return fault.value
+                return fault
             wait = waiting(self.attempts - 1, fault.asked)
             if self.attempts > self.service.retries or self._left() <= wait:
                 raise CallFailed(f"{self._line(fault.fact)} (after {self.attempts} calls)", fault.reason)
@@ -92,12 +93,13 @@ class Calling:
                 health.refused(failure)
                 raise
             finally:
-                self.spent += loop.time() - began
+                seconds = loop.time() - began
+                self.spent += seconds
             if isinstance(result, Fault):
                 health.failed(self._line(result.fact), began, loop.time(), honoured(result.asked))
-            else:
-                health.succeeded()
-            return result
+                return result
+            health.succeeded()
+            return result._replace(seconds=seconds)
 
     async def _post(self, body: Any) -> Answered | Fault:
         """Return the answer, or what was lost on the way: a timeout, a connection."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ragsweep.calls.calling import Value
 from ragsweep.calls.failures import CallFailed
 from ragsweep.calls.reading import Chat, counted, estimate, read_chat, read_usage, read_vectors
 from ragsweep.calls.service import Question, Service
@@ -24,7 +24,7 @@ class Reply(NamedTuple):
     finish_reason: str
     model: str
     usage: Usage
-    seconds: float  # of the attempt that was answered and those before it, without waiting for a place
+    seconds: float  # of the attempt that was answered: neither those before it nor waiting for a place
 
 
 class Endpoint:
@@ -83,9 +83,7 @@ class Endpoint:
                 raise
             return chat, _sum(chat.usage, *lost)
 
-        begin = asyncio.get_running_loop().time()
-        chat, usage = await self._post(Question("chat/completions", body, tokens), read, True, lost)
-        seconds = asyncio.get_running_loop().time() - begin
+        (chat, usage), seconds = await self._post(Question("chat/completions", body, tokens), read, True, lost)
         return Reply(chat.text, chat.finish_reason, chat.model or self.model, usage, seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
@@ -96,21 +94,21 @@ class Endpoint:
         def read(answer: Any) -> tuple[list[list[float]], Usage]:
             return read_vectors(answer, len(texts)), read_usage(answer, asked, 0)
 
-        return await self._post(Question("embeddings", body, estimate(asked)), read, again=False)
+        return (await self._post(Question("embeddings", body, estimate(asked)), read, again=False)).value
 
     async def _post(
         self, question: Question, read: Callable[[Any], tuple[Found, Usage]], again: bool, lost: Sequence[Usage] = ()
-    ) -> tuple[Found, Usage]:
+    ) -> Value[tuple[Found, Usage]]:
         """Call, and count what it cost."""
         spending.check(self.model)
         try:
-            found, usage = await self.service.post(question, read, again)
+            found = await self.service.post(question, read, again)
         except CallFailed as failure:
             failure.usage = _sum(failure.usage, *lost)
             spending.paid(self.model, failure.usage)
             raise
-        spending.paid(self.model, usage)
-        return found, usage
+        spending.paid(self.model, found.value[1])
+        return found
 
 
 def _sum(*several: Usage) -> Usage:

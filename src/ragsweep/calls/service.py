@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from ragsweep.calls.calling import Calling
+from ragsweep.calls.calling import Calling, Value
 from ragsweep.calls.failures import CallFailed, EndpointFailed
 from ragsweep.calls.loop import background, each
 from ragsweep.errors import ConfigError
@@ -63,8 +63,8 @@ class Service:
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ConfigError(f"{where}.{name} is {getattr(self, name)}; it must be more than 0, or null")
 
-    async def post(self, question: Question, read: Callable[[Any], Read], again: bool = False) -> Read:
-        """Post one body; return what ``read`` makes of the answer.
+    async def post(self, question: Question, read: Callable[[Any], Read], again: bool = False) -> Value[Read]:
+        """Post one body; return what ``read`` makes of the answer, and the seconds that it took.
 
         ``read`` raises ValueError, with the fact, for an answer that is not what it should be; ``again`` says whether
         the same question may be answered better.
@@ -90,7 +90,7 @@ class Service:
         found: dict[int, Read] = {}
 
         async def work(number: int) -> Read:
-            return await self.post(Question(path, bodies[number]), lambda answer: read(answer, number))
+            return (await self.post(Question(path, bodies[number]), lambda answer: read(answer, number))).value
 
         try:
             each(range(len(bodies)), work, found.__setitem__)

@@ -1,0 +1,89 @@
+"""The contract of a generator, as tests: ``class TestMine(GeneratorContract): part = Mine``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import pytest
+
+from ragsweep.types import Answer, Generator, Passage, Request, Turn
+
+CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
+SHIPS = Passage("ships:0-50", "Ships carry goods across the sea; {braces} and \U0001f680 \u00e9 are text.")
+REQUESTS = (
+    Request("Where does the cat sleep?", (CATS, SHIPS)),
+    Request("Where does the cat sleep?", (SHIPS,)),
+    Request("Where does the cat sleep?"),
+    Request(
+        "And where does it eat?", (CATS,), (Turn("user", "Where does the cat sleep?"), Turn("assistant", "There."))
+    ),
+    Request("", (CATS,)),
+    Request("What carries goods?", (SHIPS, CATS, Passage("empty", ""))),
+    Request("Where does the cat sleep?", (CATS, SHIPS)),
+)
+
+
+def answers(part: Generator, requests: Sequence[Request]) -> list[Answer]:
+    """Ask for all requests, and see that each is answered exactly once."""
+    found: dict[int, Answer] = {}
+
+    def done(number: int, answer: Answer) -> None:
+        assert number not in found, f"request {number} is answered twice"
+        found[number] = answer
+
+    part.generate(requests, done)
+    assert set(found) == set(range(len(requests))), "not every request is answered, or others are"
+    return [found[number] for number in range(len(requests))]
+
+
+def content(answer: Answer) -> tuple[object, ...]:
+    """Return what must not change from time to time."""
+    support = None if answer.support != answer.support else round(answer.support, 5)
+    return answer.text, answer.abstained, answer.failed, support
+
+
+class GeneratorContract:
+    """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
+
+    ``repeatable`` False: the same request may be answered in other words (words are drawn by a service).
+    """
+
+    repeatable: ClassVar[bool] = True
+
+    part: Callable[[], Generator]  # it may return the same instance for every test
+
+    def test_every_request_is_answered_once(self) -> None:
+        """Whatever it holds: no context, no question, a conversation, a passage without text."""
+        for answer in answers(self.part(), REQUESTS):
+            assert isinstance(answer, Answer)
+            assert not (answer.failed and answer.text)
+            assert answer.usage.calls >= 0
+            assert min(answer.usage.tokens_in, answer.usage.tokens_out) >= 0
+            assert not answer.seconds < 0
+
+    def test_no_requests_no_answers(self) -> None:
+        """And no model is needed for it."""
+        assert answers(self.part(), []) == []
+
+    def test_answer_depends_on_its_request_alone(self) -> None:
+        """Answers are stored by request: alone, in company and in another order they are the same."""
+        if not self.repeatable:
+            pytest.skip("words are drawn")
+        part = self.part()
+        together = list(map(content, answers(part, REQUESTS)))
+        assert together[0] == together[-1]
+        assert [content(answers(part, [request])[0]) for request in REQUESTS] == together
+        assert list(map(content, answers(part, REQUESTS[::-1])))[::-1] == together
+
+    def test_one_that_needs_context_abstains_without(self) -> None:
+        """Where the class says so."""
+        part = self.part()
+        if getattr(part, "NEEDS_CONTEXT", False):
+            (answer,) = answers(part, [Request("Where does the cat sleep?")])
+            assert answer.abstained
+            assert answer.text == ""
+
+    def test_seconds_are_told_of_what_was_answered(self) -> None:
+        """Latency is made of them."""
+        assert all(answer.failed or answer.seconds >= 0 for answer in answers(self.part(), REQUESTS[:2]))
