@@ -7,11 +7,14 @@ import gc
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import NoReturn
 
 from ragsweep import interruption
 from ragsweep.errors import RagsweepError
+from ragsweep.secrets import mask_text, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
@@ -58,17 +61,23 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
+    sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
     interruption.listen()
     try:
         status = command(arguments)
     except RagsweepError as fault:
         status = fault.exit_status
-        print(f"ragsweep: {fault}", file=sys.stderr)
+        print(mask_text(f"ragsweep: {fault}"), file=sys.stderr)
     except interruption.Interrupted as signalled:
         interruption.caught()
         status = signalled.exit_status
     sys.exit(status)
+
+
+def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
+    """Print what nobody foresaw, without the secrets that it may hold."""
+    print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
 def _judge(arguments: list[str]) -> int:
@@ -95,7 +104,6 @@ _COMMANDS = {"judge": _judge, "store": _store, "sync": _sync}
 def _run(arguments: list[str]) -> int:
     from ragsweep import sweeping
     from ragsweep.composition import composed_once, read_command
-    from ragsweep.secrets import refuse_secrets
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")

@@ -18,6 +18,7 @@ from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.secrets import mask_logs, mask_text
 from ragsweep.terminal import Terminal
 
 SWEEP = "RAGSWEEP_SWEEP"
@@ -36,6 +37,7 @@ def run_job(config: DictConfig) -> float | None:
     """
     from hydra.core.hydra_config import HydraConfig
 
+    mask_logs()
     hydra = HydraConfig.get()
     own = session(config)
     kept = own.ledger
@@ -114,8 +116,8 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
         name=job.name,
         overrides=job.overrides,
         parameters=job.parameters(),
-        error=error if known else f"{type(fault).__name__}: {error}",
-        traceback="" if known else traceback.format_exc(),
+        error=mask_text(error if known else f"{type(fault).__name__}: {error}"),
+        traceback="" if known else mask_text(traceback.format_exc()),
         started=started,
         ended=time.time(),
     )

@@ -28,6 +28,7 @@ from ragsweep.recording import Records
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.secrets import mask_text
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
 
@@ -118,7 +119,8 @@ def _single(command: Command) -> int:
     except RagsweepError:
         raise
     except Exception as fault:
-        print(f"ragsweep: {type(fault).__name__}: {fault}; the traceback is in the job's log", file=sys.stderr)
+        said = mask_text(f"{type(fault).__name__}: {fault}")
+        print(f"ragsweep: {said}; the traceback is in the job's log", file=sys.stderr)
         return 1
     return 0
 

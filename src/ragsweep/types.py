@@ -32,6 +32,8 @@ from ragsweep.data import (
     Question,
     Rankings,
     Request,
+    Response,
+    Route,
     Scores,
     Spans,
     TokenVectors,
@@ -70,8 +72,12 @@ __all__ = [
     "ReadingReranker",
     "Request",
     "Reranker",
+    "Response",
+    "Route",
+    "Router",
     "Scores",
     "Spans",
+    "System",
     "TextRetriever",
     "TokenVectors",
     "Turn",
@@ -229,6 +235,20 @@ class Generator(Protocol):
         What fails for one request is that request's answer (``failed``); what would fail for all (no key, no such
         model) raises a RagsweepError.
         """
+
+
+class Router(Protocol):
+    """Decide which questions need the corpus; the others are answered without it."""
+
+    def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
+        """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
+
+
+class System(Protocol):
+    """A system that exists already and answers questions by itself."""
+
+    def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
+        """Ask it every request (question and history; no passages): ``done(its number, response)`` once for each."""
 
 
 @runtime_checkable

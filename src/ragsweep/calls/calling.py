@@ -20,6 +20,7 @@ from ragsweep.reasons import (
     SERVER_ERROR,
     TIMED_OUT,
 )
+from ragsweep.secrets import MASK, written
 
 if TYPE_CHECKING:
     from ragsweep.calls.service import Question, Service
@@ -121,7 +122,7 @@ class Calling:
                     content += piece
                     if len(content) > LARGEST:
                         return too_large
-                return Answered(response.status_code, response.headers, bytes(content))
+                return Answered(response.status_code, response.headers, self._without_key(bytes(content)))
         except TimeoutError:
             return Fault(TIMED_OUT, f"no answer within {limit:.3g} seconds")
         except httpx.TransportError as error:
@@ -157,6 +158,12 @@ class Calling:
         if found.status in AGAIN:
             return Fault(RATE_LIMITED if found.status == 429 else SERVER_ERROR, fact, asked)
         raise self._failed(CallFailed, REFUSED_BY_SERVICE, fact)
+
+    def _without_key(self, content: bytes) -> bytes:
+        """Mask the key in an answer: a service that repeats it must not have it stored as what it said."""
+        for form in written(self.key) if self.key else ():
+            content = content.replace(form.encode(), MASK.encode())
+        return content
 
     def _left(self) -> float:
         """Return the seconds that this call may still take."""

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import os
-from collections.abc import Iterable
-from urllib.parse import quote, quote_plus
-
 from ragsweep.errors import RagsweepError
 from ragsweep.reasons import SERVER_ERROR
-from ragsweep.secrets import MASK, is_secret
+from ragsweep.secrets import mask_text
 from ragsweep.types import Usage
 
 QUOTED = 160
 """Characters of an answer that are quoted in an error."""
-
-SHORTEST_SECRET = 8
-"""Characters from which on the value of a variable that is named like a secret is masked; shorter ones are words."""
 
 
 class CallError(RagsweepError):
@@ -41,22 +32,5 @@ class EndpointFailed(CallError):
 
 def said(fact: str, key: str = "") -> str:
     """Cut a fact to one short line without the key, and without any secret that the environment holds."""
-    line = " ".join(_masked(fact, key).split())
+    line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."
-
-
-def _masked(text: str, key: str) -> str:
-    """Replace secrets, however they are written; services have been seen to repeat the key they were given."""
-    held = (value.strip() for name, value in os.environ.items() if is_secret(name))
-    secrets = {key, *(value for value in held if len(value) >= SHORTEST_SECRET)} - {""}
-    for written in sorted(set(_written(secrets)), key=len, reverse=True):
-        text = text.replace(written, MASK)
-    return text
-
-
-def _written(secrets: Iterable[str]) -> Iterable[str]:
-    for secret in secrets:
-        plain = secret.encode()
-        coded = base64.b64encode(plain).decode(), base64.urlsafe_b64encode(plain).decode()
-        yield from (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], *coded)
-        yield from (one.rstrip("=") for one in coded)

@@ -43,6 +43,7 @@ from ragsweep.metrics.ragas_judged import (
     RagasSemanticSimilarity,
 )
 from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from ragsweep.metrics.routing import MissedSearch, NeedlessSearch, RouterAccuracy
 from ragsweep.metrics.similarity import SemanticSimilarity
 
 __all__ = [
@@ -76,8 +77,10 @@ __all__ = [
     "KeywordCoverage",
     "Latency",
     "MeanAveragePrecision",
+    "MissedSearch",
     "Mrr",
     "Ndcg",
+    "NeedlessSearch",
     "Precision",
     "RagasAnswerCorrectness",
     "RagasAnswerRelevancy",
@@ -96,6 +99,7 @@ __all__ = [
     "Refusal",
     "Results",
     "RougeL",
+    "RouterAccuracy",
     "SemanticSimilarity",
     "SuccessRate",
     "TokenF1",
