@@ -168,7 +168,7 @@ CHANGES: Mapping[str, str] = {
     "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
     "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other",
-    "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]", "threshold": ".3",
+    "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
     "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
     "url": "http://elsewhere/ask", "body.question": "'on {{question}}'", "answer": "said", "contexts": "texts[*]",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
