@@ -257,7 +257,7 @@ class Evaluator:
 
 def _length(context: Rankings) -> NDArray[np.int64]:
     """Count the chunks of every ranking."""
-    return np.count_nonzero(context.positions != NO_CHUNK, axis=1).astype(np.int64)
+    return np.asarray(np.count_nonzero(context.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
 def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:

@@ -147,7 +147,7 @@ def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage,
         return Verdict(reason=CONVERSATIONAL)
     if "answer" in part.uses and (reason := _unfit(part, answer)):
         return Verdict(reason=reason)
-    known = {
+    known: dict[str, Any] = {
         "question": asked.text,
         "answer": answer.text if answer else "",
         "contexts": tuple(passage.text for passage in given),
