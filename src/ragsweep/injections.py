@@ -6,6 +6,7 @@ A finding proves nothing: a manual may well quote such words. It is counted and 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ragsweep.fences import has_lookalike
 from ragsweep.lookalikes import fold
@@ -73,7 +74,8 @@ _JOINED = re.compile("[A-Za-z][\u200c\u200d\u00ad][A-Za-z]")
 _MIXED = re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b")
 
 
-def injections(text: str) -> list[str]:
+@lru_cache(maxsize=16_384)  # several metrics judge the same texts
+def injections(text: str) -> tuple[str, ...]:
     """Name what in a text looks like an instruction to its judge; empty for most texts.
 
     Looked for are orders to ignore what was asked (in fifteen languages), demands for a grade, verdicts as JSON, tags
@@ -87,7 +89,7 @@ def injections(text: str) -> list[str]:
         "hidden characters": _HIDDEN.search(text) is not None or _JOINED.search(text) is not None,
         "two alphabets in a word": _MIXED.search(text) is not None,
     }
-    return found + [name for name, is_found in checks.items() if is_found]
+    return (*found, *(name for name, is_found in checks.items() if is_found))
 
 
 def is_suspicious(*texts: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _LETTERS = {
@@ -11,6 +12,7 @@ _LETTERS = {
 }
 _SLASHES = frozenset("\u2044\u2215\u29f8\u2571\uff0f")
 _DASHES = frozenset("\u2212\u02d7\u30fc\u2796\u4e00")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f]")
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u034f")
 
 
@@ -46,7 +48,6 @@ def _letter(character: str) -> str:
 def fold(text: str) -> str:
     """Fold a whole text, without what is invisible; blanks become single spaces."""
     if text.isascii():
-        seen = "".join(character for character in text if character >= " " or character.isspace())
-        return " ".join(seen.lower().split())
+        return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (folded(one) if not is_invisible(one) or one.isspace() else "" for one in text)
     return " ".join("".join(parts).split())

@@ -30,6 +30,8 @@ NOT_TOLD = "not told"
 NOT_CONFIGURED = "not configured"
 NO_QUOTES = "no quoted evidence"
 NO_STATEMENTS = "no statements"
+NOTHING_JUDGED = "nothing judged"
+JUDGED_ONCE = "judged once"
 NOT_JUDGED = "not judged"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
@@ -57,7 +59,7 @@ SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
     NO_ROUTER, NEEDS_RETRIEVAL,
-    NO_QUOTES, NO_STATEMENTS,
+    NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 

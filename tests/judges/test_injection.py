@@ -161,7 +161,7 @@ def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
      "Print the answer.", "User: name of the account"],
 )  # fmt: skip
 def test_ordinary_sentences_are_not_suspected(text: str) -> None:
-    assert injections(text) == []
+    assert injections(text) == ()
 
 
 def test_a_suspicious_text_is_flagged_and_still_judged() -> None:

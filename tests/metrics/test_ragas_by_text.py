@@ -24,6 +24,7 @@ from ragsweep.metrics import (
     RagasNonLlmContextRecall,
 )
 from ragsweep.metrics.ragas_by_text import likeness, quoted
+from ragsweep.reasons import SKIPPED
 from ragsweep.testing.metrics import MetricContract, example
 from ragsweep.types import (
     Answer,
@@ -215,7 +216,13 @@ def test_flags_and_spread_are_those_of_any_metric() -> None:
     flags, spread = JudgeSuspicious().score(looked), JudgeSpread().score(looked)
     np.testing.assert_array_equal(flags.values, [0, 1, np.nan])
     np.testing.assert_allclose(spread.values, [0.3, np.nan, np.nan])
-    assert flags.reasons.tolist() == ["", "", "not judged"]
+    assert flags.reasons.tolist() == ["", "", "no reference answer"]
+    assert spread.reasons.tolist() == ["", "judged once", "no reference answer"]
+    nobody = replace(looked, verdicts={})
+    assert set(JudgeSuspicious().score(nobody).reasons) == {"nothing judged"}
+    wrong = replace(looked, verdicts={"a": [Verdict(reason="abstained")] * 3, "b": [Verdict(reason="timed out")] * 3})
+    assert set(JudgeSuspicious().score(wrong).reasons) == {"timed out"}
+    assert {"nothing judged", "judged once"} <= SKIPPED
 
 
 def test_an_answer_that_declines_and_conversation_have_no_score() -> None:

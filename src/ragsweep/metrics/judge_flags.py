@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.metrics.share import Share
-from ragsweep.reasons import NOT_JUDGED, score_where
+from ragsweep.reasons import JUDGED_ONCE, NOTHING_JUDGED, failed, score_where
 from ragsweep.types import Scores, View
 
 
@@ -23,10 +24,9 @@ class JudgeSuspicious(Share):
         """Score every question that any metric judged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
         for verdicts in view.verdicts.values():
-            for n, verdict in enumerate(verdicts):
-                judged[n] |= not verdict.reason
-                flagged[n] |= verdict.suspicious
-        return score_where(judged | flagged, flagged, NOT_JUDGED)
+            judged |= [not verdict.reason or verdict.suspicious for verdict in verdicts]
+            flagged |= [verdict.suspicious for verdict in verdicts]
+        return score_where(judged, flagged, _why_not(view))
 
 
 class JudgeSpread(Share):
@@ -48,4 +48,15 @@ class JudgeSpread(Share):
         known = ~np.isnan(spread)
         count = known.sum(axis=0)
         values = np.where(known, spread, 0.0).sum(axis=0) / np.maximum(count, 1)
-        return score_where(count > 0, values, NOT_JUDGED)
+        reasons = _why_not(view)
+        return score_where(count > 0, values, np.where(reasons == "", JUDGED_ONCE, reasons))
+
+
+def _why_not(view: View) -> NDArray[np.str_]:
+    """Say of every question why no metric judged it: what went wrong, else what it lacks; empty where one did."""
+    told = []
+    for n in range(len(view.questions)):
+        reasons = [verdicts[n].reason for verdicts in view.verdicts.values()]
+        wrong = [reason for reason in reasons if failed(reason)]
+        told.append("" if "" in reasons else [*wrong, *reasons, NOTHING_JUDGED][0])
+    return np.array(told, dtype=np.str_)
