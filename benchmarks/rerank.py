@@ -21,7 +21,7 @@ from ragsweep.composition import compose_jobs, read_command
 from ragsweep.evaluation import Evaluator, Experiment
 from ragsweep.evidence import cover
 from ragsweep.executor import Executor
-from ragsweep.pipeline import chunks_of
+from ragsweep.laid import chunks_of
 from ragsweep.reordering import Movement, compare
 from ragsweep.results import Result
 from ragsweep.store import open_store

@@ -59,8 +59,15 @@ VECTOR = {"_target_": "retrieve", "index._target_": "index", "exact._target_": "
 REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
 CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
                  "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
+CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"), "-")
 CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
 PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
+JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
+                          "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
+         **dict.fromkeys(("key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries",
+                          "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
+OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
+JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
                            "tokens_per_minute"), "-")}  # fmt: skip
@@ -98,6 +105,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
     "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
                      "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
+    "judge/none": {"_target_": "judge"},
+    **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
     "llm/none": {"_target_": "-"},
     "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
@@ -109,6 +118,16 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "llm/mistral": {**OPENAI, "extra.random_seed": "generate"},
     "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
     "tracking/none": {"_target_": "-"},
+    "router/none": {"_target_": "-"},
+    "router/rule": dict.fromkeys(("_target_", "conversation", "most_words"), "route"),
+    "router/similarity": dict.fromkeys(("_target_", "conversation", "questions", "threshold"), "route"),
+    "router/llm": {**dict.fromkeys(("_target_", "base_url", "model", "instruction", "temperature", "max_tokens",
+                                    "seed"), "route"), **CALLED, "tokens_per_minute": "-"},
+    "system/pipeline": {"_target_": "-"},
+    "system/http": {**dict.fromkeys(("_target_", "url", "body.question", "answer", "contexts", "ids", "tokens_in",
+                                     "tokens_out", "refusals", "version"), "respond"), **CALLED},
+    "system/python": {**dict.fromkeys(("_target_", "function", "refusals", "version"), "respond"),
+                      "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
@@ -149,13 +168,17 @@ CHANGES: Mapping[str, str] = {
     "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
     "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
     "uri": "sqlite:///other.db", "experiment": "other",
+    "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
+    "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
+    "url": "http://elsewhere/ask", "body.question": "'on {{question}}'", "answer": "said", "contexts": "texts[*]",
+    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "respond"}
 
 
 @cache
@@ -323,6 +346,9 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
         "embedder=static": [f"embedder.model={data['model']}"],
         "embedder=minilm": ["embedder.dtype=float32"],
+        "router=llm": ["router.model=m"],
+        "system=http": ["system.url=http://host/ask"],
+        "system=python": ["system.function=toys.built"],
         "llm=vllm": ["llm.model=m"],
         "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
         "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
@@ -346,17 +372,21 @@ MUTATIONS = [
     (option, key)
     for option, known in KEYS.items()
     for key in known
-    if not option.startswith(
-        "reranker/"
-    )  # changed in tests/rerankers/test_reranked_pipeline.py, where they can be built
+    # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
+    if not option.startswith(("reranker/", "judge/"))
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
 ]
 
 
 @pytest.mark.parametrize(("option", "key"), MUTATIONS, ids=lambda part: part or "config")
 def test_change_of_a_key_changes_what_it_should_and_nothing_else(
-    option: str, key: str, data: dict[str, Path], prepared: dict[str, Experiment | None]
+    option: str,
+    key: str,
+    data: dict[str, Path],
+    prepared: dict[str, Experiment | None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")  # a system of the user's is a function of theirs
     group, config = option.partition("/")[0], lean(*base(option, data))
     names = (f"{option}.{key}", key, key.rpartition(".")[2])
     value = next(CHANGES[name] for name in names if name in CHANGES)

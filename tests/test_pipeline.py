@@ -9,7 +9,8 @@ import pytest
 
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
-from ragsweep.pipeline import Graph, Parts, graph
+from ragsweep.laid import Graph
+from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.retrievers import HybridConvex, Vector
 from ragsweep.types import Rankings

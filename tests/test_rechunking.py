@@ -14,8 +14,9 @@ from ragsweep.composition import compose_jobs, config_folder, read_command
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor
 from ragsweep.identity import Built
+from ragsweep.laid import chunks_of
 from ragsweep.metrics import ContextRecall, ContextTokens, Recall
-from ragsweep.pipeline import Parts, chunks_of, graph
+from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings
 from toys import built

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ragsweep.identity import Rows, Work, content_hash
 from ragsweep.reasons import failed
-from ragsweep.types import Answer, Case, Question, Request, Turn, Usage, Verdict
+from ragsweep.types import Answer, Case, Passage, Question, Request, Response, Route, Turn, Usage, Verdict
 
 Packed = NDArray[np.bytes_]
 """One JSON object in ASCII a row."""
 
-Item = TypeVar("Item", Answer, Verdict)
+Item = TypeVar("Item", Answer, Verdict, Route, Response)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
@@ -33,8 +33,9 @@ class Asking(NamedTuple):
 
     text: str
     history: tuple[Turn, ...]
-    needs_retrieval: bool
+    needs_retrieval: bool  # by the golden set
     reference: str = ""  # read by judges only
+    searched: bool = True  # whether it gets a context: by a router, where there is one
 
     @property
     def key(self) -> str:
@@ -42,16 +43,21 @@ class Asking(NamedTuple):
         return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:]])
 
 
-def asking(question: Question, reference: bool = False) -> Asking:
+def asking(question: Question, searched: bool, reference: bool = False) -> Asking:
     """Take from a question what is asked, for a judge with the first of its right answers."""
     said = question.expected[0] if reference and question.expected else ""
-    return Asking(question.text, question.history, question.needs_retrieval, said)
+    return Asking(question.text, question.history, question.needs_retrieval, said, searched)
+
+
+def spoken(question: Question) -> Asking:
+    """Take from a question what was said, for those who know nothing else of it."""
+    return Asking(question.text, question.history, needs_retrieval=True)
 
 
 def asked_by(key: str) -> Asking:
     """Read a key."""
-    text, history, needs_retrieval, reference = json.loads(key)
-    return Asking(text, tuple(Turn(**turn) for turn in history), needs_retrieval, reference)
+    text, history, *rest = json.loads(key)
+    return Asking(text, tuple(Turn(**turn) for turn in history), *rest)
 
 
 def request_key(request: Request) -> str:
@@ -67,8 +73,8 @@ def case_key(case: Case) -> str:
 # --- rows: one JSON object each, so that a store can keep them ---------------------------------------------------
 
 
-def packed(items: Sequence[Answer | Verdict]) -> Packed:
-    """Write answers or verdicts as rows; what has its default value is left out, and NaN always has."""
+def packed(items: Sequence[Answer | Verdict | Route | Response]) -> Packed:
+    """Write answers, verdicts and the like as rows; what has its default value is left out, and NaN always has."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
@@ -83,6 +89,30 @@ def verdicts_in(rows: Packed) -> list[Verdict]:
     return [Verdict(**_with_usage(json.loads(row))) for row in rows.tolist()]
 
 
+def routes_in(rows: Packed) -> list[Route]:
+    """Read routes."""
+    return [Route(**_with_usage(json.loads(row))) for row in rows.tolist()]
+
+
+def responses_in(rows: Packed) -> list[Response]:
+    """Read responses."""
+    found = [json.loads(row) for row in rows.tolist()]
+    return [
+        Response(Answer(**_with_usage(one["answer"])), tuple(Passage(*passage) for passage in one["contexts"]))
+        for one in found
+    ]
+
+
+def lasting_routes(rows: Packed) -> NDArray[np.bool_]:
+    """Say which routes may be stored."""
+    return np.array([not route.failed for route in routes_in(rows)], dtype=bool)
+
+
+def lasting_responses(rows: Packed) -> NDArray[np.bool_]:
+    """Say which responses may be stored."""
+    return np.array([not response.answer.failed for response in responses_in(rows)], dtype=bool)
+
+
 def lasting_answers(rows: Packed) -> NDArray[np.bool_]:
     """Say which answers may be stored."""
     return np.array([not answer.failed for answer in answers_in(rows)], dtype=bool)
@@ -93,7 +123,9 @@ def lasting_verdicts(rows: Packed) -> NDArray[np.bool_]:
     return np.array([not failed(verdict.reason) for verdict in verdicts_in(rows)], dtype=bool)
 
 
-def _plain(item: Answer | Verdict) -> dict[str, Any]:
+def _plain(item: Answer | Verdict | Route | Response) -> dict[str, Any]:
+    if isinstance(item, Response):
+        return {"answer": _plain(item.answer), "contexts": item.contexts}
     usual = type(item)._field_defaults
     kept = {name: value for name, value in item._asdict().items() if not _same(value, usual[name])}
     return {name: list(value) if isinstance(value, Usage) else value for name, value in kept.items()}
@@ -127,7 +159,8 @@ class Asked(Generic[Item]):
         self._found[number] = item
         self._waiting.append(number)
         late = len(self._waiting) >= KEPT_TOGETHER or time.monotonic() - self._kept >= KEPT_WITHIN
-        if item.usage.calls or late:
+        usage = item.answer.usage if isinstance(item, Response) else item.usage
+        if usage.calls or late:
             self.keep()
         self._work.progress(len(self._found), len(self._rows))
 

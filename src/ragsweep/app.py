@@ -16,7 +16,9 @@ from ragsweep.calls.spending import LIMITS, Budget, spending
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
+from ragsweep.existing import Existing, existing_graph
 from ragsweep.identity import Built, content_hash
+from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
 from ragsweep.pipeline import Parts, graph
@@ -84,26 +86,14 @@ class Session:
         top_k, depth = _lengths(plain)
         self._limit_spending(plain)
         dataset = self._dataset(plain["dataset"])
-        chunker, retriever, reranker = (
-            self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
-        )
-        if reranker.value.candidates > depth:
-            raise ConfigError(
-                f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
-            )
         built = self._built_metrics(plain)
-        laid = graph(
-            Parts(
-                dataset.corpus, chunker, retriever, reranker, depth, top_k,
-                any("exact" in one.value.needs for one in built), _budget(plain), self._generator(plain),
-                {one.value.name: one for one in built if isinstance(one.value, JudgedMetric)},
-            )
-        )  # fmt: skip
+        system = self._chosen(plain, "system")
+        laid = self._existing(plain, dataset, system, built) if system else self._laid(plain, dataset, built)
         metrics = _checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built]
         exact = [leg.exact.address for leg in laid.approximate.values()]
-        answered = [laid.answer.address] if laid.answer else []
+        answered = [node.address for node in (laid.answer, laid.route) if node]
         signature = content_hash(
             [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
         )
@@ -114,7 +104,7 @@ class Session:
             job.parameters(plain),
             dataset,
             laid,
-            top_k,
+            depth if system else top_k,
             metrics,
             threshold,
             signature,
@@ -145,8 +135,41 @@ class Session:
         budget.check()
         spending.limit(budget, prices.money, prices.currency)
 
-    def _generator(self, plain: Mapping[str, Any]) -> Built | None:
-        built = self.builder.build(plain["llm"], "llm")
+    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: Sequence[Built]) -> Graph:
+        """Lay out what the config describes."""
+        top_k, depth = _lengths(plain)
+        chunker, retriever, reranker = (
+            self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
+        )
+        if reranker.value.candidates > depth:
+            raise ConfigError(
+                f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
+            )
+        compared = any("exact" in one.value.needs for one in built)
+        generator, router = self._chosen(plain, "llm"), self._chosen(plain, "router")
+        return graph(
+            Parts(
+                dataset.corpus, chunker, retriever, reranker, depth, top_k, compared, _budget(plain), generator,
+                _judged(built), router,
+            )
+        )  # fmt: skip
+
+    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: Sequence[Built]) -> Graph:
+        """Lay out a system that answers by itself."""
+        for group in ("llm", "router"):
+            if self._chosen(plain, group):
+                raise ConfigError(
+                    f"{group}: a system of yours answers by itself; choose {group}=none beside system=..."
+                )
+        _, depth = _lengths(plain)
+        questions = asked(dataset.golden.questions).spoken
+        named = {one.document for question in dataset.golden.questions for one in question.evidence}
+        documents = [document for document in dataset.corpus.ids if document in named]
+        return existing_graph(Existing(dataset.corpus, system, questions, depth, documents, _judged(built)))
+
+    def _chosen(self, plain: Mapping[str, Any], group: str) -> Built | None:
+        """Build a part that may be chosen away: None where it says nothing."""
+        built = self.builder.build(plain[group], group)
         return None if getattr(built.value, "SILENT", False) else built
 
     def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
@@ -192,6 +215,10 @@ def _coverage(plain: Mapping[str, Any]) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
     return float(share)
+
+
+def _judged(built: Sequence[Built]) -> dict[str, Built]:
+    return {one.value.name: one for one in built if isinstance(one.value, JudgedMetric)}
 
 
 def _budget(plain: Mapping[str, Any]) -> int | None:

@@ -17,11 +17,14 @@ from ragsweep.errors import RagsweepError
 from ragsweep.secrets import mask_text, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
+       ragsweep judge noise RUN RUN ...
        ragsweep store [list | verify | evict] [--path FOLDER] ...
        ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
+  judge         compare a judge with people: judge calibrate; with itself: judge noise
   store         show what is stored; store verify checks it, store evict removes from it
   sync          send to MLflow what the ledger holds and MLflow lacks
   --version     print the version
@@ -33,15 +36,17 @@ def main() -> None:
     command, *arguments = sys.argv[1:] or [""]
     if command == "run":
         run(arguments)
-    if command in ("store", "sync"):
-        _exit_with(_store if command == "store" else _sync, arguments)
+    if command in _COMMANDS:
+        _exit_with(_COMMANDS[command], arguments)
     if command == "--version":
         from importlib.metadata import version
 
         print(version("ragsweep"))
         sys.exit(0)
     known = command in ("", "-h", "--help")
-    print(_USAGE if known else f'ragsweep: no command "{command}"; known: run, store, sync\n\n{_USAGE}', end="")
+    print(
+        _USAGE if known else f'ragsweep: no command "{command}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}', end=""
+    )
     sys.exit(0 if known and command else 2)
 
 
@@ -75,6 +80,12 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
     print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
+def _judge(arguments: list[str]) -> int:
+    from ragsweep.judge_command import judge
+
+    return judge(arguments)
+
+
 def _store(arguments: list[str]) -> int:
     from ragsweep.store_command import store
 
@@ -85,6 +96,9 @@ def _sync(arguments: list[str]) -> int:
     from ragsweep.sync_command import sync
 
     return sync(arguments)
+
+
+_COMMANDS = {"judge": _judge, "store": _store, "sync": _sync}
 
 
 def _run(arguments: list[str]) -> int:

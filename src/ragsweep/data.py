@@ -245,6 +245,30 @@ class Answer(NamedTuple):
     model: str = ""  # as the service names it
 
 
+class Route(NamedTuple):
+    """Whether a question needs the corpus, as a router sees it.
+
+    ``failed`` is a reason and empty where there is a decision; where it failed the question is searched for, and the
+    decision is made anew next time.
+    """
+
+    search: bool = True
+    score: float = float("nan")  # the higher, the more it is conversation; where the router can tell
+    failed: str = ""
+    usage: Usage = Usage()
+
+
+class Response(NamedTuple):
+    """What an existing system said to one request, and the context it used, best first.
+
+    A passage's name is the id that the system gave it (a document, or a document's span), and may be empty; so may be
+    its text.
+    """
+
+    answer: Answer = Answer()
+    contexts: tuple[Passage, ...] = ()
+
+
 class Case(NamedTuple):
     """One question as a judge sees it; what a metric does not use is left empty."""
 
@@ -261,6 +285,7 @@ class Verdict(NamedTuple):
     reason: str = ""
     usage: Usage = Usage()
     suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
+    spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
 
 
 class Answers(NamedTuple):
@@ -306,6 +331,7 @@ class View:
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
+    routes: Sequence[Route] | None = None  # one a question; None where the config names no router
 
     @property
     def context(self) -> Integers:

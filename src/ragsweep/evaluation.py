@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.answering import answers_in, verdicts_in
+from ragsweep.answering import answers_in, routes_in, verdicts_in
 from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
@@ -18,8 +18,8 @@ from ragsweep.generation import passages
 from ragsweep.golden import stand_ins
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
+from ragsweep.laid import Graph, chunks_of
 from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
-from ragsweep.pipeline import Graph, chunks_of
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
 from ragsweep.reordering import compare
@@ -35,7 +35,9 @@ from ragsweep.types import (
     Dataset,
     Embeddings,
     Metric,
+    Question,
     Rankings,
+    Route,
     Usage,
     Verdict,
     View,
@@ -73,7 +75,8 @@ class Experiment:
         exact = [Wanted(leg.exact, known.queries) for leg in laid.approximate.values()]
         answers = [Wanted(laid.answer, known.answered)] if laid.answer else []
         verdicts = [Wanted(node, known.judged) for node in laid.verdicts.values()]
-        return [Wanted(laid.context, known.queries), *whole, *exact, *answers, *verdicts, *probed]
+        routes = [Wanted(laid.route, known.spoken)] if laid.route else []
+        return [Wanted(laid.context, known.queries), *whole, *exact, *routes, *answers, *verdicts, *probed]
 
 
 class Covered(NamedTuple):
@@ -94,10 +97,11 @@ class Evaluator:
         """Run the config and score it. Latency is measured last, when everything is warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
-        graph, known = experiment.graph, asked(experiment.dataset.golden.questions)
+        graph = experiment.graph
+        routes, known = self._routed(graph, experiment.dataset.golden.questions)
         rankings = self._ranked(graph.ranking, known)
         names = self._covered(experiment).names
-        looked = self._looked(experiment, known, rankings)
+        looked = replace(self._looked(experiment, known, rankings), routes=routes)
         scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
         summaries = table.summarise()
@@ -129,6 +133,14 @@ class Evaluator:
             usage=_usage(known, looked),
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )
+
+    def _routed(self, graph: Graph, questions: Sequence[Question]) -> tuple[list[Route] | None, Asked]:
+        """Ask the router, where there is one, which questions are searched for."""
+        known = asked(questions)
+        if graph.route is None:
+            return None, known
+        routes = routes_in(self.executor.get(graph.route, known.spoken))
+        return routes, asked(questions, bytes(route.search for route in routes))
 
     def _looked(self, experiment: Experiment, known: Asked, rankings: Rankings) -> View:
         """Gather all that metrics look at. Latency comes last, when everything is warm."""
@@ -225,6 +237,13 @@ class Evaluator:
 
     def _warnings(self, experiment: Experiment) -> list[str]:
         said = []
+        if experiment.graph.located:
+            unknown = self.executor.get(experiment.graph.located).unknown
+            if unknown:
+                said.append(
+                    f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
+                    " the ids of documents (or document:start-end), or texts as the corpus has them"
+                )
         for node in experiment.graph.embeddings:
             embeddings = self.executor.get(node)
             share = _cut_share(embeddings)
@@ -239,7 +258,7 @@ class Evaluator:
 
 def _length(context: Rankings) -> NDArray[np.int64]:
     """Count the chunks of every ranking."""
-    return np.count_nonzero(context.positions != NO_CHUNK, axis=1).astype(np.int64)
+    return np.asarray(np.count_nonzero(context.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
 def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:
@@ -250,9 +269,11 @@ def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:
 
 def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
     """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
-    said: list[tuple[str, Sequence[Answer | Verdict]]] = [("judge", some) for some in looked.verdicts.values()]
+    said: list[tuple[str, Sequence[Answer | Verdict | Route]]] = [("judge", some) for some in looked.verdicts.values()]
     if looked.answers:
         said.append(("generate", looked.answers.answers))
+    if looked.routes:
+        said.append(("route", looked.routes))
     spent: dict[str, dict[str, float]] = {}
     for stage, items in said:
         total = spent.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))

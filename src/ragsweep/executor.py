@@ -214,7 +214,7 @@ class _Kept:
         if self.node.lasting and keys:
             wanted = np.flatnonzero(self.node.lasting(columns))
             self.table.lasting = self.table.lasting and len(wanted) == len(keys)
-            keys, columns = [keys[n] for n in wanted], cut(columns, wanted)
+            keys, columns = [keys[n] for n in wanted.tolist()], cut(columns, wanted)
         if self.store and keys:
             saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
             self.table.lasting = self.table.lasting and saved

@@ -55,7 +55,7 @@ class Handed:
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         context: Rankings = work.get(self.context, _queries(asked))
         found = iter(passages(ChunkNames(chunks), context))
-        return [next(found) if one.needs_retrieval else () for one in asked]
+        return [next(found) if one.searched else () for one in asked]
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
@@ -74,6 +74,7 @@ class Answering:
 
     handed: Handed
     generator: Built | None = None
+    given: Node | None = None  # the answers of a system that exists already
     contents: dict[str, Any] = field(default_factory=dict)
     """What a key of a row stands for, by its hash: filled by who asks, read by who answers, within one process."""
 
@@ -94,7 +95,7 @@ class Answering:
         """Lay out this config's answers, by question."""
         generate = self.generate
         if generate is None:
-            return None
+            return self.given
 
         def compute(work: Work, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
@@ -146,7 +147,7 @@ def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage,
         return Verdict(reason=CONVERSATIONAL)
     if "answer" in part.uses and (reason := _unfit(part, answer)):
         return Verdict(reason=reason)
-    known = {
+    known: dict[str, Any] = {
         "question": asked.text,
         "answer": answer.text if answer else "",
         "contexts": tuple(passage.text for passage in given),
@@ -166,7 +167,7 @@ def _unfit(part: Any, answer: Answer | None) -> str:
 
 
 def _queries(asked: Sequence[Asking]) -> list[str]:
-    return [one.text for one in asked if one.needs_retrieval]
+    return [one.text for one in asked if one.searched]
 
 
 @remembered

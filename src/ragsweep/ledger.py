@@ -260,6 +260,10 @@ class Ledger:
         """Read the records of configs that were run by themselves."""
         return self._records("records.sweep IS NULL ORDER BY id", ())
 
+    def of_run(self, run: str) -> list[Record]:
+        """Read the records of the MLflow run of this id, or of all whose id begins so."""
+        return self._records("substr(run, 1, ?) = ? ORDER BY id", (len(run), run))
+
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
         with self._reading() as connection:
             rows = connection.execute(

@@ -10,7 +10,7 @@ from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Reco
 from ragsweep.recording import mirror
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
-from ragsweep.results import Failure, Result
+from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Child, Place, Tracker
 
@@ -107,9 +107,9 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     _show(ledger, tracker, missing, parent, here)
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [record.outcome for record in records if isinstance(record.outcome, Failure)]
-    shown = headline(results)
-    status = FINISHED if len(results) == len(sweep.jobs) else FAILED
-    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, shown), {})
+    whole = [result for result in results if result.state != PARTIAL]
+    status = FINISHED if len(whole) == len(sweep.jobs) else FAILED
+    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, headline(results)), {})
     if here:
         ledger.set_status(sweep.id, status)
     return len(missing)

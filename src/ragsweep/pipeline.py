@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from ragsweep.evidence import count_tokens
 from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
+from ragsweep.laid import Compared, Graph
 from ragsweep.latency import latency_node, rule_latency_node
 from ragsweep.ranking import at_least, widen, within
 from ragsweep.reordering import reorder, reordering_of
+from ragsweep.routing import route_node
 from ragsweep.shards import Texts, embedded, read_all
 from ragsweep.spans import cut_within, parents_of
 from ragsweep.types import (
@@ -50,52 +52,7 @@ class Parts:
     context_budget: int | None = None  # tokens that the context may have
     generator: Built | None = None
     judged: Mapping[str, Built] = field(default_factory=dict)  # metrics that somebody judges, by name
-
-
-class Compared(NamedTuple):
-    """A leg with an approximate index, and the exact search that it is compared with."""
-
-    found: Node
-    exact: Node
-
-
-@dataclass(frozen=True)
-class Graph:
-    """The nodes of one config that somebody reads."""
-
-    corpus: Node
-    chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
-    counts: Node  # the tokens of every chunk
-    embeddings: tuple[Node, ...]
-    first_stage: Node  # after fusion, before reranking
-    candidates: int  # how many of the first stage were reranked; 0 where nothing is
-    reranked: Node  # of the chunks that are searched
-    ranking: Node
-    context: Node
-    latency: Mapping[str, Node]
-    approximate: Mapping[str, Compared]  # by leg
-    answer: Node | None = None  # None where the config names no generator
-    verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
-
-    @property
-    def own(self) -> tuple[Node, ...]:
-        """List what the config itself consists of."""
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *self.asked)
-
-    @property
-    def budgeted(self) -> bool:
-        """Whether a budget of tokens may cut the context."""
-        return "budget" in self.context.spec.parameters
-
-    @property
-    def asked(self) -> tuple[Node, ...]:
-        """List the answers and the verdicts on them."""
-        return (*([self.answer] if self.answer else []), *self.verdicts.values())
-
-    @property
-    def wanted(self) -> tuple[Node, ...]:
-        """List what an evaluation asks for."""
-        return (*self.own, *(leg.exact for leg in self.approximate.values()))
+    router: Built | None = None
 
 
 def graph(parts: Parts) -> Graph:
@@ -112,12 +69,8 @@ def graph(parts: Parts) -> Graph:
         reranked, ranking, context, dict(stages.latency),
         {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
         answering.answer, {name: answering.verdict(metric) for name, metric in parts.judged.items()},
+        None, route_node(parts.router) if parts.router else None,
     )  # fmt: skip
-
-
-def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
-    """Join a chunking's spans with the texts they belong to."""
-    return Chunks(get(laid.corpus), get(laid.chunks), laid.chunks.address)
 
 
 def _stage(

@@ -68,8 +68,7 @@ class Prompt:
 
     def refused(self, text: str) -> bool:
         """Say whether an answer begins with words that decline one; case and punctuation do not count."""
-        said = f"{_plain(text)} "
-        return any(said.startswith(f"{_plain(words)} ") for words in self.refusals)
+        return declined(text, self.refusals)
 
     def _asked(self, request: Request, fence: str) -> str:
         if not request.passages:
@@ -79,6 +78,12 @@ class Prompt:
             for number, passage in enumerate(request.passages, 1)
         ]
         return _filled(self.question, fence=fence, passages="\n\n".join(passages), question=request.question)
+
+
+def declined(text: str, refusals: Sequence[str]) -> bool:
+    """Say whether a text begins with words that decline; case and punctuation do not count."""
+    said = f"{_plain(text)} "
+    return any(said.startswith(f"{_plain(words)} ") for words in refusals)
 
 
 def _fence(request: Request) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.answering import asking
+from ragsweep.answering import asking, spoken
 from ragsweep.latency import sample
 from ragsweep.remembering import remembered
 from ragsweep.types import Question
@@ -41,11 +41,19 @@ class Asked:
     """The questions of one golden set as columns; each is made once, when it is first read."""
 
     questions: Sequence[Question]
+    routed: bytes = b""  # a byte a question, 1 where a router says that it is searched for; empty without a router
+
+    @cached_property
+    def searched(self) -> NDArray[np.bool_]:
+        """Which questions are searched for: the router's word, or else the golden set's."""
+        if self.routed:
+            return np.frombuffer(self.routed, dtype=np.bool_)
+        return np.array([question.needs_retrieval for question in self.questions], dtype=np.bool_)
 
     @cached_property
     def rows(self) -> Numbers:
-        """The numbers of the questions that need retrieval."""
-        return np.flatnonzero([question.needs_retrieval for question in self.questions])
+        """The numbers of the questions that are searched for."""
+        return np.flatnonzero(self.searched)
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
@@ -66,12 +74,21 @@ class Asked:
     @cached_property
     def answered(self) -> tuple[str, ...]:
         """What is answered: every question, conversation among them, as a key."""
-        return tuple(asking(question).key for question in self.questions)
+        return tuple(asking(*one).key for one in self._asked)
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
         """The same with a right answer each, for those who judge."""
-        return tuple(asking(question, reference=True).key for question in self.questions)
+        return tuple(asking(*one, reference=True).key for one in self._asked)
+
+    @cached_property
+    def spoken(self) -> tuple[str, ...]:
+        """The same as those see it who know only what was said."""
+        return tuple(spoken(question).key for question in self.questions)
+
+    @property
+    def _asked(self) -> list[tuple[Question, bool]]:
+        return list(zip(self.questions, self.searched.tolist(), strict=True))
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:

@@ -28,7 +28,11 @@ NO_CITATIONS = "no citations"
 UNKNOWN_LANGUAGE = "unknown language"
 NOT_TOLD = "not told"
 NOT_CONFIGURED = "not configured"
+NO_QUOTES = "no quoted evidence"
+NO_STATEMENTS = "no statements"
 NOT_JUDGED = "not judged"
+NO_ROUTER = "no router"
+NEEDS_RETRIEVAL = "needs retrieval"
 TOO_LONG = "prompt too long"
 
 # Why a call to a service gave nothing.
@@ -43,6 +47,7 @@ REFUSED_BY_SERVICE = "refused by service"
 CIRCUIT_OPEN = "circuit open"
 BUDGET_SPENT = "budget spent"
 NO_PRICE = "no price"
+SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
                            REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
@@ -51,6 +56,8 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
 SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
+    NO_ROUTER, NEEDS_RETRIEVAL,
+    NO_QUOTES, NO_STATEMENTS,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 

@@ -26,7 +26,7 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
     def recall(*args: P.args, **kwargs: P.kwargs) -> T:
         assert not kwargs, "arguments are given by position"
         for given, value in tuple(known):
-            if all(map(_same, given, args)):
+            if len(given) == len(args) and all(map(_same, given, args)):
                 return value
         value = function(*args, **kwargs)
         known.append((args, value))

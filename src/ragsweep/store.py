@@ -11,7 +11,6 @@ import mmap
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from ragsweep.identity import Node, Rows, content_hash
 from ragsweep.latency import machine
 from ragsweep.leases import LAPSE, Holder, myself
 from ragsweep.locks import Locks, locks, private_folder
+from ragsweep.room import room
 from ragsweep.rows import cut, size_of
 
 EXTRAPOLATED = 50
@@ -105,13 +105,7 @@ class Store:
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return an array in a file that nobody else sees; in memory where the disk has no room."""
-        size = max(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize, 1)
-        with suppress(OSError):
-            with tempfile.TemporaryFile(dir=self.folder / "temporary") as file:
-                os.posix_fallocate(file.fileno(), 0, size)  # else a full disk would kill the process on writing
-                mapped = mmap.mmap(file.fileno(), size)
-            return np.frombuffer(mapped, dtype, count=int(np.prod(shape, dtype=np.int64))).reshape(shape)
-        return np.empty(shape, dtype)
+        return room(shape, dtype, self.folder / "temporary")
 
     # --- rows --------------------------------------------------------------------------------------------------
 

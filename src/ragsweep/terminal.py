@@ -12,6 +12,7 @@ from ragsweep.calls.spending import Spent, spending
 from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Plan
 from ragsweep.identity import Node
+from ragsweep.report.answers import answer_lines
 from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.results import PARTIAL, Failure, Result
@@ -110,7 +111,7 @@ class Terminal:
             self.line("note", said)
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
-        for word, said in target_lines(results):
+        for word, said in (*answer_lines(results), *target_lines(results)):
             self.line(word, said)
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)

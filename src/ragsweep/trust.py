@@ -15,8 +15,8 @@ TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
 
 PARTS = frozenset(
     f"ragsweep.{kind}"
-    for kind in ("chunkers", "datasets", "embedders", "generators", "indexes", "metrics", "prices", "prompts",
-                 "rerankers", "retrievers", "targets", "tracking")
+    for kind in ("chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "prices",
+                 "prompts", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")
 )  # fmt: skip
 """The modules whose classes are ours to choose; no config adds to them."""
 

@@ -32,6 +32,8 @@ from ragsweep.data import (
     Question,
     Rankings,
     Request,
+    Response,
+    Route,
     Scores,
     Spans,
     TokenVectors,
@@ -70,8 +72,12 @@ __all__ = [
     "ReadingReranker",
     "Request",
     "Reranker",
+    "Response",
+    "Route",
+    "Router",
     "Scores",
     "Spans",
+    "System",
     "TextRetriever",
     "TokenVectors",
     "Turn",
@@ -231,6 +237,20 @@ class Generator(Protocol):
         """
 
 
+class Router(Protocol):
+    """Decide which questions need the corpus; the others are answered without it."""
+
+    def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
+        """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
+
+
+class System(Protocol):
+    """A system that exists already and answers questions by itself."""
+
+    def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
+        """Ask it every request (question and history; no passages): ``done(its number, response)`` once for each."""
+
+
 @runtime_checkable
 class JudgedMetric(Protocol):
     """A metric (see Metric) that somebody, or something slow, judges. Verdicts are kept by what they were made of.
@@ -238,6 +258,10 @@ class JudgedMetric(Protocol):
     ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.verdicts[name]``. A class may state
     SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
     """
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
 
     @property
     def uses(self) -> tuple[str, ...]:

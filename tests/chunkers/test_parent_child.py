@@ -13,7 +13,8 @@ from ragsweep.app import Session
 from ragsweep.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
-from ragsweep.pipeline import Graph, Parts, chunks_of, graph
+from ragsweep.laid import Graph, chunks_of
+from ragsweep.pipeline import Parts, graph
 from ragsweep.ranking import widen
 from ragsweep.rerankers import NoReranker
 from ragsweep.spans import parents_of

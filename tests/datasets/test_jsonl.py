@@ -7,7 +7,7 @@ import pytest
 
 from ragsweep.datasets import Jsonl
 from ragsweep.errors import InputError
-from ragsweep.types import Dataset, Evidence
+from ragsweep.types import Dataset, Evidence, Turn
 
 DOCUMENTS = [
     {"id": "a", "title": "Apples", "text": "An apple a day\nkeeps the doctor away.", "metadata": {"path": "a.md"}},
@@ -106,8 +106,8 @@ def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'golden.jsonl:2: question "q1" is given twice; first in golden.jsonl:1',
         'golden.jsonl:3: "question" is blank',
         'golden.jsonl:4: unknown key "awnserable"; did you mean "answerable"? known: answerable, category, '
-        "content_type, corpus_version, distractors, evidence, expected_section, id, keywords, labels, language, "
-        "needs_retrieval, notes, question, reference, unanswerable_type",
+        "content_type, corpus_version, distractors, evidence, expected_section, history, id, keywords, labels, "
+        "language, needs_retrieval, notes, question, reference, references, unanswerable_type",
         'golden.jsonl:4: has no "id"',
         'golden.jsonl:5: is answerable, yet has the unanswerable_type "nonsensical"',
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
@@ -119,6 +119,28 @@ def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'golden.jsonl:8: "keywords" is "apple", not a list',
         "golden.jsonl:9: not JSON: NaN is no JSON value; use a number or null",
         "golden.jsonl:10:32: not JSON: expecting ',' delimiter",
+    ]
+
+
+def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None:
+    history = [{"role": "user", "text": "What do apples do?"}, {"role": "assistant", "text": "They help."}]
+    right = {"reference": "Fruit.", "references": ["An apple.", "Fruit."]}
+    (question, plain) = load(tmp_path, [{**FULL, **right, "history": history}, {**FULL, "id": "q2"}]).golden.questions
+    assert question.history == (Turn("user", "What do apples do?"), Turn("assistant", "They help."))
+    assert question.references == ("Fruit.", "An apple.")
+    assert (plain.history, plain.references) == ((), ("Fruit.",))
+
+
+def test_faults_of_a_conversation_are_told_with_their_place(tmp_path: Path) -> None:
+    history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
+    assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
+        'golden.jsonl:1: "references" holds 3 where a text in quotes is needed',
+        'golden.jsonl:1: "references" holds a blank text',
+        'golden.jsonl:1: "history" holds "hello" where an object {...} is needed',
+        'golden.jsonl:1.history[0]: "role" is "usr"; did you mean "user"? known: assistant, user',
+        'golden.jsonl:1.history[1]: has no "text"',
+        'golden.jsonl:1.history[2]: unknown key "who"; known: role, text',
+        'golden.jsonl:1.history[2]: "text" is blank',
     ]
 
 

@@ -10,7 +10,8 @@ import pytest
 from ragsweep.building import Builder
 from ragsweep.executor import Executor
 from ragsweep.identity import Node
-from ragsweep.pipeline import Graph, Parts, graph
+from ragsweep.laid import Graph
+from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from toys import Letters, Whole, built, corpus
 

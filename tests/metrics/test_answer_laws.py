@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ragsweep import metrics
 from ragsweep.languages import STOP_WORDS, code_of, content_words, fold, tell
 from ragsweep.metrics.answered import without_citations
+from ragsweep.prices import Prices
 from ragsweep.testing.answers import answered, verdicts
 from ragsweep.types import Answer, Answers, JudgedMetric, Passage, Question, Usage, View
 from toys import Letters
@@ -27,6 +28,9 @@ TEXTS = st.sampled_from([
 ]) | st.text(st.sampled_from("ab é.[1]`'\n"), max_size=15)  # fmt: skip
 
 
+PARTS = {"${embedder}": Letters(), "${prices}": Prices("2025-08-15", "USD", "a test", {"priced*": [1.0, 2.0]})}
+
+
 def shipped(option: str) -> dict[str, Any]:
     """Build every metric of a shipped option as its YAML says."""
     entries = yaml.safe_load((OPTIONS / f"{option}.yaml").read_text(encoding="utf-8"))
@@ -34,7 +38,7 @@ def shipped(option: str) -> dict[str, Any]:
     for name, entry in entries.items():
         module, _, target = entry.pop("_target_").rpartition(".")
         assert module == "ragsweep.metrics"
-        made[name] = getattr(metrics, target)(**{key: Letters() if key == "embedder" else entry[key] for key in entry})
+        made[name] = getattr(metrics, target)(**{key: PARTS.get(value, value) for key, value in entry.items()})
     return made
 
 
@@ -54,6 +58,7 @@ def questions(draw: st.DrawFn) -> Question:
 ANSWERS = st.builds(
     Answer, TEXTS, st.booleans(), st.sampled_from(["", "", "timed out"]),
     st.sampled_from([0.5, float("nan")]), usage=st.sampled_from([Usage(), Usage(1, 10, 2)]),
+    model=st.sampled_from(["", "priced-1"]),
 )  # fmt: skip
 
 

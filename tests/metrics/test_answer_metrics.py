@@ -244,8 +244,20 @@ def test_threshold_of_support() -> None:
     assert one(metrics.CitationsCorrect(0.6), ASKED, half, "A cat") == 0
 
 
-def test_citation_is_counted_once_a_sentence() -> None:
-    assert [claim.cited for claim in claims("Cats sleep [1] all day [1]. Dogs bark [2, 1].")] == [(1,), (2, 1)]
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Cats sleep. Dogs bark.", [("cats sleep", ()), ("bark dogs", ())]),
+        ("Cats sleep [1] and dogs bark [2, 1].", [("cats sleep", (1,)), ("bark dogs", (2, 1))]),
+        ("Cats sleep [1][2], [1]", [("cats sleep", (1, 2))]),
+        ("See [1]: cats sleep.", [("cats see sleep", (1,))]),  # what follows the last citation goes with it
+        ("Cats [1] Dogs bark [3]", [("cats", (1,)), ("bark dogs", (3,))]),  # no full stop between them
+        ("Cats sleep.[1] Dogs bark.", [("cats sleep", (1,)), ("bark dogs", ())]),
+        ("Cats `x[2]` sleep [1].", [("2 cats sleep", (1,))]),
+    ],
+)
+def test_claims(said: str, told: list[tuple[str, tuple[int, ...]]]) -> None:
+    assert [(" ".join(sorted(claim.words)), claim.cited) for claim in claims(said)] == told
 
 
 # --- language and amounts -------------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from ragsweep.executor import Executor
 from ragsweep.graph import walk
 from ragsweep.identity import Built, Spec
 from ragsweep.indexes import Flat, Hnsw, Ivf
+from ragsweep.laid import Graph
 from ragsweep.metrics import AnnEvidenceLost, AnnRecall, Recall
-from ragsweep.pipeline import Graph, Parts, graph
+from ragsweep.pipeline import Parts, graph
 from ragsweep.ranking import nothing
 from ragsweep.rerankers import NoReranker
 from ragsweep.testing.metrics import example

@@ -13,7 +13,8 @@ from hydra import compose, initialize_config_dir
 from ragsweep.building import Builder
 from ragsweep.executor import Executor
 from ragsweep.identity import Built, Spec
-from ragsweep.pipeline import Graph, Parts, graph
+from ragsweep.laid import Graph
+from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import LateInteraction
 from ragsweep.store import open_store
 from ragsweep.types import NO_CHUNK

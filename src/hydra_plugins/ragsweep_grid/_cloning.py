@@ -85,6 +85,15 @@ def without(config: DictConfig, left_out: str) -> DictConfig:
     return new
 
 
+def part(config: DictConfig, left_out: str) -> DictConfig:
+    """Take a config's content but for one key: the nodes are the same ones, and now have the new root above them."""
+    new: DictConfig = _shell(config, None)
+    new.__dict__["_content"] = {k: node for k, node in config.__dict__["_content"].items() if k != left_out}
+    for node in new.__dict__["_content"].values():
+        node.__dict__["_parent"] = new
+    return new
+
+
 def only(config: DictConfig, kept: str) -> DictConfig:
     """Copy one key of a config, as ``OmegaConf.masked_copy`` does; the copy is a root without flags."""
     new = DictConfig(content={})

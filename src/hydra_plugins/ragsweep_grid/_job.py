@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.version import base_at_least
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from hydra_plugins.ragsweep_grid._cloning import clone, only, without
+from hydra_plugins.ragsweep_grid._cloning import only, part
 from hydra_plugins.ragsweep_grid._composing import raw
 from hydra_plugins.ragsweep_grid._logs import Logs
 from hydra_plugins.ragsweep_grid._writing import text
@@ -41,7 +41,8 @@ class Runner:
         before = singleton.cfg
         try:
             folder = self._enter(config, singleton)
-            result = JobReturn(cfg=without(config, "hydra"), hydra_cfg=clone(singleton.cfg))
+            # Nobody else has this config: what Hydra copies is taken. Its own node is read-only from here on.
+            result = JobReturn(cfg=part(config, "hydra"), hydra_cfg=singleton.cfg)
             result.overrides = raw(config.hydra.overrides.task)
             Path(folder).mkdir(parents=True, exist_ok=True)
             with _working_in(folder if _changes_folder(config) else None):
@@ -113,5 +114,5 @@ def _save(config: DictConfig, result: JobReturn) -> None:
     folder = Path(config.hydra.runtime.output_dir) / config.hydra.output_subdir
     folder.mkdir(parents=True, exist_ok=True)
     saved = {"config": result.cfg, "hydra": result.hydra_cfg, "overrides": config.hydra.overrides.task}
-    for name, part in saved.items():
-        (folder / f"{name}.yaml").write_text(text(part), encoding="utf-8")
+    for name, node in saved.items():
+        (folder / f"{name}.yaml").write_text(text(node), encoding="utf-8")

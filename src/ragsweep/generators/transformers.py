@@ -130,9 +130,9 @@ class Transformers:
         device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
         with model_files.loading(self.model, "llm.model"):
             safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-            tokenizer = AutoTokenizer.from_pretrained(folder, **safe)  # type: ignore[no-untyped-call]
+            tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
             dtype = getattr(torch, self._dtype())
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
             return tokenizer, model.to(device).eval()
 
 

@@ -21,10 +21,29 @@ from ragsweep.metrics.context import (
 from ragsweep.metrics.entailment import FaithfulnessNli
 from ragsweep.metrics.exactness import ExactMatch, TokenF1
 from ragsweep.metrics.grounding import GroundingLexical, GroundingSemantic
+from ragsweep.metrics.judge_flags import JudgeSpread, JudgeSuspicious
 from ragsweep.metrics.keywords import KeywordCoverage
 from ragsweep.metrics.latency import Latency
 from ragsweep.metrics.overlap import Bleu, RougeL
+from ragsweep.metrics.ragas_by_text import (
+    RagasIdBasedContextPrecision,
+    RagasIdBasedContextRecall,
+    RagasNonLlmContextPrecision,
+    RagasNonLlmContextRecall,
+)
+from ragsweep.metrics.ragas_judged import (
+    RagasAnswerCorrectness,
+    RagasAnswerRelevancy,
+    RagasContextPrecision,
+    RagasContextPrecisionWithoutReference,
+    RagasContextRecall,
+    RagasFactualCorrectness,
+    RagasFaithfulness,
+    RagasNoiseSensitivity,
+    RagasSemanticSimilarity,
+)
 from ragsweep.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from ragsweep.metrics.routing import MissedSearch, NeedlessSearch, RouterAccuracy
 from ragsweep.metrics.similarity import SemanticSimilarity
 
 __all__ = [
@@ -53,16 +72,34 @@ __all__ = [
     "GroundingLexical",
     "GroundingSemantic",
     "HitRate",
+    "JudgeSpread",
+    "JudgeSuspicious",
     "KeywordCoverage",
     "Latency",
     "MeanAveragePrecision",
+    "MissedSearch",
     "Mrr",
     "Ndcg",
+    "NeedlessSearch",
     "Precision",
+    "RagasAnswerCorrectness",
+    "RagasAnswerRelevancy",
+    "RagasContextPrecision",
+    "RagasContextPrecisionWithoutReference",
+    "RagasContextRecall",
+    "RagasFactualCorrectness",
+    "RagasFaithfulness",
+    "RagasIdBasedContextPrecision",
+    "RagasIdBasedContextRecall",
+    "RagasNoiseSensitivity",
+    "RagasNonLlmContextPrecision",
+    "RagasNonLlmContextRecall",
+    "RagasSemanticSimilarity",
     "Recall",
     "Refusal",
     "Results",
     "RougeL",
+    "RouterAccuracy",
     "SemanticSimilarity",
     "SuccessRate",
     "TokenF1",

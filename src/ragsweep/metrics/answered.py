@@ -42,6 +42,7 @@ class OfAnswers(Share):
 class OfVerdicts(Share):
     """State the attributes of a share that is judged, and read the verdicts on answers that were given."""
 
+    SKIPS_ABSTAINED = True  # what a generator declines with says nothing that could be judged
     needs: tuple[str, ...] = ("answer",)
     name: str
 

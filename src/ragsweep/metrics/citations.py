@@ -1,4 +1,4 @@
-"""Check the citations of an answer: is there such a passage, and does it hold what the sentence says?
+"""Check the citations of an answer: is there such a passage, and does it hold what is said there?
 
 After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", with the support of
 a sentence told by its words instead of by a model.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ragsweep.languages import content_words, tell
+from ragsweep.languages import WORD, content_words, tell
 from ragsweep.metrics.answered import MARKERS, OfAnswers, checked, conversational, refused, without_citations
 from ragsweep.metrics.grounding import sentences_of, words_of
 from ragsweep.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
@@ -23,23 +23,25 @@ BEHIND = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*
 
 
 class Claim(NamedTuple):
-    """One sentence of an answer: its content words, and the passages that it cites, from 1."""
+    """A sentence of an answer, or the part of one that ends with citations: its content words, and what it cites."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
 
 
 class CitationsCorrect(OfAnswers):
-    """Count the citations that name a passage which holds the sentence's content words, of all citations.
+    """Count the citations that name a passage which holds the claim's content words, of all citations.
+
+    A claim is a sentence, or the part of one that ends with citations.
 
     Args:
-        threshold: Share of the sentence's content words that the passage must hold.
+        threshold: Share of the claim's content words that the passage must hold.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "citations_correct"
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -64,18 +66,18 @@ class CitationsCorrect(OfAnswers):
 
 
 class CitationRecall(OfAnswers):
-    """Count the sentences whose content words the passages that they cite hold together, of all that say something.
+    """Count the claims whose content words the passages that they cite hold together, of all that say something.
 
-    An answer without citations has 0: none of its sentences can be looked up.
+    An answer without citations has 0: none of its claims can be looked up.
 
     Args:
-        threshold: Share of the sentence's content words that the passages must hold.
+        threshold: Share of the claim's content words that the passages must hold.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     name = "citation_recall"
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -90,7 +92,7 @@ class CitationRecall(OfAnswers):
         return conversational(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Check every sentence."""
+        """Check every claim."""
         if refused(answer):
             return ABSTAINED
         told = [claim for claim in claims(answer.text) if claim.words]
@@ -100,11 +102,12 @@ class CitationRecall(OfAnswers):
 
 
 def claims(text: str) -> list[Claim]:
-    """Cut an answer into its sentences, each with what it cites."""
+    """Cut an answer into its claims, each with the numbers of the passages that it cites, from 1."""
     moved, language = BEHIND.sub(r"\2\1", text), tell(without_citations(text))
     return [
         Claim(content_words(without_citations(sentence), language), _cited(sentence))
-        for sentence in sentences_of(moved, language)
+        for whole in sentences_of(moved, language)
+        for sentence in _parts(whole)
     ]
 
 
@@ -112,6 +115,17 @@ def holds(words: frozenset[str], passages: Sequence[Passage], cited: Sequence[in
     """Say whether the cited passages that exist hold enough of the words; what says nothing needs only a passage."""
     known = [words_of(passages[n - 1].text) for n in cited if 1 <= n <= len(passages)]
     return bool(known) and len(words & frozenset().union(*known)) >= threshold * len(words)
+
+
+def _parts(sentence: str) -> list[str]:
+    """Cut a sentence behind its citations, those that stand together kept together; the rest goes with the last."""
+    ends: list[int] = []
+    for found in MARKERS.finditer(sentence):
+        if found[2]:
+            apart = not ends or WORD.search(sentence[ends[-1] : found.start()])
+            ends[len(ends) if apart else -1 :] = [found.end()]
+    starts = [0, *ends[:-1]]
+    return [sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)]
 
 
 def _cited(sentence: str) -> tuple[int, ...]:

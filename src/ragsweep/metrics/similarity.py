@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ragsweep.metrics.answered import OfVerdicts, batches, refused, unanswerable, without_citations
+from ragsweep.metrics.answered import OfVerdicts, batches, conversational, refused, unanswerable, without_citations
 from ragsweep.types import Answer, Case, Embedder, Floats, Passage, Question, Verdict
 
 Vectors = Mapping[str, Floats]
@@ -18,8 +18,8 @@ TOGETHER = 32
 class SemanticSimilarity(OfVerdicts):
     """Take the cosine between the embeddings of the answer and of the right one, the first where there are several.
 
-    A refusal of an answerable question has 0; an unanswerable one is not compared. A text longer than the embedding
-    model's window is compared by its beginning.
+    A refusal of an answerable question has 0; an unanswerable one is not compared, nor is conversation. A text longer
+    than the embedding model's window is compared by its beginning.
 
     Args:
         embedder: Turns both texts into vectors, as it does documents.
@@ -44,7 +44,7 @@ class SemanticSimilarity(OfVerdicts):
 
     def lacking(self, question: Question) -> str:
         """There must be a right answer."""
-        return unanswerable(question)
+        return conversational(question) or unanswerable(question)
 
     def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score refusals."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.report import plots, tables
+from ragsweep.report.answers import abstention_curves, answer_files
 from ragsweep.results import Failure, Result
 
 __all__ = ["artifacts", "plots", "tables"]
@@ -14,7 +15,7 @@ __all__ = ["artifacts", "plots", "tables"]
 def artifacts(
     sweep: Mapping[str, Any] | str, results: Sequence[Result], failures: Sequence[Failure], headline: Sequence[str]
 ) -> dict[str, bytes]:
-    """Make all files of a sweep by name: ``results.json``, ``results.csv``, and pictures of the headline metrics.
+    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, and what answers come to.
 
     ``sweep`` is what to say of the sweep as a whole, or just its name.
     """
@@ -28,4 +29,6 @@ def artifacts(
         files["plots/metric_by_config.png"] = plots.metric_by_config(results, shown)
         if any("category" in result.groups for result in results):
             files["plots/metric_by_category.png"] = plots.metric_by_label(results, shown[0], "category")
-    return files
+    if curves := abstention_curves(results):
+        files["plots/abstention.png"] = plots.abstention(curves)
+    return {**files, **answer_files(results)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ragsweep.abstention import Point, best
 from ragsweep.results import Result, Summary
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
 MOST_CONFIGS = 40
+PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and Ito, too
+ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
@@ -68,6 +71,43 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     if empty := sorted(set(sizes) - set(scored)):
         note += f" No question could be scored in: {', '.join(empty)}."
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
+
+
+def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
+    """Draw how good answers are when only the surest are given, one line a config; returns a PNG.
+
+    A line is level between its points: questions of one support are answered together, and nothing lies between. Of
+    more than five configs those with the best score in hindsight are shown.
+    """
+    from matplotlib.figure import Figure
+
+    shown = sorted(curves, key=lambda name: -best(curves[name]).score)[: len(PALETTE)]
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    answered, all_questions = figure.subplots(1, 2, sharey=True)
+    for name, colour in zip(shown, PALETTE, strict=False):
+        points = curves[name]
+        coverage = [point.coverage for point in points]
+        answered.step(coverage[1:], [point.score_answered for point in points[1:]], color=colour, where="pre")
+        all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=_label(name))
+        all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
+    for axes, title in ((answered, "of what is answered"), (all_questions, "of all questions, refusals included")):
+        _dress(axes, title)
+    answered.set_ylabel("mean token_f1", fontsize=8)
+    figure.legend(loc="outside lower center", fontsize=8, frameon=False)
+    more = f" {len(shown)} of {len(curves)} configs are shown." if len(shown) < len(curves) else ""
+    figure.suptitle(_literal(f"{ABSTENTION}{more}"), x=0.01, ha="left", fontsize=8, color=GREY)
+    return _png(figure)
+
+
+def _dress(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=10, fontweight="bold")
+    axes.set_xlabel("share of questions answered, the surest first", fontsize=8)
+    axes.set_xlim(0, 1.02)
+    axes.set_ylim(0, 1.02)
+    axes.tick_params(labelsize=8, length=0)
+    axes.grid(color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _best(results: Sequence[Result], metric: str) -> list[Result]:

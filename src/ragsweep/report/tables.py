@@ -114,8 +114,8 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     columns = list(dict.fromkeys(column for line in lines for column in line))
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([_harmless(column) for column in columns])
-    writer.writerows([_harmless(line.get(column, "")) for column in columns] for line in lines)
+    writer.writerow([harmless(column) for column in columns])
+    writer.writerows([harmless(line.get(column, "")) for column in columns] for line in lines)
     return buffer.getvalue().encode("utf-8", "replace")
 
 
@@ -198,7 +198,7 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
     }
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
     """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers."""
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return value

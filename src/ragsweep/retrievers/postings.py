@@ -10,6 +10,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.room import room
 from ragsweep.types import Arrays
 
 TEXTS = 16_384
@@ -92,7 +93,8 @@ def index(read: Iterable[Words], vocabulary: dict[str, int], k1: float, b: float
     """Make the arrays that bm25s makes, to the bit: postings by word, in each the chunks rise.
 
     Returned before them are the words they stand for, in order. ``read`` adds to ``vocabulary`` as it goes. What was
-    counted waits in a temporary file, three bytes a pair and more, so that little more than the result is ever held.
+    counted waits in a temporary file, three bytes a pair and more, and the result lies in another: what is held in
+    memory does not grow with the number of chunks, but for their lengths and the vocabulary.
     """
     with tempfile.TemporaryFile() as file:
         blocks, spread = _spilt(read, vocabulary, file)
@@ -145,8 +147,8 @@ def _placed(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Put every pair where it belongs; return its chunk and its count."""
     free = starts[:-1].copy()  # where the next pair of a word goes
-    chunks = np.empty(starts[-1], dtype=np.int32)
-    counts = np.empty(starts[-1], dtype=np.float32)
+    chunks = room((int(starts[-1]),), np.int32)
+    counts = room((int(starts[-1]),), np.float32)
     before = 0
     for block in blocks:
         words = renumbered[block.words]

@@ -113,8 +113,8 @@ class MetricContract:
         turned = list(reversed(range(len(_QUESTIONS))))
         self._compare(self.metric.score(example()), self.metric.score(example(turned)), turned)
         turned = list(reversed(range(len(ROWS))))
-        views = answered(metric=self.metric), answered(turned, self.metric)
-        self._compare(*map(self.metric.score, views), turned)
+        straight = self.metric.score(answered(metric=self.metric))
+        self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
         """A question that the metric applies to and whose answer failed counts as failed, and says why."""

@@ -1,0 +1,52 @@
+"""Characters that are read as others, and characters that nobody sees."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_LETTERS = {
+    **dict(zip("абсԁеһіјӏорԛѕѵԝхукмтнв", "abcdehijlopqsvwxykmthb", strict=True)),  # Cyrillic
+    **dict(zip("αοινυρετκ", "aoivupetk", strict=True)),  # Greek
+    **dict(zip("\u0251\u0131\u217c", "ail", strict=True)),
+}
+_SLASHES = frozenset("\u2044\u2215\u29f8\u2571\uff0f")
+_DASHES = frozenset("\u2212\u02d7\u30fc\u2796\u4e00")
+_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u034f")
+
+
+def is_invisible(character: str) -> bool:
+    """Say whether a character shows nothing of its own: format characters, accents to be combined, fillers."""
+    return (
+        unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
+        or character in _INVISIBLE
+        or "\ufe00" <= character <= "\ufe0f"
+    )
+
+
+def folded(character: str) -> str:
+    """Return what a character is read as, in small ASCII letters and signs where it can be; maybe several characters.
+
+    A small table of the letters that matter here, after Unicode's compatibility decomposition (NFKD); no complete list
+    of confusables.
+    """
+    if character < "\x7f":
+        return character.lower()
+    plain = [one for one in unicodedata.normalize("NFKD", character) if not unicodedata.combining(one)]
+    return "".join(_letter(one) for one in "".join(plain).casefold())
+
+
+def _letter(character: str) -> str:
+    if character in _SLASHES:
+        return "/"
+    if character in _DASHES or unicodedata.category(character) == "Pd":
+        return "-"
+    return _LETTERS.get(character, character)
+
+
+def fold(text: str) -> str:
+    """Fold a whole text, without what is invisible; blanks become single spaces."""
+    if text.isascii():
+        seen = "".join(character for character in text if character >= " " or character.isspace())
+        return " ".join(seen.lower().split())
+    parts = (folded(one) if not is_invisible(one) or one.isspace() else "" for one in text)
+    return " ".join("".join(parts).split())

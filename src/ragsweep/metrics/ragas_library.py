@@ -1,0 +1,238 @@
+"""Lend ragas our calls: its metrics and prompts, our endpoint, our fence, and no second layer of retries.
+
+The only file that knows ragas. It is imported when the first verdict is asked for, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from ragsweep.fences import NOTICE, fence, unfence
+from ragsweep.judging import Form, Judge, Said, total
+from ragsweep.types import Usage
+
+VERSION = "1"
+"""Part of the address of every verdict: change it with anything here that can change one."""
+
+BINARY = frozenset({"verdict", "attributed", "noncommittal"})
+"""Fields of ragas' answers that are 0 or 1; their type says only: a whole number."""
+
+NEEDED = frozenset({"question"})
+"""Fields of ragas' answers without which there is no verdict: ragas scores an empty one 0."""
+
+LISTS = frozenset({"statements", "classifications", "claims"})
+"""Fields of ragas' answers that hold what the text was taken apart into."""
+
+TRUSTED = frozenset({"atomicity", "coverage"})
+"""Fields of ragas' prompts that we fill in: words of its own, and no text under judgement."""
+
+_CODE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+
+
+class NothingToJudge(Exception):
+    """The judge found nothing in a text that could be right or wrong."""
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of all that words a prompt or makes a score of answers; imports nothing."""
+    from importlib.metadata import version
+
+    return {"ragas": version("ragas"), "prompts": VERSION}
+
+
+class Sitting:
+    """One case before the judge, once: what was asked in it, and what that cost.
+
+    Args:
+        judge: Who is asked.
+        sample: Which of the samples this is.
+        strict: Whether a text without any statement ends the sitting, where ragas would go on and call it perfect.
+    """
+
+    def __init__(self, judge: Judge, sample: int, strict: bool) -> None:
+        self.judge = judge
+        self.sample = sample
+        self.strict = strict
+        self.usage = Usage()
+        self._asked: Counter[str] = Counter()
+
+    async def ask(self, prompt: str, model: Any) -> Any:
+        """Answer one of ragas' prompts by its model, a pydantic class."""
+        repetition = self._asked[prompt]
+        self._asked[prompt] += 1
+        said = self._paid(await self.judge.ask(prompt, form_of(model), self.sample, repetition))
+        if self.strict and any(name in LISTS and not value for name, value in said.value):
+            raise NothingToJudge
+        return said.value
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed texts."""
+        found: list[list[float]] = self._paid(await self.judge.embed(texts)).value
+        return found
+
+    def _paid(self, said: Said) -> Said:
+        self.usage = total(self.usage, said.usage)
+        return said
+
+
+def scorer(
+    name: str, sitting: Sitting, embeddings: bool, options: Mapping[str, Any]
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Make ragas' metric of this name for one sitting; return its ``ascore``.
+
+    Raises:
+        ValueError: ragas refuses the options.
+    """
+    known = library()
+    parts: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": known.judge(sitting)}
+    if embeddings:
+        parts["embeddings"] = known.embeddings(sitting)
+    metric = getattr(known.metrics, name)(**parts, **options)
+    if sitting.judge.fence:
+        for prompt in vars(metric).values():
+            if isinstance(prompt, known.prompt):
+                prompt.to_string = _fenced(prompt.to_string)
+    if name == "SemanticSimilarity":
+        return _embedded_first(metric, parts["embeddings"])
+    ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
+    return ascore
+
+
+def _embedded_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Embed beforehand: this one metric of ragas does not wait for its embeddings, but blocks until they are there."""
+
+    async def ascore(**texts: str) -> Any:
+        await embeddings.prepare(list(texts.values()))
+        return await metric.ascore(**texts)
+
+    return ascore
+
+
+def _fenced(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Put every text that goes into a prompt behind a fence, and the notice before the prompt."""
+
+    def fenced(data: Any) -> str:
+        kept = {name: getattr(data, name) for name in type(data).model_fields}
+        inside = {name: value if name in TRUSTED else _fence_all(value) for name, value in kept.items()}
+        return NOTICE + write(data.model_copy(update=inside))
+
+    return fenced
+
+
+def _fence_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return fence(value)
+    return [_fence_all(item) for item in value] if isinstance(value, list) else value
+
+
+# --- forms -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def form_of(model: Any) -> Form:
+    """Make a form of one of ragas' models: its schema, closed, and with 0 and 1 where these are meant."""
+    return Form(model.__name__, _closed(model.model_json_schema()), lambda text: read(text, model))
+
+
+def _closed(schema: Any) -> Any:
+    """Say of every object that it has all of its fields and no other, as structured outputs want it."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(properties := closed.get("properties"), dict):
+        closed |= {"additionalProperties": False, "required": list(properties)}
+        for name in BINARY & properties.keys():
+            properties[name] = {**properties[name], "enum": [0, 1]}
+    return closed
+
+
+def read(text: str, model: Any) -> Any:
+    """Read an answer: all of it is one JSON value that conforms, be it in a block of code; nothing is searched for.
+
+    Raises:
+        ValueError: It does not conform, be it by "0.9", true or 7 where 0 or 1 is meant; the answer is not quoted.
+    """
+    from pydantic import ValidationError
+
+    block = _CODE.fullmatch(text)
+    try:
+        found = model.model_validate_json(unfence(block[1] if block else text), strict=True)
+    except ValidationError as fault:
+        first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _names(model))
+        raise ValueError(f"{place or 'the whole'}: {first['type'].replace('_', ' ')}") from None
+    _check(json.loads(found.model_dump_json()), "")
+    return found
+
+
+def _names(model: Any) -> frozenset[str]:
+    return frozenset(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))
+
+
+def _check(value: Any, place: str) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _check(item, place)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name in BINARY and item not in (0, 1):
+                raise ValueError(f"{name}: must be 0 or 1")
+            if name in NEEDED and not str(item).strip():
+                raise ValueError(f"{name}: must not be empty")
+            _check(item, name)
+
+
+# --- ragas -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def library() -> SimpleNamespace:
+    """Import ragas: its metrics, its class of prompts, and classes of ours that take the places of its clients."""
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # it would report its use over the network
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
+    from ragas.metrics import collections
+    from ragas.prompt.metrics.base_prompt import BasePrompt
+
+    class Asking(InstructorBaseRagasLLM):
+        """Hand ragas' prompts to the sitting."""
+
+        def __init__(self, sitting: Sitting) -> None:
+            self.sitting = sitting
+
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError("answers are waited for; ragas' collections do not call this")
+
+        async def agenerate(self, prompt: str, response_model: Any) -> Any:
+            return await self.sitting.ask(prompt, response_model)
+
+    class Embedding(BaseRagasEmbedding):
+        """Hand ragas' texts to the sitting."""
+
+        def __init__(self, sitting: Sitting) -> None:
+            super().__init__()
+            self.sitting = sitting
+            self.prepared: dict[str, list[float]] = {}
+
+        async def prepare(self, texts: Sequence[str]) -> None:
+            self.prepared |= dict(zip(texts, await self.sitting.embed(texts), strict=True))
+
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            return self.prepared[text]
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return (await self.sitting.embed([text]))[0]
+
+        async def aembed_texts(self, texts: Sequence[str], **_: Any) -> list[list[float]]:
+            return await self.sitting.embed(texts)
+
+    return SimpleNamespace(judge=Asking, embeddings=Embedding, metrics=collections, prompt=BasePrompt)

@@ -1,0 +1,212 @@
+"""What answers come to beyond single metrics: who was answered and rightly, what context is worth, when to abstain."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragsweep import abstention, quadrants
+from ragsweep.abstention import Point
+from ragsweep.quadrants import KINDS, Quadrants
+from ragsweep.report.tables import harmless, number
+from ragsweep.results import Result
+
+NO_RETRIEVER = "ragsweep.retrievers.NoRetriever"
+FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
+ANSWERABLE = "answerable"
+MOST_LINES = 8
+SAME = ("llm", "prompt", "system")
+"""What two configs must have in common for the difference between them to be that of their context."""
+
+
+class Against(NamedTuple):
+    """One config, compared with that which answers without context."""
+
+    base: Result
+    result: Result
+    quadrants: Quadrants
+
+
+class Cells(NamedTuple):
+    """One row of the confusion matrix: a kind of questions, how many met each fate, and how many could not be told."""
+
+    kind: str
+    counts: Mapping[str, int]
+    untold: int
+
+
+def against_no_context(results: Sequence[Result], metric: str = quadrants.METRIC) -> list[Against]:
+    """Pair every config that answers with that of the same generator and questions which retrieves nothing."""
+    answered = [result for result in results if {"abstained", metric} <= result.outcomes.keys()]
+    bases = [result for result in answered if _without_context(result)]
+    pairs = []
+    for result in answered:
+        base = next((base for base in bases if _alike(base, result)), None)
+        if base is not None and not _without_context(result):
+            pairs.append(Against(base, result, quadrants.compare(base.outcomes, result.outcomes, metric)))
+    return pairs
+
+
+def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
+    """Say as a word and a text what context was worth to each config; nothing where none goes without."""
+    pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.quadrants))
+    for base in {id(pair.base): pair.base for pair in pairs}.values():
+        always = any(pair.quadrants.always_abstains for pair in pairs if pair.base is base)
+        note = (
+            " (without context it always abstains, which solves the unanswerable questions and no other)"
+            if always
+            else ""
+        )
+        yield "context", f"what it is worth, against {base.name}{note}"
+    for pair in pairs[:MOST_LINES]:
+        yield "", f"{pair.result.name}: {_quadrants(pair.quadrants)}"
+    if len(pairs) > MOST_LINES:
+        yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
+
+
+def quadrants_csv(pairs: Sequence[Against]) -> bytes:
+    """Write one line a config: how many questions are of each kind, and the exact McNemar test."""
+    header = ["config", "base", *(kind.replace(" ", "_") for kind in KINDS), "left_out", "p_value",
+              "base_always_abstains"]  # fmt: skip
+    rows = [
+        [pair.result.name, pair.base.name, *pair.quadrants.counts.values(), pair.quadrants.left_out,
+         pair.quadrants.p_value, str(pair.quadrants.always_abstains).lower()]
+        for pair in pairs
+    ]  # fmt: skip
+    return _csv(header, rows)
+
+
+def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
+    """Write one line a config and question: the question's kind."""
+    rows = [
+        [pair.result.name, pair.base.name, question, kind]
+        for pair in pairs
+        for question, kind in pair.quadrants.kinds.items()
+    ]
+    return _csv(["config", "base", "question_id", "kind"], rows)
+
+
+def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
+    """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
+
+    A question whose answer failed, or of which nobody knows the right answer, is counted as untold.
+    """
+    if not {"abstained", *FATES} <= outcomes.keys():
+        return []
+    types = outcomes.get("unanswerable_type") or [""] * len(outcomes["answerable"])
+    rows: dict[str, list[str]] = {}
+    for n, answerable in enumerate(outcomes["answerable"]):
+        kind = ANSWERABLE if answerable else f"unanswerable: {types[n]}" if types[n] else "unanswerable"
+        rows.setdefault(kind, []).append(next((fate for fate in FATES if outcomes[fate][n] == 1.0), ""))
+    ordered = sorted(rows, key=lambda kind: (kind != ANSWERABLE, kind))
+    return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
+
+
+def confusion_lines(result: Result) -> Iterator[tuple[str, str]]:
+    """Say as a word and a text who was answered, and rightly."""
+    for n, row in enumerate(confusion(result.outcomes)):
+        told = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
+        untold = [f"{row.untold} not told"] if row.untold else []
+        total = sum(row.counts.values()) + row.untold
+        yield "" if n else "answers", f"{row.kind}, {total}: {', '.join([*told, *untold])}"
+
+
+def confusion_csv(results: Sequence[Result]) -> bytes:
+    """Write one line a config and kind of questions."""
+    rows = [
+        [result.name, row.kind, *row.counts.values(), row.untold]
+        for result in results
+        for row in confusion(result.outcomes)
+    ]
+    return _csv(["config", "questions", *FATES, "untold"], rows)
+
+
+def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
+    """Lay out the abstention curve of every config whose generator says how sure it is."""
+    columns = ("answer_support", "token_f1", "answerable", "refusal")
+    curves = {}
+    for result in results:
+        if set(columns) <= result.outcomes.keys():
+            support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
+            points = abstention.curve(support, scores, answerable, [value == 1.0 for value in refusal])
+            if points:
+                curves[result.name] = points
+    return curves
+
+
+def abstention_csv(curves: Mapping[str, Sequence[Point]]) -> bytes:
+    """Write one line a config and threshold; empty where there is nothing to average."""
+    rows = [
+        [name, *("" if math.isnan(value) else value for value in point)]
+        for name, points in curves.items()
+        for point in points
+    ]
+    return _csv(["config", *Point._fields], rows)
+
+
+def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
+    """Say as a word and a text how good the answers of one config are, and which threshold would have been best."""
+    for points in abstention_curves(results).values():
+        now, found = points[-1], abstention.best(points)
+        yield "abstain", f"as it is: {_point(now)}"
+        if found != now:
+            yield "", f"best in hindsight, from support {found.threshold:.3g} on: {_point(found)}"
+
+
+def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
+    """Say as lines of a word and a text what answers come to; none where no generator answered."""
+    if len(results) == 1:
+        yield from confusion_lines(results[0])
+        yield from abstention_lines(results)
+    yield from quadrant_lines(results)
+
+
+def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
+    """Make the files about answers by name; none where no generator answered."""
+    files = {}
+    if pairs := against_no_context(results):
+        files["quadrants.csv"] = quadrants_csv(pairs)
+        files["quadrants_by_question.csv"] = quadrants_by_question_csv(pairs)
+    if any(confusion(result.outcomes) for result in results):
+        files["confusion.csv"] = confusion_csv(results)
+    if curves := abstention_curves(results):
+        files["abstention.csv"] = abstention_csv(curves)
+    return files
+
+
+def _without_context(result: Result) -> bool:
+    chosen = result.config.get("retriever")
+    return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
+
+
+def _alike(base: Result, result: Result) -> bool:
+    same = base.dataset.golden_digest == result.dataset.golden_digest
+    return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
+
+
+def _gain(found: Quadrants) -> int:
+    return found.counts[quadrants.HELPED] - found.counts[quadrants.HURT]
+
+
+def _quadrants(found: Quadrants) -> str:
+    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
+    left_out = f"; {found.left_out} not compared" if found.left_out else ""
+    p = f"p = {found.p_value:.3f}" if found.p_value >= 0.001 else "p < .001"
+    return f"{counts} of {len(found.kinds)} questions{left_out} · helped against hurt: {p}"
+
+
+def _point(point: Point) -> str:
+    invented = "" if math.isnan(point.hallucinated) else f", answers {point.hallucinated:.0%} of the unanswerable"
+    right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
+    return f"answers {point.coverage:.0%} of all{right}{invented}; {number(point.score)} with refusals"
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(header)
+    writer.writerows([harmless(cell) for cell in row] for row in rows)
+    return buffer.getvalue().encode("utf-8", "replace")

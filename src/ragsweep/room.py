@@ -1,0 +1,33 @@
+"""Room for large arrays outside of the process's memory: pages of a file, which the system may write out and drop."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def room(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
+    """Return an array to fill, in a file that nobody else sees and that is gone with the array.
+
+    It lies in memory where the disk has no room, or the system cannot say so beforehand.
+
+    Args:
+        shape: Of the array.
+        dtype: Of the array.
+        folder: Where the file is made; None: where temporary files are.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    size = max(count * np.dtype(dtype).itemsize, 1)
+    if hasattr(os, "posix_fallocate"):  # without it a full disk would kill the process on writing
+        with suppress(OSError):
+            with tempfile.TemporaryFile(dir=folder) as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                mapped = mmap.mmap(file.fileno(), size)
+            return np.frombuffer(mapped, dtype, count=count).reshape(shape)
+    return np.empty(shape, dtype)

@@ -1,0 +1,149 @@
+"""Compare a judge with people: agreement, and a score corrected for the judge's errors, with all of its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.95
+Z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+NAN = math.nan
+
+
+class Interval(NamedTuple):
+    """A value and its 95 % interval; NaN where there is nothing to say."""
+
+    value: float = NAN
+    low: float = NAN
+    high: float = NAN
+
+
+class Share(NamedTuple):
+    """``hits`` of ``n``."""
+
+    hits: int
+    n: int
+
+    @property
+    def interval(self) -> Interval:
+        """Bound the share by Wilson's score interval (1927)."""
+        return wilson(self.hits, self.n)
+
+
+class Confusion(NamedTuple):
+    """How often the judge passes what people pass, and fails what people fail."""
+
+    sensitivity: Share
+    specificity: Share
+
+
+def wilson(hits: int, n: int) -> Interval:
+    """Bound a share of ``hits`` in ``n`` by Wilson's score interval (JASA 22, 1927); NaN for none of none."""
+    if not n:
+        return Interval()
+    share, square = hits / n, Z * Z / n
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
+    return Interval(share, 0.0 if not hits else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0))
+
+
+def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
+    """Count how the judge decides on what people pass, and on what they fail."""
+    judged, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
+    return Confusion(
+        Share(int((judged & right).sum()), int(right.sum())), Share(int((~judged & ~right).sum()), int((~right).sum()))
+    )
+
+
+def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
+    """Measure agreement beyond chance between two raters of the same items.
+
+    Cohen's kappa (1960); with weights that of 1968, where a disagreement costs the distance of the two values, or its
+    square. Values are numbers, not ranks, so that scores between the steps of a scale have a distance too; on equal
+    steps it is the kappa of ranks. NaN where chance leaves nothing to agree on (both raters always say the same one
+    thing) or there are no items.
+    """
+    first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if not len(first):
+        return NAN
+    costs: dict[str, Callable[[Any], Any]] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}
+    apart = costs[weights]
+    values, counts = np.unique(first, return_counts=True)
+    others, other_counts = np.unique(second, return_counts=True)
+    gaps = apart(np.abs(values[:, None] - others[None, :]))
+    expected = float(counts @ gaps @ other_counts) / len(first) ** 2
+    return 1 - float(apart(np.abs(first - second)).mean()) / expected if expected else NAN
+
+
+def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
+    """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed); NaN from fewer than ten."""
+    first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    value = kappa(first, second, weights)
+    if len(first) < 10 or len(first) > 5000 or math.isnan(value):
+        return Interval(value)
+    draws = np.random.default_rng(0).integers(0, len(first), (1000, len(first)))
+    drawn = np.array([kappa(first[rows], second[rows], weights) for rows in draws])
+    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(value, float(low), float(high))
+
+
+def corrected_share(passed: Share, errors: Confusion) -> Interval:
+    """Correct the share that a judge passes for the judge's errors; the interval includes that these are estimated.
+
+    The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), cut to [0, 1]; the interval that of
+    Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares to each of which successes
+    and failures were added. NaN where people labelled nothing as right or nothing as wrong, or where the judge was no
+    better than chance on the labels: then no correction is possible.
+
+    Args:
+        passed: What the judge passes, of all that it judged.
+        errors: The judge against people, on a random part of it.
+    """
+    positive, negative = errors
+    if not passed.n or not positive.n or not negative.n:
+        return Interval()
+    power = positive.hits / positive.n + negative.hits / negative.n - 1
+    observed = (passed.hits + Z * Z / 2) / (passed.n + Z * Z)
+    sensitivity, specificity = ((share.hits + 1) / (share.n + 2) for share in errors)
+    better = sensitivity + specificity - 1
+    if power <= 0 or better <= 0:
+        return Interval()
+    point = (passed.hits / passed.n + negative.hits / negative.n - 1) / power
+    middle = (observed + specificity - 1) / better
+    spread_positive = sensitivity * (1 - sensitivity) / positive.n
+    spread_negative = specificity * (1 - specificity) / negative.n
+    moved = 2 * Z * Z * (middle * spread_positive - (1 - middle) * spread_negative)
+    variance = (
+        observed * (1 - observed) / (passed.n + Z * Z)
+        + middle**2 * spread_positive
+        + (1 - middle) ** 2 * spread_negative
+    )
+    half = Z * math.sqrt(variance) / better
+    low, high = middle + moved - half, middle + moved + half
+    return Interval(*(min(max(value, 0.0), 1.0) for value in (point, low, high)))
+
+
+def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray[Any]) -> Interval:
+    """Correct a mean score of a judge by what people say of a random part of it.
+
+    The judge's mean over what nobody labelled, moved by the mean difference on what people labelled: the difference
+    estimator, as used by Angelopoulos and others, "Prediction-powered inference" (Science 382, 2023), with the normal
+    interval of two independent samples. NaN from fewer than two labels or two others.
+
+    Args:
+        judged: The judge's scores of what nobody labelled.
+        labelled: The judge's scores of what people labelled.
+        people: Their labels, on the same scale.
+    """
+    scores = np.asarray(judged, dtype=np.float64)
+    gaps = np.asarray(people, dtype=np.float64) - np.asarray(labelled, dtype=np.float64)
+    if len(scores) < 2 or len(gaps) < 2:
+        return Interval()
+    middle = float(scores.mean() + gaps.mean())
+    half = Z * math.sqrt(scores.var(ddof=1) / len(scores) + gaps.var(ddof=1) / len(gaps))
+    return Interval(middle, middle - half, middle + half)

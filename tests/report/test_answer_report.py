@@ -1,0 +1,158 @@
+"""What a report says of answers: quadrants, the confusion matrix and the abstention curve."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from typing import Any
+
+import pytest
+from matplotlib.image import imread
+
+from ragsweep.report import artifacts
+from ragsweep.report.answers import (
+    NO_RETRIEVER,
+    abstention_curves,
+    against_no_context,
+    answer_lines,
+    confusion,
+)
+from ragsweep.results import DatasetFacts, Result
+from ragsweep.retrievers import NoRetriever
+
+NAN = math.nan
+FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
+FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
+TYPES = ["", "", "", "out of scope", "false premise"]
+
+
+def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5)) -> dict[str, list[Any]]:
+    """Make a table of three answerable and two unanswerable questions: c(orrect), w(rong), r(efused), f(ailed)."""
+    told = [{"c": 0, "w": 1, "r": 2}.get(fate) if n < 3 else {"r": 3, "w": 4}.get(fate) for n, fate in enumerate(fates)]
+    rows = {"question_id": list("abcde"), "answerable": [True] * 3 + [False] * 2, "unanswerable_type": TYPES,
+            "abstained": [fate == "r" for fate in fates], "answer_support": list(support),
+            "answer_failed": ["timed out" if fate == "f" else "" for fate in fates],
+            "success_rate": [NAN if one is None else float(one in (0, 3)) for one in told],
+            "token_f1": [NAN if one is None else float(one in (0, 3)) for one in told],
+            "refusal": [NAN if one is None else float(one in (2, 3)) for one in told]}  # fmt: skip
+    fate_columns = {
+        name: [NAN if one is None or (n < 3) != (number < 3) else float(one == number) for n, one in enumerate(told)]
+        for number, name in enumerate(FATES)
+    }
+    return {**rows, **fate_columns}
+
+
+def result(name: str, fates: str, target: str = "ragsweep.retrievers.Bm25", llm: str = "x", **changes: Any) -> Result:
+    config = {"retriever": {"_target_": target}, "llm": {"_target_": llm}, "prompt": {"system": "s"}}
+    made = Result("s", name, (name,), config, {}, FACTS, {}, {}, outcomes(fates), {}, {})
+    return dataclasses.replace(made, **changes)
+
+
+BASE = result("retriever=none", "wwcrw", NO_RETRIEVER)
+BM25 = result("retriever=bm25", "crfrr")
+
+
+def read(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def test_name_of_the_part_that_retrieves_nothing() -> None:
+    assert f"{NoRetriever.__module__.rpartition('.')[0]}.{NoRetriever.__name__}" == NO_RETRIEVER
+
+
+def test_config_is_compared_with_the_one_without_context() -> None:
+    (pair,) = against_no_context([BM25, BASE])
+    assert (pair.base, pair.result) == (BASE, BM25)
+    assert pair.quadrants.kinds == {"a": "helped", "b": "abstained", "d": "known already", "e": "helped"}
+    assert pair.quadrants.left_out == 1
+    said = "\n".join(text for _, text in answer_lines([BM25, BASE]))
+    assert "what it is worth, against retriever=none\n" in said
+    assert (
+        "retriever=bm25: 2 helped, 0 hurt, 1 known already, 0 never solved, 1 abstained of 4 questions; 1 not "
+        "compared · helped against hurt: p = 0.500"
+    ) in said
+
+
+def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared() -> None:
+    other = dataclasses.replace(FACTS, golden_digest="h")
+    silent = dataclasses.replace(BM25, outcomes={"question_id": ["a"]})
+    assert against_no_context([BASE, result("x", "ccccc", llm="y"), result("x", "ccccc", dataset=other)]) == []
+    assert against_no_context([BASE, silent]) == []
+    assert against_no_context([BM25, result("x", "ccccc")]) == []
+    assert list(answer_lines([silent, silent])) == []
+
+
+def test_note_says_where_the_generator_cannot_answer_without_context() -> None:
+    mute = result("retriever=none", "rrrrr", NO_RETRIEVER)
+    assert "without context it always abstains" in next(text for _, text in answer_lines([mute, BM25]))
+
+
+def test_many_configs_are_cut_to_those_that_gain_most() -> None:
+    many = [result(f"c{n}", "crfrr" if n == 11 else "wwwwr") for n in range(12)]
+    said = [text for _, text in answer_lines([BASE, *many])]
+    assert said[1].startswith("c11: 2 helped")
+    assert said[-1] == "and 4 configs that gain no more; see quadrants.csv"
+
+
+def test_confusion_counts_every_question_once_by_type() -> None:
+    rows = confusion(BM25.outcomes)
+    assert [(row.kind, sum(row.counts.values()), row.untold) for row in rows] == [
+        ("answerable", 2, 1), ("unanswerable: false premise", 1, 0), ("unanswerable: out of scope", 1, 0),
+    ]  # fmt: skip
+    assert rows[0].counts["correct_answer"] == rows[0].counts["false_refusal"] == 1
+    assert confusion({"question_id": ["a"]}) == []
+    lines = dict(reversed(list(answer_lines([BM25]))))
+    assert lines["answers"] == "answerable, 3: 1 correct answer, 1 false refusal, 1 not told"
+
+
+def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
+    one = result("one", "ccwww")
+    (points,) = abstention_curves([one]).values()
+    assert [point.answered for point in points] == [0, 1, 2, 3, 4, 5]
+    said = [text for word, text in answer_lines([one])][-2:]
+    assert (
+        said[0] == "as it is: answers 100% of all at token_f1 .40, answers 100% of the unanswerable; .40 with refusals"
+    )
+    assert said[1].startswith("best in hindsight, from support 0.8 on: answers 40% of all at token_f1 1.00")
+    silent = result("two", "ccwww", outcomes=outcomes("ccwww", (NAN,) * 5))
+    assert abstention_curves([silent]) == {}
+
+
+def test_files_say_the_same_to_programs() -> None:
+    files = artifacts("sweep", [BASE, BM25], [], [])
+    (row,) = read(files["quadrants.csv"])
+    assert (row["config"], row["base"], row["helped"], row["known_already"]) == (
+        "retriever=bm25", "retriever=none", "2", "1",
+    )  # fmt: skip
+    assert float(row["p_value"]) == 0.5
+    assert [(line["question_id"], line["kind"]) for line in read(files["quadrants_by_question.csv"])] == [
+        ("a", "helped"), ("b", "abstained"), ("d", "known already"), ("e", "helped"),
+    ]  # fmt: skip
+    assert len(read(files["confusion.csv"])) == 6
+    curve = [line for line in read(files["abstention.csv"]) if line["config"] == "retriever=none"]
+    assert (curve[0]["threshold"], curve[0]["score_answered"]) == ("inf", "")
+    assert [float(line["coverage"]) for line in curve] == [0, 0.2, 0.4, 0.6, 0.8]
+    picture = imread(io.BytesIO(files["plots/abstention.png"]))
+    assert picture.shape[0] > 300
+    assert picture.std() > 0.01
+
+
+def test_nothing_is_made_of_configs_that_answer_nothing() -> None:
+    silent = dataclasses.replace(BM25, outcomes={"question_id": ["a"]})
+    assert sorted(artifacts("sweep", [silent], [], [])) == ["results.csv", "results.json"]
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "a,b\nc", "$x$ and $y"])
+def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
+    files = artifacts("sweep", [BASE, dataclasses.replace(BM25, name=name)], [], [])
+    assert read(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
+    assert files["plots/abstention.png"].startswith(b"\x89PNG")
+
+
+def test_metrics_without_a_generator_make_no_confusion_matrix() -> None:
+    table = outcomes("fffff")
+    silent = dataclasses.replace(BM25, outcomes={key: table[key] for key in table if key != "abstained"})
+    assert confusion(silent.outcomes) == []
+    assert list(answer_lines([silent])) == []

@@ -1,0 +1,68 @@
+"""A judge that follows a script over real HTTP: what it says follows from the prompt alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragsweep.judges import OpenAIJudge
+from ragsweep.metrics import (
+    RagasAnswerCorrectness,
+    RagasAnswerRelevancy,
+    RagasContextPrecision,
+    RagasContextPrecisionWithoutReference,
+    RagasContextRecall,
+    RagasFactualCorrectness,
+    RagasFaithfulness,
+    RagasNoiseSensitivity,
+    RagasSemanticSimilarity,
+)
+from ragsweep.testing.llm_server import Asked, LlmServer
+from ragsweep.types import Case, Verdict
+
+METRICS = (
+    RagasFaithfulness, RagasAnswerRelevancy, RagasContextPrecision, RagasContextPrecisionWithoutReference,
+    RagasContextRecall, RagasAnswerCorrectness, RagasFactualCorrectness, RagasSemanticSimilarity,
+    RagasNoiseSensitivity,
+)  # fmt: skip
+
+
+def judge_at(server: LlmServer, **given: Any) -> OpenAIJudge:
+    """Make a judge of a server, quick to give up."""
+    chosen: dict[str, Any] = {"embeddings_model": "words", "concurrency": 16, "timeout": 5.0, "deadline": 30.0} | given
+    return OpenAIJudge(server.base_url, "scripted", **chosen)
+
+
+def judged(metric: Any, cases: list[Case]) -> list[Verdict]:
+    """Judge the cases, and see that each is told once."""
+    found: dict[int, Verdict] = {}
+
+    def done(number: int, verdict: Verdict) -> None:
+        assert number not in found
+        found[number] = verdict
+
+    metric.judge(cases, done)
+    return [found[number] for number in range(len(cases))]
+
+
+def cases(count: int) -> list[Case]:
+    """Make cases that differ in everything."""
+    return [
+        Case(
+            f"Who wrote letter {n}?",
+            f"Alice wrote letter {n}. She lived in town {n % 3}.",
+            (f"Letter {n} is by Alice.", f"Town {n} has a mill.", "Nothing of interest."),
+            f"Letter {n} was written by Alice, who never left town {n % 5}.",
+        )
+        for n in range(count)
+    ]
+
+
+def form(asked: Asked) -> str:
+    """Name the fields of the answer that is asked for: what kind of a question it is."""
+    schema = asked.schema or {}
+    return " ".join(sorted(schema.get("properties", {})))
+
+
+def text_of(prompt: str) -> str:
+    """Return what a prompt is about: all behind its examples."""
+    return prompt.rpartition("Now perform the same with the following input")[2]
