@@ -16,6 +16,7 @@ from ragsweep.composition import config_folder
 from ragsweep.errors import ConfigError
 from ragsweep.generators import OpenAI
 from ragsweep.prompts import Prompt
+from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.tokens import count
 from ragsweep.types import Answer, Passage, Request, Turn, Usage
@@ -53,6 +54,15 @@ def answers(part: OpenAI, requests: list[Request]) -> list[Answer]:
     part.generate(requests, found.__setitem__)
     assert sorted(found) == list(range(len(requests)))
     return [found[number] for number in range(len(requests))]
+
+
+class TestOpenAI(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _served(self, server: LlmServer) -> None:
+        self.server = server
+
+    def part(self) -> OpenAI:
+        return generator(self.server)
 
 
 def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: LlmServer) -> None:
