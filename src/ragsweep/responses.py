@@ -9,7 +9,7 @@ from ragsweep.prompts import declined
 from ragsweep.types import Answer, Passage, Response, Usage
 
 
-def response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage, seconds: float) -> Response:
+def response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage) -> Response:
     """Put a response together; ``texts`` and ``ids`` are lists of one length, either of them may be None.
 
     An answer that is null or blank, or begins with one of the refusals, is an abstention.
@@ -27,7 +27,7 @@ def response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: 
     contexts = _listed("contexts", texts) if texts is not None else [""] * number
     names = _listed("ids", ids) if ids is not None else [""] * number
     return Response(
-        Answer(said, not said or declined(said, refusals), seconds=seconds, usage=usage),
+        Answer(said, not said or declined(said, refusals), usage=usage),
         tuple(Passage(name, text) for name, text in zip(names, contexts, strict=True) if name or text.strip()),
     )
 

@@ -53,7 +53,8 @@ class Similarity:
 
     def _vectors(self, texts: Sequence[str]) -> Floats:
         vectors = self.embedder.embed_queries(texts)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        return unit
 
 
 def _is_text(value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -73,27 +72,23 @@ class Http:
         each(requests, self._asked, done)
 
     async def _asked(self, request: Request) -> Response:
-        begin = asyncio.get_running_loop().time()
-
-        def read(answered: Any) -> Response:
-            return self._read(answered, asyncio.get_running_loop().time() - begin)
-
         try:
-            return await self.service.post(Question(self.path, _filled(self.body, request)), read)
+            found = await self.service.post(Question(self.path, _filled(self.body, request)), self._read)
         except CallFailed as failure:
             return Response(Answer(failed=failure.reason, usage=failure.usage))
+        return found.value._replace(answer=found.value.answer._replace(seconds=found.seconds))
 
-    def _read(self, answered: Any, seconds: float) -> Response:
+    def _read(self, answered: Any) -> Response:
         try:
             found = {name: value_at(answered, path) for name, path in self.paths.items() if path}
             answer = value_at(answered, self.answer)
         except NotThere as fault:
             raise ValueError(str(fault)) from None
-        tokens = [found.get(name) or 0 for name in ("tokens_in", "tokens_out")]
-        if not all(isinstance(count, int) and count >= 0 for count in tokens):
-            raise ValueError(f"the tokens are {tokens!r:.60}, not counts")
-        usage = Usage(1, *tokens)
-        return response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage, seconds)
+        read, written = found.get("tokens_in") or 0, found.get("tokens_out") or 0
+        if not all(isinstance(count, int) and count >= 0 for count in (read, written)):
+            raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
+        usage = Usage(1, read, written)
+        return response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage)
 
 
 def _filled(value: Any, request: Request) -> Any:

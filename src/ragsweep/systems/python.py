@@ -101,16 +101,17 @@ class Python:
         begin = time.perf_counter()
         try:
             said = self._called(request.question, history) if self._takes_history else self._called(request.question)
-            return _read(said, self.refusals, time.perf_counter() - begin)
+            found = _read(said, self.refusals)
+            return found._replace(answer=found.answer._replace(seconds=time.perf_counter() - begin))
         except Exception:  # a user's function may raise anything; it is this question's failure
             _log.exception("%s raised an error for the question %r", self.function, request.question)
             return Response(Answer(failed=SYSTEM_RAISED))
 
 
-def _read(said: Any, refusals: Sequence[str], seconds: float) -> Response:
+def _read(said: Any, refusals: Sequence[str]) -> Response:
     if said is None or isinstance(said, str):
-        return response(said, None, None, refusals, Usage(), seconds)
+        return response(said, None, None, refusals, Usage())
     if not isinstance(said, Mapping) or "answer" not in said or not {*said} <= {*KEYS}:
         raise ValueError(f"it returned {said!r:.60}; return a text, or a mapping of {', '.join(KEYS)}")
     usage = Usage(1, int(said.get("tokens_in", 0)), int(said.get("tokens_out", 0)))
-    return response(said["answer"], said.get("contexts"), said.get("ids"), refusals, usage, seconds)
+    return response(said["answer"], said.get("contexts"), said.get("ids"), refusals, usage)
