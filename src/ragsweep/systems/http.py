@@ -7,6 +7,7 @@ from typing import Any
 
 from ragsweep.calls import CallFailed, Service, each
 from ragsweep.calls.service import Question
+from ragsweep.calls.spending import spending
 from ragsweep.errors import ConfigError
 from ragsweep.json_paths import NotThere, steps, value_at
 from ragsweep.responses import response
@@ -75,7 +76,9 @@ class Http:
         try:
             found = await self.service.post(Question(self.path, _filled(self.body, request)), self._read)
         except CallFailed as failure:
+            spending.paid(self.url, failure.usage)
             return Response(Answer(failed=failure.reason, usage=failure.usage))
+        spending.paid(self.url, found.value.answer.usage)
         return found.value._replace(answer=found.value.answer._replace(seconds=found.seconds))
 
     def _read(self, answered: Any) -> Response:
