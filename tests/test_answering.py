@@ -47,13 +47,13 @@ def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer
     assert packed(answers).dtype.kind == "S"
 
 
-@given(WORDS, TURNS, st.booleans(), WORDS)
+@given(WORDS, TURNS, st.booleans(), st.booleans(), WORDS)
 def test_key_of_a_question_says_all_that_is_asked(
-    text: str, history: tuple[Turn, ...], needs: bool, right: str
+    text: str, history: tuple[Turn, ...], needs: bool, searched: bool, right: str
 ) -> None:
     question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
-    assert asked_by(asking(question, reference=True).key) == Asking(text, history, needs, right)
-    assert asked_by(asking(question).key) == Asking(text, history, needs, "")
+    assert asked_by(asking(question, searched, reference=True).key) == Asking(text, history, needs, right, searched)
+    assert asked_by(asking(question, searched).key) == Asking(text, history, needs, "", searched)
 
 
 def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:
