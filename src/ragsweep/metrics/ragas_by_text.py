@@ -49,7 +49,7 @@ class _ByText(Share):
     no text to compare, and the context's texts are known where the config has a generator.
     """
 
-    needs: tuple[str, ...] = ("evidence", "answer")
+    needs: tuple[str, ...] = ("evidence", "passages")
 
     def __init__(self, threshold: float = 0.5) -> None:
         if not 0 <= threshold <= 1:
