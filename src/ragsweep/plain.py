@@ -18,6 +18,17 @@ _NO_PARAMETERS = {
 }  # fmt: skip
 """Keys that cannot change a result, or are shown as metrics."""
 
+_BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
+"""Text that Hydra reads without quotes."""
+
+_OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+-]?[\d_]+)?)", re.IGNORECASE | re.ASCII)
+"""Text that Hydra reads as something else where it stands without quotes."""
+
+QUOTES = "''"
+
+_BEFORE_QUOTE = re.compile(r"(\\*)'")
+"""A quote, and the backslashes before it: within quotes both are escaped."""
+
 _KEY = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
 """An interpolation that is nothing but another key, from the root."""
 
@@ -67,10 +78,12 @@ def parameters(config: DictConfig, plain: Mapping[str, Any]) -> dict[str, str]:
 def _spelled(value: Any) -> str:
     """Spell a value as it is typed on the command line."""
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(_spelled, value))}]"
+        return f"[{','.join(_spelled(one) or QUOTES for one in value)}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    if not isinstance(value, str) or (_BARE.fullmatch(value) and not _OTHER.fullmatch(value)):
+        return str(value)
+    return "'" + _BEFORE_QUOTE.sub(r"\1\1\\'", value + "'")[:-2] + "'"
 
 
 # --- what OmegaConf.to_container(resolve=True, throw_on_missing=True) gives, without parsing what needs no parser ---
