@@ -286,6 +286,7 @@ class Verdict(NamedTuple):
     usage: Usage = Usage()
     suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
+    model: str = ""  # who judged, as the config names it: what the verdict cost is a matter of its price
 
 
 class Answers(NamedTuple):

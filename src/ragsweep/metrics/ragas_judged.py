@@ -30,7 +30,8 @@ class Ragas:
     """What the metrics below have in common; each states the metric of ragas and what it looks at.
 
     SKIPS_ABSTAINED says that an answer that declines is not judged. ``strict`` says that a text in which the judge
-    finds no statement has no score.
+    finds no statement has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count the calls that ragas makes for
+    one case.
     """
 
     VERSION = "1"
@@ -44,6 +45,9 @@ class Ragas:
     embeddings: ClassVar[bool] = False
     SKIPS_ABSTAINED: ClassVar[bool] = True
     strict: ClassVar[bool] = True
+    chats: int = 1
+    chats_a_passage: ClassVar[int] = 0
+    embeds: ClassVar[int] = 0
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -53,6 +57,12 @@ class Ragas:
     def needs(self) -> tuple[str, ...]:
         """Say that a judge is needed, and what of a question this metric looks at."""
         return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
+
+    @property
+    def model(self) -> str:
+        """Name the model whose price the calls have; the few embeddings beside chats are taken to cost as much."""
+        named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
+        return str(getattr(self._judge, named, None) or "")
 
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric; asks nobody."""
@@ -106,9 +116,9 @@ class Ragas:
             values.append(value)
         paid = total(*(sitting.usage for sitting in sittings))
         if reason:
-            return Verdict(reason=reason, usage=paid, suspicious=flagged)
+            return Verdict(reason=reason, usage=paid, suspicious=flagged, model=self.model)
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Verdict(float(np.mean(values)), "", paid, flagged, spread)
+        return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
 
     async def _sample(self, sitting: Sitting, given: dict[str, Any]) -> tuple[float, str, Usage]:
         """Judge once: a value or a reason, and what a call cost that failed."""
@@ -149,6 +159,7 @@ class RagasFaithfulness(Ragas):
     name = "ragas_faithfulness"
     uses = ("question", "answer", "contexts")
     of_ragas = "Faithfulness"
+    chats = 2
 
 
 class RagasAnswerRelevancy(Ragas):
@@ -160,6 +171,7 @@ class RagasAnswerRelevancy(Ragas):
     name = "ragas_answer_relevancy"
     uses = ("question", "answer")
     of_ragas = "AnswerRelevancy"
+    embeds = 2
     embeddings = True
     bounds = (-1.0, 1.0)
 
@@ -168,6 +180,7 @@ class RagasAnswerRelevancy(Ragas):
             raise ConfigError(f"strictness is {strictness}; it must be 1 or more")
         super().__init__(judge)
         self.options = {"strictness": strictness}
+        self.chats = strictness
 
 
 class RagasContextPrecision(Ragas):
@@ -176,6 +189,7 @@ class RagasContextPrecision(Ragas):
     name = "ragas_context_precision"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextPrecisionWithReference"
+    chats, chats_a_passage = 0, 1
 
 
 class RagasContextPrecisionWithoutReference(Ragas):
@@ -184,6 +198,7 @@ class RagasContextPrecisionWithoutReference(Ragas):
     name = "ragas_context_precision_without_reference"
     uses = ("question", "answer", "contexts")
     of_ragas = "ContextPrecisionWithoutReference"
+    chats, chats_a_passage = 0, 1
 
 
 class RagasContextRecall(Ragas):
@@ -203,6 +218,7 @@ class RagasAnswerCorrectness(Ragas):
     name = "ragas_answer_correctness"
     uses = ("question", "answer", "reference")
     of_ragas = "AnswerCorrectness"
+    chats, embeds = 3, 2
     embeddings = True
     SKIPS_ABSTAINED = False
 
@@ -242,6 +258,7 @@ class RagasFactualCorrectness(Ragas):
         coverage: Literal["low", "high"] = "low",
     ) -> None:
         super().__init__(judge)
+        self.chats = 2 if mode == "precision" else 4
         self.options = {"mode": mode, "beta": float(beta), "atomicity": atomicity, "coverage": coverage}
 
 
@@ -251,6 +268,7 @@ class RagasSemanticSimilarity(Ragas):
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
     of_ragas = "SemanticSimilarity"
+    chats, embeds = 0, 1
     embeddings = True
     SKIPS_ABSTAINED = False
     bounds = (-1.0, 1.0)
@@ -265,6 +283,7 @@ class RagasNoiseSensitivity(Ragas):
     name = "ragas_noise_sensitivity"
     uses = ("question", "answer", "contexts", "reference")
     of_ragas = "NoiseSensitivity"
+    chats, chats_a_passage = 3, 2
     higher_is_better = False
 
     def __init__(self, judge: Judge, mode: Literal["relevant", "irrelevant"] = "relevant") -> None:
