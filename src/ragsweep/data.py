@@ -289,6 +289,23 @@ class Verdict(NamedTuple):
     model: str = ""  # who judged, as the config names it: what the verdict cost is a matter of its price
 
 
+class Size(NamedTuple):
+    """How large one request or case will be, told before it is made: tokens, and NaN where nobody knows."""
+
+    passages: float = 0.0
+    context: float = 0.0  # tokens of all passages together
+    rest: float = 0.0  # tokens of everything else in it: question, answer, reference
+
+
+class Ahead(NamedTuple):
+    """What one request or case will cost at most, told before it is made; NaN where nobody knows."""
+
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    model: str = ""  # by whose price
+
+
 class Answers(NamedTuple):
     """The answers to all questions under one config, and what they were made of.
 

@@ -19,11 +19,13 @@ from ragsweep.injections import is_suspicious
 from ragsweep.judging import Judge, total
 from ragsweep.metrics.ragas_library import NothingToJudge, Sitting, library, scorer, versions
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, MALFORMED, NO_STATEMENTS, NOT_JUDGED, score_where
-from ragsweep.types import Case, Scores, Usage, Verdict, View
+from ragsweep.types import Ahead, Case, Scores, Size, Usage, Verdict, View
 
 _RAGAS_WORDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip
 _ROUNDING = 1e-6
+PROMPT = 1500
+"""Tokens of one of ragas' prompts with its examples and schema, before anything is filled in: the longest, about."""
 
 
 class Ragas:
@@ -71,6 +73,19 @@ class Ragas:
     def fingerprint(self) -> dict[str, str]:
         """Return what else decides a verdict: the versions of ragas and of our way to ask."""
         return versions()
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one verdict costs at most, where the judge says how long its answers may be."""
+        judge, again = self._judge, self._judge.samples
+        each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
+        chats = self.chats + each_passage
+        context = (self.chats * size.context if self.chats else 0.0) + (
+            self.chats_a_passage * size.context if self.chats_a_passage else 0.0
+        )
+        embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
+        read = chats * (PROMPT + size.rest) + context + embeds * size.rest
+        written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
+        return Ahead(again * (chats + embeds), again * read, again * written, self.model)
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
         """Judge all cases at once; how many calls are open is the endpoint's affair.
