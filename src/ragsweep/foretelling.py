@@ -89,7 +89,7 @@ class _Told:
             model = ahead.model if ahead else ""
             used = self._used(caller, alike=False)
             if not used and model:
-                used = [one for one in self._used(caller, alike=True) if one.model.startswith(model)]
+                used = [one for one in self._used(caller, alike=True) if _is(one.model, model)]
             self._known[address] = _mean_of(used, model) if used else None
         return self._known[address]
 
@@ -136,6 +136,11 @@ class _Told:
 
 def _ahead(caller: Caller, size: Size) -> Ahead | None:
     return caller.part.ahead(size) if isinstance(caller.part, Foretelling) else None
+
+
+def _is(served: str, model: str) -> bool:
+    """Say whether a model, as a service names it, is the one that was asked for: by its own name, or with a date."""
+    return served == model or (served.startswith(f"{model}-") and served[len(model) + 1 :][:1].isdigit())
 
 
 def _mean_of(used: Sequence[Used], model: str) -> Ahead:
