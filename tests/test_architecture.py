@@ -29,7 +29,7 @@ FLOORS = [
      "sentences", "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files",
      "tokens", "tracking", "trec", "trust"},
     PARTS,
-    {"building", "evaluation", "existing", "generation", "laid", "pipeline", "routing"},
+    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing"},
     {"app", "cli", "composition", "hostile", "jobs", "judge_command", "mirroring", "plain", "recording", "report",
      "store_command", "sweeping", "sync_command", "terminal"},
 ]  # fmt: skip

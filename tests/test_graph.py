@@ -31,6 +31,9 @@ class There:
     def known(self, found: Node, rows: Rows | None = None) -> bool:
         return self.rule(found)
 
+    def missing(self, found: Node, rows: Rows) -> Rows:
+        return rows
+
     def estimate(self, found: Node, rows: Rows) -> float | None:
         return self.seconds
 

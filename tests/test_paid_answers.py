@@ -17,6 +17,7 @@ from ragsweep.executor import Executor
 from ragsweep.results import COMPLETE, PARTIAL
 from ragsweep.store import open_store
 from ragsweep.testing.llm_server import LlmServer
+from ragsweep.testing.llm_server.asked import default_answer
 from test_cli import write_dataset
 
 
@@ -25,7 +26,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServe
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     spending.reset()
-    with LlmServer(lambda asked: "It rests on the warm mat.") as made:
+    with LlmServer(lambda asked: default_answer(asked) if asked.schema else "It rests on the warm mat.") as made:
         yield made
     spending.reset()
 
@@ -35,6 +36,16 @@ def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
     data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
     llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
+
+
+def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    """Choose a judge at the same service, of another model, and two of its metrics."""
+    unwanted = ("answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity",
+                "answer_relevancy", "context_precision", "context_recall")  # fmt: skip
+    judge = ["metrics=ragas", "judge=openai", f"judge.base_url={server.base_url}", "judge.key_env=null"]
+    without = [*(f"~metrics.ragas_{name}" for name in unwanted), "judge.model=gpt-4.1"]
+    chosen = [line for line in overrides(server, folder) if not line.startswith("~metrics")]
+    return [*chosen, *judge, *without, *more]
 
 
 def session(folder: Path) -> Session:
@@ -50,6 +61,17 @@ def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer,
     assert result.summaries["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
     assert result.summaries["cost_per_1000"].unit == "USD"
     assert spending.now.money == pytest.approx(spent["money"])
+
+
+def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *judged(server, tmp_path))
+    spent, answers = result.usage["judge"], result.usage["generate"]
+    assert spent["calls"] == len(server.log) - answers["calls"] > 0
+    assert spent["money"] == pytest.approx((2 * spent["tokens_in"] + 8 * spent["tokens_out"]) / 1e6)
+    assert spending.now.money == pytest.approx(spent["money"] + answers["money"])
+    unpriced = evaluate(session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
+    assert "money" not in unpriced.usage["judge"]
+    assert unpriced.usage["generate"]["money"] == pytest.approx(answers["money"])
 
 
 def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_path: Path) -> None:

@@ -286,6 +286,24 @@ class Verdict(NamedTuple):
     usage: Usage = Usage()
     suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
+    model: str = ""  # who judged, as the config names it: what the verdict cost is a matter of its price
+
+
+class Size(NamedTuple):
+    """How large one request or case will be, told before it is made: tokens, and NaN where nobody knows."""
+
+    passages: float = 0.0
+    context: float = 0.0  # tokens of all passages together
+    rest: float = 0.0  # tokens of everything else in it: question, answer, reference
+
+
+class Ahead(NamedTuple):
+    """What one request or case will cost at most, told before it is made; NaN where nobody knows."""
+
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    model: str = ""  # by whose price
 
 
 class Answers(NamedTuple):

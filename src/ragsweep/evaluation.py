@@ -277,18 +277,25 @@ def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
     spent: dict[str, dict[str, float]] = {}
     for stage, items in said:
         total = spent.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
-        for one in dict(zip(known.judged, items, strict=True)).values():
+        distinct = list(dict(zip(known.judged, items, strict=True)).values())
+        for one in distinct:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-    if looked.answers:
-        money = _money(dict(zip(known.judged, looked.answers.answers, strict=True)).values())
-        spent["generate"].update({"money": money} if spent["generate"]["calls"] and not np.isnan(money) else {})
-    return spent
+        if stage != "route":  # which names no model
+            total["money"] = total.get("money", 0.0) + _money(distinct)
+    return {stage: _priced(total) for stage, total in spent.items()}
 
 
-def _money(answers: Iterable[Answer]) -> float:
-    """Price answers by the table of this command; NaN where a model has no price: a part of a sum is no sum."""
-    return float(sum(spending.money(answer.model, answer.usage) for answer in answers))
+def _priced(total: dict[str, float]) -> dict[str, float]:
+    """Leave out the money where nothing was called, or where it is not known."""
+    unknown = not total["calls"] or np.isnan(total.get("money", np.nan))
+    return {name: amount for name, amount in total.items() if name != "money"} if unknown else total
+
+
+def _money(items: Iterable[Answer | Verdict | Route]) -> float:
+    """Price answers or verdicts by the table of this command; NaN where a model has no price: a part is no sum."""
+    priced = [spending.money(one.model, one.usage) for one in items if not isinstance(one, Route)]
+    return float(sum(priced))
 
 
 def _warnings_of(answers: Answers | None) -> list[str]:

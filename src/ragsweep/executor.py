@@ -101,6 +101,21 @@ class Executor:
         store = self._store_of(node)
         return store is not None and store.has(node, rows or ())
 
+    def missing(self, node: Node, rows: Rows) -> Rows:
+        """List the rows that must be computed, each once; the rows themselves where that is all of them."""
+        known: set[str] = set(self._rows.of(node.address).position)
+        if store := self._store_of(node):
+            known |= store.keys(node)
+        return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
+
+    def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
+        """Return values of some rows that are known of a rows node, or of others of its class and stage."""
+        columns = None if alike else self._rows.of(node.address).columns
+        if columns is not None:
+            return [columns]
+        store = self._store_of(node)
+        return store.sample(node, most, alike) if store else []
+
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Tell from what was measured on this machine how many seconds a value, or these rows, will take."""
         if self.store is None:

@@ -7,7 +7,7 @@ asked, so the address of this chunking holds which questions these are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from ragsweep.evidence import count_tokens
 from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work, content_hash
-from ragsweep.laid import Graph
+from ragsweep.laid import Caller, Graph
 from ragsweep.located import Located, located
 from ragsweep.types import Chunks, Corpus, Rankings, Request, Spans
 
@@ -40,10 +40,11 @@ def existing_graph(parts: Existing) -> Graph:
     stages = _Stages(parts)
     ranking = stages.ranking
     answering = Answering(Handed(stages.searched, stages.chunks, ranking), given=stages.answer)
+    verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     return Graph(
         stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
-        stages.answer, {name: answering.verdict(metric) for name, metric in parts.judged.items()},
-        stages.located,
+        stages.answer, verdicts, stages.located, None,
+        (Caller(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
 
@@ -81,7 +82,8 @@ class _Stages:
             return located(work.get(self.corpus), [response.contexts for response in said], documents)
 
         spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
-        return self._made("locate", spec, (self.corpus, self.respond), compute)
+        node = self._made("locate", spec, (self.corpus, self.respond), compute)
+        return replace(node, reads=lambda given, rows: questions)
 
     @cached_property
     def searched(self) -> Node:

@@ -7,7 +7,7 @@ on the same context ask once, whatever leads there. Beside it each config has ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from ragsweep.answering import (
     verdicts_in,
 )
 from ragsweep.identity import Built, Node, Rows, Spec, Work
+from ragsweep.laid import Caller
 from ragsweep.outcomes import ChunkNames
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.remembering import remembered
@@ -111,6 +112,14 @@ class Answering:
             "answer", Spec("ragsweep.generation.answer", "1"), inputs, compute, "rows", result=np.ndarray,
             lasting=lasting_answers, reads=_reads,
         )  # fmt: skip
+
+    def callers(self, judged: Mapping[str, Built], verdicts: Mapping[str, Node]) -> list[Caller]:
+        """List who is asked: the generator, where there is one, and the judges, each by what its verdicts read."""
+        answering = []
+        if self.generator and self.generate:
+            answering.append(Caller(self.generator.value, self.generate, self.answer, ("question", "contexts")))
+        judges = [(judged[name].value, verdict) for name, verdict in verdicts.items()]
+        return [*answering, *(Caller(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
 
     def verdict(self, metric: Built) -> Node:
         """Lay out what a judged metric says of this config, by question."""

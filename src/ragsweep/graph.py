@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -41,8 +41,30 @@ class Known(Protocol):
     def known(self, node: Node, rows: Rows | None = None) -> bool:
         """Say whether a value, or all these rows of it, need not be computed."""
 
+    def missing(self, node: Node, rows: Rows) -> Rows:
+        """List those of the rows that must be computed; the same object where that is all of them."""
+
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Tell how many seconds a value, or these rows of it, will take; None where nothing like it was measured."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What calls will cost at most; NaN where nobody knows. ``estimated``: it is not told from what was measured."""
+
+    calls: float = 0.0
+    tokens: float = 0.0
+    money: float = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: Charge) -> Charge:
+        """Add up; what is unknown in part is unknown."""
+        return Charge(
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.money + other.money,
+            self.estimated or other.estimated,
+        )
 
 
 @dataclass
@@ -50,7 +72,8 @@ class StageCount:
     """Stage runs that the configs ask for, how many of them are distinct, and how many need not be run.
 
     ``seconds`` is how long the others will take; None where nothing like one of them was measured on this machine.
-    ``rows`` is how many answers or verdicts will be asked for at most: equal requests are known once they are made.
+    ``rows`` is how many answers or verdicts will be asked for at most: equal requests are known once they are made;
+    ``charge`` is what those cost that call a service.
     """
 
     asked: int = 0
@@ -58,6 +81,7 @@ class StageCount:
     stored: int = 0
     seconds: float | None = 0.0
     rows: int = 0
+    charge: Charge = Charge()
 
 
 @dataclass
@@ -66,6 +90,8 @@ class Plan:
 
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
+    missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> what must be computed of it
+    # (where nobody knows yet what that is: for each row that reads one, the reader's address, a space and the row)
 
     @property
     def total(self) -> StageCount:
@@ -77,6 +103,11 @@ class Plan:
             sum(count.stored for count in counts),
             sum(count.seconds or 0.0 for count in counts),
         )
+
+    @property
+    def charge(self) -> Charge:
+        """Add up what all calls cost."""
+        return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
     def untold(self) -> list[str]:
@@ -97,6 +128,7 @@ def plan(configs: Sequence[Sequence[Wanted]], there: Known) -> Plan:
                 made.stages.setdefault(node.stage, StageCount()).asked += 1
                 nodes[node.address] = node
     missing, unknown = _missing([one for wanted in configs for one in wanted], there)
+    made.missing = missing
     for address, node in nodes.items():
         count = made.stages[node.stage]
         count.distinct += 1
@@ -126,6 +158,9 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
             return
         if node.stored and there.known(node, rows):
             return
+        if node.stored and node.lasting:  # each row of it may be paid for: those that are there are not counted
+            rows = there.missing(node, rows)
+            kept.append(rows)
         found[node.address] = max(found.get(node.address, rows), rows, key=len)
         for given in node.inputs:
             descend(node, given, rows)

@@ -17,6 +17,15 @@ class Compared(NamedTuple):
     exact: Node
 
 
+class Caller(NamedTuple):
+    """A part that may call a service: the node of what it says, and the one for whose rows it is asked."""
+
+    part: Any
+    node: Node
+    reader: Node | None = None  # None where the rows of both are the same
+    uses: tuple[str, ...] = ("question",)  # fields of Case that stand in what it is asked
+
+
 @dataclass(frozen=True)
 class Graph:
     """The nodes of one config that somebody reads."""
@@ -36,6 +45,7 @@ class Graph:
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # where the context of a system that exists already stands
     route: Node | None = None  # None where the golden set says which questions need the corpus
+    callers: tuple[Caller, ...] = ()
 
     @property
     def own(self) -> tuple[Node, ...]:

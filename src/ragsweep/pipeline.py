@@ -12,7 +12,7 @@ from ragsweep.evidence import count_tokens
 from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
-from ragsweep.laid import Compared, Graph
+from ragsweep.laid import Caller, Compared, Graph
 from ragsweep.latency import latency_node, rule_latency_node
 from ragsweep.ranking import at_least, widen, within
 from ragsweep.reordering import reorder, reordering_of
@@ -63,13 +63,15 @@ def graph(parts: Parts) -> Graph:
     ranking = stages.widened(reranked)
     context = stages.context(ranking)
     answering = Answering(Handed(stages.corpus, stages.handed_on, context), parts.generator)
+    verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
+    route = route_node(parts.router) if parts.router else None
+    routing = [Caller(parts.router.value, route)] if parts.router and route else []
     candidates = 0 if reranked is first else parts.reranker.value.candidates
     return Graph(
         stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
         reranked, ranking, context, dict(stages.latency),
         {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
-        answering.answer, {name: answering.verdict(metric) for name, metric in parts.judged.items()},
-        None, route_node(parts.router) if parts.router else None,
+        answering.answer, verdicts, None, route, (*routing, *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
 

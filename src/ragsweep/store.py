@@ -143,8 +143,27 @@ class Store:
         said = self._database.ask("SELECT keys FROM segments WHERE address = ?", node.address)
         if not said or (_digest(rows),) in said:  # the rows as they were written: nothing need be read
             return bool(said)
-        known = {key for segment in self.segments(node) for key in segment.piece.keys or ()}
+        known = self.keys(node)
         return bool(known) and known.issuperset(rows)
+
+    def keys(self, node: Node) -> set[str]:
+        """Return the keys of the rows that are there."""
+        return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
+
+    def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
+        """Return the values of the latest segments of a node, or of the same class and stage under other specs."""
+        others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
+        asked = (node.stage, node.spec.target, node.address) if alike else (node.address,)
+        found = self._database.ask(
+            f"SELECT address, CAST(data AS BLOB) FROM segments WHERE address {others if alike else '= ?'}"
+            " ORDER BY id DESC LIMIT ?",
+            *asked, most,
+        )  # fmt: skip
+        values = []
+        for address, data in found:
+            with suppress(Damaged, OtherFormat):  # whoever needs it finds that out
+                values.append(unpack(data or b"", address, node.result).value)
+        return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
         """Tell from what was measured how long so much of a stage will take; None where nothing like it was.

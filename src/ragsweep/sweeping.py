@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -20,7 +21,8 @@ from ragsweep.calls.spending import spending
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
-from ragsweep.graph import Plan, plan
+from ragsweep.foretelling import foretell
+from ragsweep.graph import Charge, Plan, plan
 from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
@@ -47,6 +49,7 @@ def run(command: Command) -> int:
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
+    foretell(planned, experiments, own.evaluator.executor)
     if configs[0].plan == "json":
         print(json.dumps(_plain(planned)))
         return 0
@@ -103,9 +106,21 @@ def _plain(planned: Plan) -> dict[str, object]:
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
         | ({"rows": count.rows} if count.rows else {})
+        | (_charged(count.charge) if count.charge.calls else {})
         for stage, count in planned.stages.items()
     }
-    return {"configs": planned.configs, "stages": stages, "seconds": None if planned.untold else planned.total.seconds}
+    seconds = None if planned.untold else planned.total.seconds
+    currency = {"currency": spending.currency or None}
+    return {"configs": planned.configs, "stages": stages, "seconds": seconds} | _charged(planned.charge) | currency
+
+
+def _charged(charge: Charge) -> dict[str, object]:
+    """Say what calls cost, with null for what is unknown."""
+    calls, tokens, money = (
+        None if math.isnan(value) else value for value in (charge.calls, charge.tokens, charge.money)
+    )
+    whole = [value if value is None else math.ceil(value) for value in (calls, tokens)]
+    return {"calls": whole[0], "tokens": whole[1], "money": money, "estimated": charge.estimated}
 
 
 def _single(command: Command) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any, TextIO
 
 from ragsweep.calls.spending import Spent, spending
 from ragsweep.executor import Executor, Silence
-from ragsweep.graph import Plan
+from ragsweep.graph import Charge, Plan
 from ragsweep.identity import Node
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
@@ -49,7 +50,8 @@ class Terminal:
         total = plan.total
         configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
         counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
-        self.line("plan", f"{configs} · {counts} · {_expected(plan)}")
+        charged = f" · {_charged(plan.charge)}" if plan.charge.calls else ""
+        self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
         """Say by stage what would be done."""
@@ -58,7 +60,8 @@ class Terminal:
             told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} questions" if count.rows else ""
-            self.line("", f"{stage:<14}{counts}{told}{rows}")
+            charged = f"   {_charged(count.charge)}" if count.charge.calls else ""
+            self.line("", f"{stage:<14}{counts}{told}{rows}{charged}")
 
     @contextmanager
     def listening(self, executor: Executor) -> Iterator[None]:
@@ -136,6 +139,14 @@ def _expected(plan: Plan) -> str:
     if not plan.total.seconds:
         return "time unknown: nothing like it has run on this machine yet"
     return f"{_duration(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
+
+
+def _charged(charge: Charge) -> str:
+    """Say what calls cost: as measured, or by an estimate; what is unknown is said to be."""
+    calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
+    tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
+    money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {spending.currency}".strip()
+    return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
 
 
 def _duration(seconds: float | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ragsweep.data import (
     NO_CHUNK,
+    Ahead,
     Answer,
     Answers,
     Approximate,
@@ -35,6 +36,7 @@ from ragsweep.data import (
     Response,
     Route,
     Scores,
+    Size,
     Spans,
     TokenVectors,
     Turn,
@@ -45,6 +47,7 @@ from ragsweep.data import (
 
 __all__ = [
     "NO_CHUNK",
+    "Ahead",
     "Answer",
     "Answers",
     "Approximate",
@@ -59,6 +62,7 @@ __all__ = [
     "Embeddings",
     "Evidence",
     "Floats",
+    "Foretelling",
     "Generator",
     "GoldenSet",
     "HybridRetriever",
@@ -76,6 +80,7 @@ __all__ = [
     "Route",
     "Router",
     "Scores",
+    "Size",
     "Spans",
     "System",
     "TextRetriever",
@@ -249,6 +254,17 @@ class System(Protocol):
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Ask it every request (question and history; no passages): ``done(its number, response)`` once for each."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A generator, router, system or judged metric that calls a service and can tell ahead what that costs.
+
+    Plans ask it, for what was never measured. What calls nobody has no such method: it costs no money.
+    """
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one request or case of this size costs at most; nothing is called, nothing is loaded."""
 
 
 @runtime_checkable

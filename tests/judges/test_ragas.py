@@ -22,7 +22,7 @@ from ragsweep.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.testing.llm_server.asked import example
 from ragsweep.testing.metrics import MetricContract
-from ragsweep.types import Case, JudgedMetric
+from ragsweep.types import Case, JudgedMetric, Size
 from scripted_judge import METRICS, cases, form, judge_at, judged, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -207,6 +207,18 @@ def test_a_judged_metric_keeps_the_contract_of_a_metric(kind: Any, server: LlmSe
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_a_verdict_makes_as_many_calls_as_were_told_and_costs_no_more(kind: Any, server: LlmServer) -> None:
+    metric = kind(judge_at(server, temperature=0.5))
+    case = cases(1)[0]
+    ahead = metric.ahead(Size(len(case.contexts), 40, 60))
+    (verdict,) = judged(metric, [case])
+    assert verdict.usage.calls == len(server.log) == ahead.calls
+    assert verdict.usage.tokens_in <= ahead.tokens_in
+    assert verdict.usage.tokens_out <= ahead.tokens_out
+    assert verdict.model == ahead.model == ("words" if kind is RagasSemanticSimilarity else "scripted")
 
 
 def test_metrics_that_ask_the_same_share_the_answer(server: LlmServer) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ragsweep.calls import CallFailed, Endpoint, each
+from ragsweep.calls.reading import estimate
 from ragsweep.errors import ConfigError
 from ragsweep.prompts import Prompt
 from ragsweep.secrets import is_secret
-from ragsweep.types import Answer, Request
+from ragsweep.types import Ahead, Answer, Passage, Request, Size
 
 OURS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Parts of the body that have a key of their own, or that would change what comes back."""
@@ -73,6 +75,14 @@ class OpenAI:
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError where no request could be answered."""
         each(requests, self._answer, done)
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one answer costs at most: the prompt around the passages, their tokens, and ``max_tokens``."""
+        passages = 0 if math.isnan(size.passages) else round(size.passages)
+        empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
+        prompt = estimate(sum(len(message["content"]) for message in self.prompt.messages(empty)))
+        most = self.sampling["max_tokens"]
+        return Ahead(1, prompt + size.context + size.rest, math.nan if most is None else most, self.model)
 
     async def _answer(self, request: Request) -> Answer:
         try:

@@ -19,18 +19,21 @@ from ragsweep.injections import is_suspicious
 from ragsweep.judging import Judge, total
 from ragsweep.metrics.ragas_library import NothingToJudge, Sitting, library, scorer, versions
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, MALFORMED, NO_STATEMENTS, NOT_JUDGED, score_where
-from ragsweep.types import Case, Scores, Usage, Verdict, View
+from ragsweep.types import Ahead, Case, Scores, Size, Usage, Verdict, View
 
 _RAGAS_WORDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip
 _ROUNDING = 1e-6
+PROMPT = 1500
+"""Tokens of one of ragas' prompts with its examples and schema, before anything is filled in: the longest, about."""
 
 
 class Ragas:
     """What the metrics below have in common; each states the metric of ragas and what it looks at.
 
     SKIPS_ABSTAINED says that an answer that declines is not judged. ``strict`` says that a text in which the judge
-    finds no statement has no score.
+    finds no statement has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count the calls that ragas makes for
+    one case.
     """
 
     VERSION = "1"
@@ -44,6 +47,9 @@ class Ragas:
     embeddings: ClassVar[bool] = False
     SKIPS_ABSTAINED: ClassVar[bool] = True
     strict: ClassVar[bool] = True
+    chats: int = 1
+    chats_a_passage: ClassVar[int] = 0
+    embeds: ClassVar[int] = 0
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -54,6 +60,12 @@ class Ragas:
         """Say that a judge is needed, and what of a question this metric looks at."""
         return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
 
+    @property
+    def model(self) -> str:
+        """Name the model whose price the calls have; the few embeddings beside chats are taken to cost as much."""
+        named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
+        return str(getattr(self._judge, named, None) or "")
+
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric; asks nobody."""
         self._judge.ready(self.name, self.embeddings)
@@ -61,6 +73,19 @@ class Ragas:
     def fingerprint(self) -> dict[str, str]:
         """Return what else decides a verdict: the versions of ragas and of our way to ask."""
         return versions()
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one verdict costs at most, where the judge says how long its answers may be."""
+        judge, again = self._judge, self._judge.samples
+        each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
+        chats = self.chats + each_passage
+        context = (self.chats * size.context if self.chats else 0.0) + (
+            self.chats_a_passage * size.context if self.chats_a_passage else 0.0
+        )
+        embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
+        read = chats * (PROMPT + size.rest) + context + embeds * size.rest
+        written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
+        return Ahead(again * (chats + embeds), again * read, again * written, self.model)
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
         """Judge all cases at once; how many calls are open is the endpoint's affair.
@@ -106,9 +131,9 @@ class Ragas:
             values.append(value)
         paid = total(*(sitting.usage for sitting in sittings))
         if reason:
-            return Verdict(reason=reason, usage=paid, suspicious=flagged)
+            return Verdict(reason=reason, usage=paid, suspicious=flagged, model=self.model)
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Verdict(float(np.mean(values)), "", paid, flagged, spread)
+        return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
 
     async def _sample(self, sitting: Sitting, given: dict[str, Any]) -> tuple[float, str, Usage]:
         """Judge once: a value or a reason, and what a call cost that failed."""
@@ -149,6 +174,7 @@ class RagasFaithfulness(Ragas):
     name = "ragas_faithfulness"
     uses = ("question", "answer", "contexts")
     of_ragas = "Faithfulness"
+    chats = 2
 
 
 class RagasAnswerRelevancy(Ragas):
@@ -160,6 +186,7 @@ class RagasAnswerRelevancy(Ragas):
     name = "ragas_answer_relevancy"
     uses = ("question", "answer")
     of_ragas = "AnswerRelevancy"
+    embeds = 2
     embeddings = True
     bounds = (-1.0, 1.0)
 
@@ -168,6 +195,7 @@ class RagasAnswerRelevancy(Ragas):
             raise ConfigError(f"strictness is {strictness}; it must be 1 or more")
         super().__init__(judge)
         self.options = {"strictness": strictness}
+        self.chats = strictness
 
 
 class RagasContextPrecision(Ragas):
@@ -176,6 +204,7 @@ class RagasContextPrecision(Ragas):
     name = "ragas_context_precision"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextPrecisionWithReference"
+    chats, chats_a_passage = 0, 1
 
 
 class RagasContextPrecisionWithoutReference(Ragas):
@@ -184,6 +213,7 @@ class RagasContextPrecisionWithoutReference(Ragas):
     name = "ragas_context_precision_without_reference"
     uses = ("question", "answer", "contexts")
     of_ragas = "ContextPrecisionWithoutReference"
+    chats, chats_a_passage = 0, 1
 
 
 class RagasContextRecall(Ragas):
@@ -203,6 +233,7 @@ class RagasAnswerCorrectness(Ragas):
     name = "ragas_answer_correctness"
     uses = ("question", "answer", "reference")
     of_ragas = "AnswerCorrectness"
+    chats, embeds = 3, 2
     embeddings = True
     SKIPS_ABSTAINED = False
 
@@ -242,6 +273,7 @@ class RagasFactualCorrectness(Ragas):
         coverage: Literal["low", "high"] = "low",
     ) -> None:
         super().__init__(judge)
+        self.chats = 2 if mode == "precision" else 4
         self.options = {"mode": mode, "beta": float(beta), "atomicity": atomicity, "coverage": coverage}
 
 
@@ -251,6 +283,7 @@ class RagasSemanticSimilarity(Ragas):
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
     of_ragas = "SemanticSimilarity"
+    chats, embeds = 0, 1
     embeddings = True
     SKIPS_ABSTAINED = False
     bounds = (-1.0, 1.0)
@@ -265,6 +298,7 @@ class RagasNoiseSensitivity(Ragas):
     name = "ragas_noise_sensitivity"
     uses = ("question", "answer", "contexts", "reference")
     of_ragas = "NoiseSensitivity"
+    chats, chats_a_passage = 3, 2
     higher_is_better = False
 
     def __init__(self, judge: Judge, mode: Literal["relevant", "irrelevant"] = "relevant") -> None:

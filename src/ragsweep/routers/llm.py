@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 
 from ragsweep.calls import CallFailed, Endpoint, each
+from ragsweep.calls.reading import estimate
 from ragsweep.errors import ConfigError
 from ragsweep.identity import texts_hash
 from ragsweep.reasons import MALFORMED
-from ragsweep.types import Request, Route
+from ragsweep.types import Ahead, Request, Route, Size
 
 SCHEMA = {
     "type": "object",
@@ -64,6 +66,12 @@ class Llm:
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request, the conversation so far included. Raises EndpointFailed where no call can do better."""
         each(requests, self._decide, done)
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one decision costs at most."""
+        asked = self._messages(Request(""))
+        prompt = estimate(sum(len(message["content"]) for message in asked) + len(json.dumps(SCHEMA)))
+        return Ahead(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
 
     async def _decide(self, request: Request) -> Route:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from ragsweep.calls.spending import spending
 from ragsweep.errors import ConfigError
 from ragsweep.json_paths import NotThere, steps, value_at
 from ragsweep.responses import response
-from ragsweep.types import Answer, Request, Response, Usage
+from ragsweep.types import Ahead, Answer, Request, Response, Size, Usage
 
 QUESTION, HISTORY = "{question}", "{history}"
 
@@ -71,6 +72,10 @@ class Http:
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Ask every request. Raises EndpointFailed where no call can do better."""
         each(requests, self._asked, done)
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell that one question is one call; what it reads and writes for that only the system knows."""
+        return Ahead(1, math.nan, math.nan, self.url)
 
     async def _asked(self, request: Request) -> Response:
         try:
