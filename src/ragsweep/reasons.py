@@ -33,6 +33,7 @@ NO_STATEMENTS = "no statements"
 NOTHING_JUDGED = "nothing judged"
 JUDGED_ONCE = "judged once"
 NOT_JUDGED = "not judged"
+NOT_SAMPLED = "not sampled"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
 TOO_LONG = "prompt too long"
@@ -59,7 +60,7 @@ SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
     NO_ROUTER, NEEDS_RETRIEVAL,
-    NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE,
+    NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 

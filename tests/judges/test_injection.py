@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pydoc_data.topics import topics
 from typing import Any
@@ -73,11 +74,26 @@ def planted(payload: str) -> dict[str, Case]:
     }
 
 
+def three_hundred() -> list[Case]:
+    """Plant every payload in context, answer and question."""
+    return [case for payload in PAYLOADS for case in planted(payload).values()]
+
+
+def one_hundred() -> list[Case]:
+    """Plant every payload in one of the three, in turn: of every family of them some are in each."""
+    return [list(planted(payload).values())[n % 3] for n, payload in enumerate(PAYLOADS)]
+
+
+def is_short(case: Case) -> bool:
+    return len(case.question + case.answer + "".join(case.contexts)) < 10_000
+
+
 @pytest.mark.parametrize("read", [strict, lenient])
-def test_none_of_three_hundred_payloads_gets_out_of_its_fence(read: Any) -> None:
-    assert len(PAYLOADS) == len(set(PAYLOADS)) == 100
-    payloads = PAYLOADS if read is strict else [payload for payload in PAYLOADS if len(payload) < 10_000]
-    cases = [case for payload in payloads for case in planted(payload).values()]
+@pytest.mark.parametrize(
+    "plant", [one_hundred, pytest.param(three_hundred, marks=pytest.mark.nightly)], ids=["once", "everywhere"]
+)
+def test_none_of_three_hundred_payloads_gets_out_of_its_fence(read: Any, plant: Any) -> None:
+    cases = [case for case in plant() if read is strict or is_short(case)]
     escaped: list[str] = []
     with LlmServer(obeying(read, escaped)) as server:
         judge = judge_at(server)
@@ -86,8 +102,15 @@ def test_none_of_three_hundred_payloads_gets_out_of_its_fence(read: Any) -> None
             assert [verdict.reason for verdict in verdicts] == [""] * len(cases)
             assert {verdict.value for verdict in verdicts} == {0.0}
             missed = [cases[n] for n, verdict in enumerate(verdicts) if not verdict.suspicious]
-            assert len(missed) <= 3 * 7, [str(case)[:200] for case in missed]
+            assert len(missed) <= 7 * math.ceil(len(cases) / 100), [str(case)[:200] for case in missed]
     assert escaped == []
+
+
+def test_every_payload_stays_in_its_fence() -> None:
+    assert len(PAYLOADS) == len(set(PAYLOADS)) == 100
+    for payload in PAYLOADS:
+        assert CANARY in fence(payload)
+        assert FENCED.sub("", fence(payload)) == ""
 
 
 def test_without_a_fence_the_same_judge_obeys() -> None:

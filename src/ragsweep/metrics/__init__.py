@@ -22,6 +22,7 @@ from ragsweep.metrics.entailment import FaithfulnessNli
 from ragsweep.metrics.exactness import ExactMatch, TokenF1
 from ragsweep.metrics.grounding import GroundingLexical, GroundingSemantic
 from ragsweep.metrics.judge_flags import JudgeSpread, JudgeSuspicious
+from ragsweep.metrics.judge_swayed import JudgeSwayed
 from ragsweep.metrics.keywords import KeywordCoverage
 from ragsweep.metrics.latency import Latency
 from ragsweep.metrics.overlap import Bleu, RougeL
@@ -74,6 +75,7 @@ __all__ = [
     "HitRate",
     "JudgeSpread",
     "JudgeSuspicious",
+    "JudgeSwayed",
     "KeywordCoverage",
     "Latency",
     "MeanAveragePrecision",

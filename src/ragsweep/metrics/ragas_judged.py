@@ -7,19 +7,16 @@ number of nothing (1 for an answer without a single statement, 0 for an empty an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from ragsweep.calls import CallFailed, each
+from ragsweep.calls import CallFailed
 from ragsweep.errors import ConfigError
 from ragsweep.fences import printable
-from ragsweep.injections import is_suspicious
 from ragsweep.judging import Judge, total
+from ragsweep.metrics.judged import Judged, Sample
 from ragsweep.metrics.ragas_library import NothingToJudge, Sitting, library, scorer, versions
-from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, MALFORMED, NO_STATEMENTS, NOT_JUDGED, score_where
-from ragsweep.types import Ahead, Case, Scores, Size, Usage, Verdict, View
+from ragsweep.reasons import MALFORMED, NO_STATEMENTS
+from ragsweep.types import Ahead, Case, Size, Usage
 
 _RAGAS_WORDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip
@@ -28,47 +25,28 @@ PROMPT = 1500
 """Tokens of one of ragas' prompts with its examples and schema, before anything is filled in: the longest, about."""
 
 
-class Ragas:
+class Ragas(Judged):
     """What the metrics below have in common; each states the metric of ragas and what it looks at.
 
-    SKIPS_ABSTAINED says that an answer that declines is not judged. ``strict`` says that a text in which the judge
-    finds no statement has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count the calls that ragas makes for
-    one case.
+    ``strict`` says that a text in which the judge finds no statement has no score. ``chats``, ``chats_a_passage`` and
+    ``embeds`` count the calls that ragas makes for one case.
     """
 
-    VERSION = "1"
-    unit = ""
-    higher_is_better: bool | None = True
-    bounds: tuple[float | None, float | None] = (0.0, 1.0)
-    quantile: float | None = None
-    name: str
-    uses: tuple[str, ...]
     of_ragas: ClassVar[str]
-    embeddings: ClassVar[bool] = False
-    SKIPS_ABSTAINED: ClassVar[bool] = True
     strict: ClassVar[bool] = True
     chats: int = 1
     chats_a_passage: ClassVar[int] = 0
     embeds: ClassVar[int] = 0
 
     def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+        super().__init__(judge)
         self.options: dict[str, Any] = {}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Say that a judge is needed, and what of a question this metric looks at."""
-        return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
 
     @property
     def model(self) -> str:
         """Name the model whose price the calls have; the few embeddings beside chats are taken to cost as much."""
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
-
-    def check(self) -> None:
-        """Raise ConfigError where the judge cannot decide this metric; asks nobody."""
-        self._judge.ready(self.name, self.embeddings)
 
     def fingerprint(self) -> dict[str, str]:
         """Return what else decides a verdict: the versions of ragas and of our way to ask."""
@@ -87,56 +65,17 @@ class Ragas:
         written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
         return Ahead(again * (chats + embeds), again * read, again * written, self.model)
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
-        """Judge all cases at once; how many calls are open is the endpoint's affair.
+    def _prepare(self) -> None:
+        library()
 
-        Raises EndpointFailed where the endpoint cannot be asked at all.
-        """
-        library()  # here, and not in the loop that all calls share: importing ragas takes seconds
-        each(cases, self._verdict, done)
+    async def _sample(self, case: Case, number: int) -> Sample:
+        sitting = Sitting(self._judge, number, self.strict)
+        value, reason, unpaid = await self._scored(sitting, case)
+        return Sample(value, reason, total(sitting.usage, unpaid))
 
-    def score(self, view: View) -> Scores:
-        """Score every question by its verdict; conversation, and mostly an answer that declines, has none."""
-        verdicts = view.verdicts.get(self.name)
-        if verdicts is None:
-            verdicts = [Verdict(reason=NOT_JUDGED)] * len(view.questions)
-        values = np.array([verdict.value for verdict in verdicts], dtype=np.float64)
-        reasons = [verdict.reason for verdict in verdicts]
-        for n, question in enumerate(view.questions):
-            if not question.needs_retrieval:
-                reasons[n] = CONVERSATIONAL
-            elif self._declines(view, n):
-                reasons[n] = ABSTAINED
-        said = np.array(reasons, dtype=np.str_)
-        return score_where(said == "", values, said)
-
-    def _declines(self, view: View, n: int) -> bool:
-        if "answer" not in self.uses or not self.SKIPS_ABSTAINED or view.answers is None:
-            return False
-        return view.answers.answers[n].abstained
-
-    # --- one case ----------------------------------------------------------------------------------------------
-
-    async def _verdict(self, case: Case) -> Verdict:
+    async def _scored(self, sitting: Sitting, case: Case) -> tuple[float, str, Usage]:
+        """Return a value or a reason, and what a call cost that failed."""
         given = {_RAGAS_WORDS[name]: _printable(getattr(case, name)) for name in self.uses}
-        flagged = is_suspicious(case.question, case.answer, *case.contexts)
-        sittings = [Sitting(self._judge, sample, self.strict) for sample in range(self._judge.samples)]
-        values: list[float] = []
-        reason = ""
-        for sitting in sittings:
-            value, reason, unpaid = await self._sample(sitting, given)
-            sitting.usage = total(sitting.usage, unpaid)
-            if reason:
-                break
-            values.append(value)
-        paid = total(*(sitting.usage for sitting in sittings))
-        if reason:
-            return Verdict(reason=reason, usage=paid, suspicious=flagged, model=self.model)
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
-
-    async def _sample(self, sitting: Sitting, given: dict[str, Any]) -> tuple[float, str, Usage]:
-        """Judge once: a value or a reason, and what a call cost that failed."""
         try:
             score = scorer(self.of_ragas, sitting, self.embeddings, self.options)
             value = (await score(**given)).value
@@ -144,11 +83,7 @@ class Ragas:
             return math.nan, failure.reason, failure.usage
         except NothingToJudge:
             return math.nan, NO_STATEMENTS, Usage()
-        except (
-            ValueError,
-            IndexError,
-            ArithmeticError,
-        ):  # verdicts that do not fit together: more than statements, say
+        except (ValueError, IndexError, ArithmeticError):  # verdicts that do not fit together: more than statements
             return math.nan, MALFORMED, Usage()
         return *self._valid(value), Usage()
 
