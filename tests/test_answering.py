@@ -36,7 +36,7 @@ WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=True, allow_infinity=False)
 USAGES = st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.booleans())
 ANSWERS = st.builds(Answer, WORDS, st.booleans(), WORDS, NUMBERS, NUMBERS, USAGES, WORDS)
-VERDICTS = st.builds(Verdict, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS)
+VERDICTS = st.builds(Verdict, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS)
 TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), WORDS), max_size=3).map(tuple)
 
 
