@@ -86,9 +86,10 @@ def scorer(
     if embeddings:
         parts["embeddings"] = known.embeddings(sitting)
     metric = getattr(known.metrics, name)(**parts, **options)
-    if sitting.judge.fence:
-        for prompt in vars(metric).values():
-            if isinstance(prompt, known.prompt):
+    for prompt in vars(metric).values():
+        if isinstance(prompt, known.prompt):
+            prompt.output_model = _described(prompt.output_model)
+            if sitting.judge.fence:
                 prompt.to_string = _fenced(prompt.to_string)
     if name == "SemanticSimilarity":
         return _embedded_first(metric, parts["embeddings"])
@@ -104,6 +105,13 @@ def _embedded_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any
         return await metric.ascore(**texts)
 
     return ascore
+
+
+@cache
+def _described(model: Any) -> SimpleNamespace:
+    """Remember the schema of an answer: ragas makes it anew for every prompt, and prompts need nothing else of it."""
+    schema = model.model_json_schema()
+    return SimpleNamespace(model_json_schema=lambda: schema)
 
 
 def _fenced(write: Callable[[Any], str]) -> Callable[[Any], str]:
