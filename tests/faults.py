@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.answering import lasting_answers, packed
 from ragsweep.executor import Executor
 from ragsweep.identity import Node, Rows, Spec, Work
 from ragsweep.store import open_store
-from ragsweep.types import Embeddings, Rankings, Spans
+from ragsweep.types import Answer, Embeddings, Rankings, Spans
 
 KINDS = ("kill", "torn", "short", "enospc", "eio", "full")
 QUERIES = ("one", "two", "three", "four")
@@ -115,6 +116,10 @@ class Small:
         self.index = Node("index", Spec("small.Index", "1"), (self.embed,), self._index, result=dict)
         self.rank = Node("retrieve", Spec("small.Rank", "1"), (self.index,), self._rank, "rows", result=Rankings)
         self.score = Node("rerank", Spec("small.Score", "1"), (self.rank,), self._score, "rows", result=np.ndarray)
+        self.answer = Node(
+            "generate", Spec("small.Answer", "1"), (self.rank,), self._answer, "rows", result=np.ndarray,
+            lasting=lasting_answers,
+        )  # fmt: skip
 
     def _chunk(self, work: Work, rows: Rows) -> Spans:
         self.note("made chunk")
@@ -156,10 +161,18 @@ class Small:
         self.note("made score")
         return work.get(self.rank, rows).scores.sum(axis=1, dtype=np.float32)
 
+    def _answer(self, work: Work, rows: Rows) -> np.ndarray:
+        said = [Answer(f"{row}: {best}") for row, best in zip(rows, work.get(self.rank, rows).positions, strict=True)]
+        for row, one in zip(rows, said, strict=True):
+            self.note(f"made answer/{row}")
+            work.keep([row], packed([one]))
+            self.note(f"kept answer/{row}")
+        return packed(said)
+
     def results(self, executor: Executor) -> str:
         """Ask for everything, and hash it."""
         state = hashlib.sha256()
-        for node in (self.chunk, self.embed, self.index, self.rank, self.score):
+        for node in (self.chunk, self.embed, self.index, self.rank, self.score, self.answer):
             value = executor.get(node, QUERIES[:3] if node is self.rank else QUERIES)
             self.note(f"kept {node.stage}")
             fields = (

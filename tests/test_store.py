@@ -27,7 +27,7 @@ from ragsweep.types import Rankings
 from test_blobs import BLOCK, forged
 
 TRUTH = Small(lambda text: None).results(Executor())
-STAGES = ("embed", "index", "retrieve", "rerank")
+STAGES = ("embed", "index", "retrieve", "rerank", "generate")
 
 
 @pytest.fixture
@@ -107,7 +107,13 @@ class Damage:
     def __init__(self, folder: Path, stage: str) -> None:
         self.folder = folder
         graph = filled(folder)
-        nodes = {"embed": graph.embed, "index": graph.index, "retrieve": graph.rank, "rerank": graph.score}
+        nodes = {
+            "embed": graph.embed,
+            "index": graph.index,
+            "retrieve": graph.rank,
+            "rerank": graph.score,
+            "generate": graph.answer,
+        }
         self.node = nodes[stage]
         self.path = folder / "whole" / self.node.address
         self.database = sqlite3.connect(folder / "store.db", isolation_level=None)
@@ -205,7 +211,7 @@ def test_entry_of_another_format_is_said_once_and_made_again(folder: Path, monke
         graph = filled(folder)
     warnings: list[str] = []
     assert graph.results(Executor(Store(folder, warnings.append))) == TRUTH
-    segments = len(QUERIES) * 2 - 3  # four of the ranking, one of the scores
+    segments = len(QUERIES) * 3 - 3  # four of the ranking, one of the scores, four of the answers
     assert len(warnings) == 3 + segments
     assert all("was written by another version of ragsweep (format 2, this version reads 1)" in one for one in warnings)
     check_healed(folder)
@@ -488,7 +494,7 @@ def test_poisoned_entries_run_nothing(folder: Path) -> None:
     assert (clean[1], clean[2]) == ([], [])
     assert events == []
     assert executions <= clean[3] + 2  # modules that only a computation needs
-    assert len(said) == 2 + 1 + 5  # whole values, the piece, segments
+    assert len(said) == 2 + 1 + 9  # whole values, the piece, segments
     check_healed(folder)
 
 

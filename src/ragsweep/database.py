@@ -63,7 +63,7 @@ class Database:
             with self._alone():
                 try:
                     self._connections[process] = _open(self.path)
-                except (sqlite3.Error, OtherFormat) as fault:
+                except (sqlite3.Error, OtherFormat, UnicodeDecodeError) as fault:
                     if not damaged(fault):
                         raise
                     self._move(self.path, fault)
@@ -75,7 +75,7 @@ class Database:
         """Return the rows that answer a question; none where the database cannot be read."""
         try:
             return self.open().execute(question, values).fetchall()
-        except (OSError, sqlite3.Error) as fault:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
             self._lose(fault)
             return []
 
@@ -87,10 +87,10 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
-        except sqlite3.Error as fault:
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
             if damaged(fault):
                 self._lose(fault)
-            raise
+            raise fault if isinstance(fault, sqlite3.Error) else sqlite3.DatabaseError(str(fault)) from None
         finally:
             with suppress(sqlite3.Error):
                 connection.rollback()
@@ -123,7 +123,8 @@ def damaged(fault: Exception) -> bool:
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
         return (code & 0xFF) not in _PASSING  # our questions are right: whatever else it says, the fault is its own
-    return isinstance(fault, OtherFormat)
+    # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
+    return isinstance(fault, OtherFormat | UnicodeDecodeError)
 
 
 def _open(path: Path) -> sqlite3.Connection:
