@@ -98,7 +98,9 @@ def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_
     assert len(server.log) == 60
     assert server.most_open == 2
     starts = [one.asked.last for one in server.log if "!" not in one.asked.last]
-    assert starts == [f"t{n}" for n in range(20)]
+    # Two calls are on the way at a time, and the server may hear the later of them first.
+    assert sorted(starts) == sorted(f"t{n}" for n in range(20))
+    assert all(abs(int(one[1:]) - place) <= 2 for place, one in enumerate(starts))
     assert [one.asked.last for one in server.log].index("t4") > [one.asked.last for one in server.log].index("t0!!")
 
 
