@@ -153,8 +153,11 @@ def test_search_waits_until_the_index_is_built(server: Server, monkeypatch: Any)
 def test_quicker_process_is_no_error(server: Server, monkeypatch: Any) -> None:
     Qdrant(server.url).build(VECTORS)
     part = Qdrant(server.url)
+    before = names(server)
     monkeypatch.setattr(part._client(), "collection_exists", lambda name: False)
-    part.build(VECTORS)
+    built = part.build(VECTORS)
+    assert names(server) == before
+    assert part.search(built, VECTORS, VECTORS[:3], 1).positions[:, 0].tolist() == [0, 1, 2]
 
 
 def test_key_is_read_when_the_server_is_called_and_never_said(monkeypatch: pytest.MonkeyPatch) -> None:

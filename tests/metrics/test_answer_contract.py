@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ragsweep import metrics
 from ragsweep.metrics.answerability import FATES
 from ragsweep.prices import Prices
+from ragsweep.reasons import NOT_CONFIGURED
+from ragsweep.testing.answers import answered
 from ragsweep.testing.metrics import MetricContract
 from ragsweep.types import JudgedMetric, Metric
 from toys import Letters
@@ -55,9 +58,14 @@ class TestFaithfulnessWithoutModel(MetricContract):
 
     def test_some_question_of_the_example_is_scored(self) -> None:
         """None is: no model is named."""
+        scores = self.metric.score(answered(metric=self.metric))
+        assert np.isnan(scores.values).all()
+        assert NOT_CONFIGURED in scores.reasons
 
     def test_failed_answer_is_no_score(self) -> None:
-        """What is not measured does not fail."""
+        """What is not measured does not fail: the answer's own failure is not this metric's."""
+        reasons = set(self.metric.score(answered(metric=self.metric)).reasons.tolist())
+        assert "" not in reasons
 
 
 class TestCitationsCorrect(MetricContract):

@@ -29,7 +29,25 @@ class Claim(NamedTuple):
     cited: tuple[int, ...]
 
 
-class CitationsCorrect(OfAnswers):
+class OfClaims(OfAnswers):
+    """Hold what metrics of claims have in common: a threshold, and how claims are found."""
+
+    VERSION = "2"
+    name: str
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        self.threshold = checked(threshold, self.name)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the version of the library that finds sentences: another one may find others."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def lacking(self, question: Question) -> str:
+        """Conversation cites nothing."""
+        return conversational(question)
+
+
+class CitationsCorrect(OfClaims):
     """Count the citations that name a passage which holds the claim's content words, of all citations.
 
     A claim is a sentence, or the part of one that ends with citations.
@@ -44,17 +62,6 @@ class CitationsCorrect(OfAnswers):
     VERSION = "2"
     name = "citations_correct"
 
-    def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = checked(threshold, self.name)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
-
-    def lacking(self, question: Question) -> str:
-        """Conversation cites nothing."""
-        return conversational(question)
-
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every citation."""
         if refused(answer):
@@ -65,7 +72,7 @@ class CitationsCorrect(OfAnswers):
         return sum(holds(claim.words, passages, [n], self.threshold) for claim, n in found) / len(found)
 
 
-class CitationRecall(OfAnswers):
+class CitationRecall(OfClaims):
     """Count the claims whose content words the passages that they cite hold together, of all that say something.
 
     An answer without citations has 0: none of its claims can be looked up.
@@ -79,17 +86,6 @@ class CitationRecall(OfAnswers):
 
     VERSION = "2"
     name = "citation_recall"
-
-    def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = checked(threshold, self.name)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
-
-    def lacking(self, question: Question) -> str:
-        """Conversation cites nothing."""
-        return conversational(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every claim."""

@@ -30,7 +30,21 @@ ELISIONS = re.compile(r"\b[ld]['\u2019]")
 """French articles that stand before a vowel; they go before the punctuation does, or they would stick to the word."""
 
 
-class ExactMatch(OfAnswers):
+class OfReferences(OfAnswers):
+    """Hold what comparisons with right answers have in common: whose articles do not count."""
+
+    VERSION = "1"
+    needs = ("answer", "reference")
+
+    def __init__(self, language: Language = "label") -> None:
+        self.language = language
+
+    def lacking(self, question: Question) -> str:
+        """It must be known what should be answered."""
+        return unreferenced(question)
+
+
+class ExactMatch(OfReferences):
     """Say whether the answer is a right one, word for word: 1 or 0; to an unanswerable question, whether it is none.
 
     Args:
@@ -39,14 +53,6 @@ class ExactMatch(OfAnswers):
 
     VERSION = "1"
     name = "exact_match"
-    needs = ("answer", "reference")
-
-    def __init__(self, language: Language = "label") -> None:
-        self.language = language
-
-    def lacking(self, question: Question) -> str:
-        """It must be known what should be answered."""
-        return unreferenced(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Compare with every right answer."""
@@ -55,7 +61,7 @@ class ExactMatch(OfAnswers):
         return float(any(given == right for right in right_answers(question, language)))
 
 
-class TokenF1(OfAnswers):
+class TokenF1(OfReferences):
     """Take the harmonic mean of precision and recall of the answer's words; see ExactMatch for the rest.
 
     Args:
@@ -64,14 +70,6 @@ class TokenF1(OfAnswers):
 
     VERSION = "1"
     name = "token_f1"
-    needs = ("answer", "reference")
-
-    def __init__(self, language: Language = "label") -> None:
-        self.language = language
-
-    def lacking(self, question: Question) -> str:
-        """It must be known what should be answered."""
-        return unreferenced(question)
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Take the best over the right answers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -101,6 +102,6 @@ class Judged:
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
         return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
 
+    @abstractmethod
     async def _sample(self, case: Case, number: int) -> Sample:
         """Judge a case once; ``number`` says which of the samples it is."""
-        raise NotImplementedError
