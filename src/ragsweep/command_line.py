@@ -48,9 +48,14 @@ def open_ledger(path: str) -> Ledger:
 
 def find_run(path: str, run: str) -> Result:
     """Read the result of an MLflow run from the ledger; raises InputError where there is not just one such."""
+    return find_record(path, run)[1]
+
+
+def find_record(path: str, run: str) -> tuple[str, Result]:
+    """Return the whole id of an MLflow run, and its result; raises InputError where there is not just one such."""
     ledger = open_ledger(path)
-    found = [record.outcome for record in ledger.of_run(run)] if run else []
-    results = [outcome for outcome in found if isinstance(outcome, Result)]
+    found = ledger.of_run(run) if run else []
+    results = [(record.run or "", record.outcome) for record in found if isinstance(record.outcome, Result)]
     if len(results) == 1:
         return results[0]
     if results:
