@@ -7,13 +7,22 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.ledger import Ledger
+from ragsweep.report.tables import headline
 from ragsweep.results import Result
 
 RUN = "MLflow run id of an evaluated config, or its beginning"
+METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
+
+
+class Named(NamedTuple):
+    """A result, and the MLflow run that shows it."""
+
+    run: str
+    result: Result
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,6 +93,12 @@ def find_sweep(path: str, run: str) -> list[Result]:
     if not results:
         raise InputError(f'no config of the sweep "{run}" was measured')
     return results
+
+
+def usual_metrics(results: Sequence[Result]) -> list[str]:
+    """Name the metrics that people look at first: the objective, then the columns of the table at the end."""
+    objectives = [str(result.config["objective"]) for result in results if "objective" in result.config]
+    return list(dict.fromkeys([*objectives, *headline(results)]))
 
 
 def _parents(ledger: Ledger, run: str) -> Sequence[str]:

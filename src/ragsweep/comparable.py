@@ -46,6 +46,33 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     return tuple(Factor(part, _told(one, part), _told(other, part)) for part in parts)
 
 
+def swept(results: Sequence[Result]) -> list[dict[str, str]]:
+    """Say of each config what it has of the factors of a sweep: factor -> value, where it has the factor at all.
+
+    The parameters of a part that is exchanged are factors of their own only where they vary while the part stays.
+    """
+    names = dict.fromkeys(name for result in results for name in sorted(result.parameters))
+    varying = {
+        name: [result.parameters.get(name, "") for result in results]
+        for name in names
+        if len({result.parameters.get(name) for result in results}) > 1 and not name.startswith(OF_NO_MATTER)
+    }
+    parts = {name: [part for part in _around(name) if _is_exchanged(part, varying, results)] for name in varying}
+    columns = {part: [_told(result, part) for result in results] for found in parts.values() for part in found}
+    for name, values in varying.items():
+        settings = list(zip(*(columns[part] for part in parts[name]), values, strict=True))
+        if len(set(settings)) > len({setting[:-1] for setting in settings}):
+            columns[name] = values
+    order = [*(name for name in columns if "." not in name), *(name for name in columns if "." in name)]
+    return [
+        {name: columns[name][n] for name in order if name in columns and columns[name][n]} for n in range(len(results))
+    ]
+
+
+def _is_exchanged(part: str, varying: Mapping[str, Sequence[str]], results: Sequence[Result]) -> bool:
+    return part in varying or len({_kind(result.config, part) for result in results}) > 1
+
+
 def _exchanged(name: str, differing: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Name the outermost part around a parameter that is another in the two configs; else the parameter itself."""
     for part in _around(name):
@@ -156,3 +183,14 @@ def unfit(results: Sequence[Result], metric: str) -> str:
         if not math.isclose(mean, summary.value, rel_tol=1e-6, abs_tol=_TOLERANCE):
             return "is a quantile, no mean over questions: its differences are not those of questions"
     return ""
+
+
+def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
+    """Return the labels of some questions: label -> its value for each of them, "" where there is none."""
+    rows = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    places = [rows[name] for name in questions]
+    return {
+        label: [str(column[place] or "") for place in places]
+        for label in result.groups
+        if (column := result.outcomes.get(label))
+    }

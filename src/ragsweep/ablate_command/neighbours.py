@@ -19,7 +19,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""The last word of a parameter's name -> the values that practice tries of it; a value's neighbours are the next ones."""
+"""The last word of a parameter's name -> the values that practice tries of it; the next ones are the neighbours."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
