@@ -47,30 +47,43 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
 
 def swept(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Say of each config what it has of the factors of a sweep: factor -> value, where it has the factor at all.
+    """Say of each config what it has of the factors of a sweep: factor -> value.
 
-    The parameters of a part that is exchanged are factors of their own only where they vary while the part stays.
+    Where a part is exchanged, what all of its options have in common stays a factor; what only some of them have, and
+    what varies there, is a part of the value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
-    names = dict.fromkeys(name for result in results for name in sorted(result.parameters))
-    varying = {
-        name: [result.parameters.get(name, "") for result in results]
-        for name in names
-        if len({result.parameters.get(name) for result in results}) > 1 and not name.startswith(OF_NO_MATTER)
-    }
-    parts = {name: [part for part in _around(name) if _is_exchanged(part, varying, results)] for name in varying}
-    columns = {part: [_told(result, part) for result in results] for found in parts.values() for part in found}
-    for name, values in varying.items():
-        settings = list(zip(*(columns[part] for part in parts[name]), values, strict=True))
-        if len(set(settings)) > len({setting[:-1] for setting in settings}):
-            columns[name] = values
-    order = [*(name for name in columns if "." not in name), *(name for name in columns if "." in name)]
-    return [
-        {name: columns[name][n] for name in order if name in columns and columns[name][n]} for n in range(len(results))
-    ]
+    columns = {name: [_told(result, name) for result in results] for name in _varying(results)}
+    roots = {name: next((part for part in _around(name) if part in columns), name) for name in columns}
+    found = {name: list(columns[name]) for name, root in roots.items() if name == root}
+    for name, values in columns.items():
+        root = roots[name]
+        if name == root or not (options := _varied(columns[root], values)):
+            continue
+        if all(values):
+            found[name] = values
+            continue
+        for n, value in enumerate(values):
+            if columns[root][n] in options:
+                found[root][n] += f" {name.removeprefix(f'{root}.')}={value or 'none'}"
+    return [{name: values[n] for name, values in found.items()} for n in range(len(results))]
 
 
-def _is_exchanged(part: str, varying: Mapping[str, Sequence[str]], results: Sequence[Result]) -> bool:
-    return part in varying or len({_kind(result.config, part) for result in results}) > 1
+def _varying(results: Sequence[Result]) -> list[str]:
+    """Name the parameters and the parts that are not the same in all configs, a part before what is in it."""
+    names = dict.fromkeys(name for result in results for name in result.parameters if not name.startswith(OF_NO_MATTER))
+    found = {name for name in names if len({result.parameters.get(name) for result in results}) > 1}
+    parts = {part for name in found for part in _around(name)}
+    found |= {part for part in parts if len({_kind(result.config, part) for result in results}) > 1}
+    order = {name: n for n, name in enumerate(names)}
+    return sorted(found, key=lambda name: (name.count("."), order.get(name, 0)))
+
+
+def _varied(options: Sequence[str], values: Sequence[str]) -> set[str]:
+    """Return the options within which a value varies."""
+    seen: dict[str, set[str]] = {}
+    for option, value in zip(options, values, strict=True):
+        seen.setdefault(option, set()).add(value)
+    return {option for option, found in seen.items() if len(found) > 1}
 
 
 def _exchanged(name: str, differing: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from ragsweep.comparable import check_same_questions, shared_metrics, swept
 from ragsweep.errors import InputError
 from ragsweep.inference.factorial import Effect, Effects, effects
 from ragsweep.inference.matrix import paired
-from ragsweep.report.changes import aligned, markdown, table, with_interval
+from ragsweep.report.changes import ROUNDING, aligned, markdown, table, with_interval
 from ragsweep.results import PARTIAL, Result
 from ragsweep.terminal import Terminal
 
@@ -84,10 +84,7 @@ def _order(one: Effect) -> tuple[int, float]:
 
 
 def _cells(one: Effect, unit: str) -> list[str]:
-    changed = ", ".join(
-        f"{factor} {before or '-'} -> {level or '-'}"
-        for factor, before, level in zip(one.factors, one.against, one.levels, strict=True)
-    )
+    changed = ", ".join(map(_changed, one.factors, one.against, one.levels))
     said = one.note or with_interval(one.estimate, one.low, one.high, unit)
     return [
         "" if len(one.factors) == 1 else "together",
@@ -97,8 +94,17 @@ def _cells(one: Effect, unit: str) -> list[str]:
     ]
 
 
+def _changed(factor: str, before: str, after: str) -> str:
+    """Write a change; of an option that stays what varies in it alone: ``retriever hybrid_rrf k=60 -> k=20``."""
+    words = [text.split(" ") for text in (before, after)]
+    if words[0][0] != words[1][0] or len(words[0]) == 1:
+        return f"{factor} {before or '-'} -> {after or '-'}"
+    ends = [" ".join(word for word in one if word not in other) for one, other in (words, words[::-1])]
+    return f"{factor} {words[0][0]} {ends[0]} -> {ends[1]}"
+
+
 def _sure(one: Effect) -> bool:
-    return one.low > 0 or one.high < 0
+    return abs(one.estimate) > ROUNDING and (one.low > 0 or one.high < 0)
 
 
 def _rows(found: Effects) -> list[dict[str, Any]]:

@@ -37,7 +37,9 @@ def around(
     """
     values = {group: other_options(group, parameters.get(group, "")) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in values}
-    values = {name: found for name, found in values.items() if found} | dict(given)
+    values = {name: found for name, found in values.items() if found} | {
+        name: [*found] for name, found in given.items()
+    }
     for name in wanted or ():
         if not any(_is_of(factor, name) for factor in values):
             raise ConfigError(f'--factor: nothing to change in "{name}"{nearest(name, values)}')

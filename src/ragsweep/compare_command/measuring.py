@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from ragsweep.inference.differences import Differences, against
 from ragsweep.inference.matrix import Matrix, paired
 from ragsweep.inference.paired_tests import holm
 from ragsweep.inference.slices import Slice, by_slice
+from ragsweep.report.changes import Row, word
 from ragsweep.results import Result
 
 
@@ -67,13 +68,6 @@ class Comparison:
     warnings: tuple[str, ...]
 
 
-def word(differences: Differences, config: int) -> str:
-    """Say in a word or two whether a config is better than the baseline."""
-    if differences.better[config] or differences.worse[config]:
-        return "better" if differences.better[config] else "worse"
-    return "the same" if not differences.apart[config] else "cannot tell"
-
-
 def measure(baseline: Named, candidate: Named, wanted: Sequence[str] | None) -> Comparison:
     """Compare two configs.
 
@@ -111,7 +105,7 @@ def _warnings(one: Result, other: Result, differing: Sequence[Factor], metrics: 
     return said
 
 
-def questions_moved(change: Change) -> list[Mapping[str, object]]:
+def questions_moved(change: Change) -> list[Row]:
     """List the questions whose scores differ, most helped first, most hurt last."""
     baseline, candidate = change.matrix.values
     gain = change.matrix.better[1] - change.matrix.better[0]

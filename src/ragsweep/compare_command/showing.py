@@ -9,7 +9,18 @@ from typing import Any
 from ragsweep.command_line import Named
 from ragsweep.compare_command.measuring import Change, Comparison, questions_moved
 from ragsweep.inference.slices import reversals
-from ragsweep.report.changes import Row, aligned, amount, chance, markdown, null, signed, table, with_interval
+from ragsweep.report.changes import (
+    Row,
+    aligned,
+    amount,
+    chance,
+    difference,
+    markdown,
+    null,
+    signed,
+    table,
+    with_interval,
+)
 from ragsweep.terminal import Terminal
 
 FORMAT = "ragsweep.compare/1"
@@ -51,7 +62,7 @@ def _cells(change: Change) -> list[str]:
     return [
         change.metric,
         f"{amount(before, unit)} -> {amount(after, unit)}",
-        with_interval(*(float(one[1]) for one in (differences.estimate, differences.low, differences.high)), unit),
+        difference(differences, 1, unit),
         change.verdict,
         f"Wilcoxon {chance(float(differences.wilcoxon[1]))}, randomised {chance(float(differences.randomisation[1]))}",
         f"d {signed(float(differences.effect[1]))}",

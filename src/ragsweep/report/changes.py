@@ -6,18 +6,25 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragsweep.inference.differences import Differences
+
 Row = Mapping[str, Any]
 """A row of a table: column -> value."""
 
 NOTHING = "-"
+ROUNDING = 1e-9
+"""What a mean of equal scores may differ by."""
 
 
 def signed(value: float, unit: str = "") -> str:
     """Write a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
     if not math.isfinite(value):
         return NOTHING
+    if abs(value) < ROUNDING:
+        value = 0.0
     if not unit and abs(value) <= 1:
-        return f"{value:+.3f}".replace("0.", ".", 1)
+        digits = 3 if abs(value) >= 0.0005 or not value else 5
+        return f"{value:+.{digits}f}".replace("0.", ".", 1)
     limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
@@ -34,11 +41,23 @@ def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
 
 
+def difference(found: Differences, config: int, unit: str = "") -> str:
+    """Write the difference of one config from the baseline, with its interval."""
+    return with_interval(float(found.estimate[config]), float(found.low[config]), float(found.high[config]), unit)
+
+
 def chance(p: float) -> str:
     """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
     if not math.isfinite(p):
         return f"p {NOTHING}"
     return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
+
+
+def word(differences: Differences, config: int) -> str:
+    """Say in a word or two whether a config is better than the baseline."""
+    if differences.better[config] or differences.worse[config]:
+        return "better" if differences.better[config] else "worse"
+    return "the same" if not differences.apart[config] else "cannot tell"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
