@@ -23,7 +23,7 @@ def compare(arguments: Sequence[str]) -> int:
     parser.add_argument("--metric", action="append", help=METRIC)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--json", action="store_true", help="for programs, MLflow's log_metrics and load_table among them"
+        "--json", action="store_true", help="for programs, as MLflow's log_metrics and log_table have them"
     )
     form.add_argument("--markdown", action="store_true", help="for a comment on a change")
     add_path(parser)

@@ -149,7 +149,7 @@ def _slice_rows(change: Change) -> list[dict[str, Any]]:
 
 
 def as_json(found: Comparison) -> str:
-    """Write all of it: ``metrics`` as MLflow's log_metrics takes them, tables as its load_table reads them."""
+    """Write all of it: ``metrics`` as MLflow's log_metrics takes them, tables as its log_table writes them."""
     rows = [_row(change) for change in found.changes]
     numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size")
     document = {

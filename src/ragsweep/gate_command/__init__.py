@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsweep.command_line import Named, find_record, until_closed
 from ragsweep.errors import InputError
 from ragsweep.gate_command.arguments import read
-from ragsweep.gate_command.deciding import EXIT_STATUS, decide
+from ragsweep.gate_command.deciding import EXIT_STATUS, Asked, decide
 from ragsweep.gate_command.showing import as_json, as_markdown, show
 from ragsweep.terminal import Terminal
 
@@ -22,7 +22,7 @@ def gate(arguments: Sequence[str]) -> int:
     """
     given = read(arguments)
     baseline, candidate = (Named(*find_record(given.path, run)) for run in (given.baseline, given.candidate))
-    found = decide(baseline, candidate, given.margin, given.slice or (), given.questions)
+    found = decide(baseline, candidate, Asked(given.margin, given.slice or (), given.questions, given.each))
     for path, text in ((given.json, as_json), (given.markdown, as_markdown)):
         if path:
             _write(path, text(found))

@@ -20,6 +20,9 @@ mean; may be given several times, and each must hold"""
 _SLICE = """also for the questions with each value of this label (category, say); may be given several times. A slice of
 fewer than 20 questions can only make the gate fail"""
 
+_EACH = """no single question may be worse by more than the margin: for a list of critical questions, which is no sample
+of anything, so that chance does not come in"""
+
 
 class Margin(NamedTuple):
     """How much worse a metric may be: a number in its unit, or a share of the baseline's mean."""
@@ -41,11 +44,14 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--margin", action="append", required=True, metavar="METRIC=X", help=_MARGIN)
     parser.add_argument("--slice", action="append", metavar="LABEL", help=_SLICE)
     parser.add_argument("--questions", type=Path, metavar="FILE", help="only these questions: ids, one a line")
+    parser.add_argument("--each", action="store_true", help=_EACH)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what is decided for programs")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it for a comment, or a job's summary")
     add_path(parser)
     given = parser.parse_args(list(arguments))
     given.margin = [margin(text) for text in given.margin]
+    if given.each and given.slice:
+        raise ConfigError("--each and --slice: a question by itself is in no slice; give one of the two")
     twice = [one.metric for n, one in enumerate(given.margin) if one.metric in {m.metric for m in given.margin[:n]}]
     if twice:
         raise ConfigError(f"--margin: {twice[0]} has two margins; give one")

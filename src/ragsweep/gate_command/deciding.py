@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,10 +18,13 @@ from ragsweep.inference import noninferiority
 from ragsweep.inference.matrix import Matrix, paired
 from ragsweep.inference.power import detectable, questions_needed
 from ragsweep.inference.slices import SMALL
+from ragsweep.results import Result
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
 
+_NAMED = 5
+_ROUNDING = 1e-9
 _ONE_SIDED = 0.90
 """A two-sided level whose ends are bounds at 95 % each."""
 
@@ -66,9 +70,17 @@ class Decided:
     questions: int = field(default=0)  # that were chosen; of those a metric may apply to a part only
 
 
-def decide(
-    baseline: Named, candidate: Named, margins: Sequence[Margin], labels: Sequence[str], chosen: Path | None
-) -> Decided:
+@dataclass(frozen=True)
+class Asked:
+    """What a gate is asked: margins, labels to slice by, a file of questions, and whether each question counts."""
+
+    margins: Sequence[Margin]
+    labels: Sequence[str] = ()
+    chosen: Path | None = None
+    each: bool = False
+
+
+def decide(baseline: Named, candidate: Named, asked: Asked) -> Decided:
     """Decide whether the candidate is not worse than the baseline by more than each margin.
 
     All checks must pass for the gate to pass, so that none needs a correction for the others (an intersection-union
@@ -78,19 +90,19 @@ def decide(
         RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
     """
     one, other = baseline.result, candidate.result
-    metrics = comparable.shared_metrics([one, other], [margin.metric for margin in margins], ())
-    for label in labels:
+    metrics = comparable.shared_metrics([one, other], [margin.metric for margin in asked.margins], ())
+    for label in asked.labels:
         if label not in one.groups or label not in one.outcomes:
             raise ConfigError(f'--slice: no label "{label}"{nearest(label, one.groups)}')
     ids = list(map(str, one.outcomes["question_id"]))
-    kept = read_questions(chosen, set(ids)) if chosen else ids
+    kept = read_questions(asked.chosen, set(ids)) if asked.chosen else ids
     try:
         comparable.check_same_questions(one, other)
         for result in (one, other):
             comparable.check_whole(result)
     except InputError as fault:
         return Decided("refused", baseline, candidate, reason=str(fault))
-    checks = tuple(check for margin in margins for check in _checks(margin, baseline, candidate, labels, kept))
+    checks = tuple(check for margin in asked.margins for check in _checks(margin, baseline, candidate, asked, kept))
     notes = tuple(_notes(baseline, candidate, metrics, checks, len(kept)))
     differing = comparable.factors(one, other)
     return Decided(_all(checks), baseline, candidate, checks, differing, notes, questions=len(kept))
@@ -103,15 +115,18 @@ def _all(checks: Sequence[Check]) -> Decision:
     return "inconclusive" if "inconclusive" in found else "pass"
 
 
-def _checks(
-    margin: Margin, baseline: Named, candidate: Named, labels: Sequence[str], kept: Sequence[str]
-) -> Iterator[Check]:
+def _checks(margin: Margin, baseline: Named, candidate: Named, asked: Asked, kept: Sequence[str]) -> Iterator[Check]:
     matrix = paired([baseline.result, candidate.result], margin.metric)
-    matrix = matrix.only(np.isin(matrix.questions, list(kept)) if matrix.questions else np.zeros(0, dtype=bool))
+    chosen = set(kept)
+    matrix = matrix.only(np.array([name in chosen for name in matrix.questions], dtype=bool))
     unit = baseline.result.summaries[margin.metric].unit
+    if asked.each:
+        lost = _lost(baseline.result, candidate.result, margin.metric, chosen)
+        yield Check(margin, unit, "each", "by itself", each(matrix, margin, lost), small=False)
+        return
     yield _check(margin, unit, "", "", matrix)
     values = comparable.labels_of(baseline.result, matrix.questions)
-    for label in labels:
+    for label in asked.labels:
         for value in sorted({one for one in values[label] if one}):
             yield _check(margin, unit, label, value, matrix.only(np.array([one == value for one in values[label]])))
 
@@ -121,6 +136,46 @@ def _check(margin: Margin, unit: str, label: str, value: str, matrix: Matrix) ->
     small = bool(label) and len(matrix.questions) < SMALL
     needed = _needed(matrix, found.margin) if found.decision == "inconclusive" else None
     return Check(margin, unit, label, value, found, small, needed)
+
+
+def _lost(one: Result, other: Result, metric: str, chosen: Collection[str]) -> list[str]:
+    """Name the chosen questions that were scored in the baseline, and could not be in the candidate."""
+    scores = [
+        dict(zip(result.outcomes["question_id"], result.outcomes[metric], strict=True)) for result in (one, other)
+    ]
+    return [
+        name
+        for name, score in scores[0].items()
+        if name in chosen and not math.isnan(score) and math.isnan(scores[1].get(name, math.nan))
+    ]
+
+
+def each(matrix: Matrix, margin: Margin, lost: Sequence[str] = ()) -> noninferiority.Gate:
+    """Decide question by question: none may be worse by more than the margin.
+
+    It is inconclusive without questions, and where some that the baseline was scored on are ``lost`` in the candidate.
+    ``slack`` is that of the question that is nearest to the margin, or furthest beyond it.
+    """
+    baseline, candidate = matrix.values
+    allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
+    slack = matrix.better[1] - matrix.better[0] + allowed
+    beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
+    known = len(slack) > 0 and not lost
+    note = (
+        "" if known else f"not scored in the candidate: {_listed(lost)}" if lost else "no question was scored in both"
+    )
+    if beyond:
+        moved = [f"{matrix.questions[n]} {candidate[n] - baseline[n]:+.3g}" for n in beyond]
+        note = f"{len(beyond)} worse by more: {_listed(moved)}"
+    before, after = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+    return noninferiority.Gate(
+        "fail" if beyond else "pass" if known else "inconclusive", before, after, after - before, margin.size,
+        float(slack.min()) if len(slack) else math.nan, math.nan, math.nan, len(slack), math.nan, note,
+    )  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_NAMED], *(["..."] if len(names) > _NAMED else [])])
 
 
 def _needed(matrix: Matrix, margin: float) -> int | None:

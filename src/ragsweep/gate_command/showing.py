@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from ragsweep.gate_command.deciding import EXIT_STATUS, Check, Decided
@@ -50,8 +51,10 @@ def _cells(check: Check) -> list[str]:
 def _distance(check: Check) -> str:
     """Say how far the candidate is from the margin, and what would decide where nothing is decided."""
     found, unit = check.found, check.unit
-    if found.note and found.decision == "inconclusive":
+    if found.note and math.isnan(found.low):
         return found.note
+    if math.isnan(found.low):
+        return f"the nearest {signed(found.slack, unit)} from it"
     said = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
     return f"{said}; some {check.needed:,} questions would decide" if check.needed else said
 
@@ -80,7 +83,7 @@ def _row(check: Check) -> dict[str, Any]:
 
 
 def as_json(found: Decided) -> str:
-    """Write all of it; ``checks`` is a table as MLflow's load_table reads it."""
+    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
     document = {
         "format": FORMAT,
         "decision": found.decision,
