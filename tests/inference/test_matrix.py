@@ -52,7 +52,7 @@ def test_the_better_side_follows_the_metric() -> None:
 
 
 def test_what_cannot_be_compared_is_refused_with_the_way_out() -> None:
-    with pytest.raises(InputError, match='a: no metric "mmr" was measured.*mrr'):
+    with pytest.raises(InputError, match=r'a: no metric "mmr" was measured.*mrr'):
         paired([result("a", {"x": 0.1})], "mmr")
     with pytest.raises(InputError, match="neither more nor less"):
         paired([result("a", {"x": 0.1}, higher=None)], "mrr")
