@@ -129,7 +129,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "system/python": {**dict.fromkeys(("_target_", "function", "refusals", "version"), "respond"),
                       "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
-         "depth": "retrieve", "seed": "-", "evidence.threshold": "metrics", "objective": "-",
+         "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-")},
 }  # fmt: skip

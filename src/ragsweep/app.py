@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ragsweep import partition
 from ragsweep.building import Builder
 from ragsweep.calls.spending import LIMITS, Budget, spending
 from ragsweep.errors import ConfigError, nearest
@@ -21,6 +22,7 @@ from ragsweep.identity import Built, content_hash
 from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
+from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
 from ragsweep.prices import Prices
@@ -41,6 +43,7 @@ class Job:
     name: str
     overrides: tuple[str, ...]
     choices: Mapping[str, str] = field(default_factory=dict)  # group -> option
+    searching: bool = False  # its result decides which configs are tried next
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -85,7 +88,7 @@ class Session:
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
         self._limit_spending(plain)
-        dataset = self._dataset(plain["dataset"])
+        dataset = self._dataset(plain, job.searching)
         built = self._built_metrics(plain)
         system = self._chosen(plain, "system")
         laid = self._existing(plain, dataset, system, built) if system else self._laid(plain, dataset, built)
@@ -118,7 +121,23 @@ class Session:
         tracker: Tracker = self.builder.build(plain, "tracking").value
         return tracker
 
-    def _dataset(self, node: Any) -> Dataset:
+    def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
+        """Load the questions that a config may see: every command that asks questions comes through here."""
+        node, given = plain["dataset"], plain["partition"]
+        partition.check(given, searching)
+        drawn = self._loaded(node)
+        if given in (None, ALL) and not searching:
+            return drawn
+        # A sample must not move the border: what it shows to a search is not in the holdout of all questions.
+        whole = self._loaded({**node, "limit": None}) if node.get("limit") else drawn
+        chosen = partition.choose(given, len(whole.golden.questions), searching)
+        key = f"{id(drawn)} {chosen}"  # what is loaded once stays
+        if key not in self._datasets:
+            divided = drawn if chosen.name == ALL else partition.divided(whole, chosen.name, drawn)
+            self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.said])))
+        return self._datasets[key]
+
+    def _loaded(self, node: Any) -> Dataset:
         built = self.builder.build(node, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()

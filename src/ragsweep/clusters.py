@@ -131,12 +131,14 @@ def _having(named: Sequence[Sequence[str]]) -> list[list[int]]:
 
 
 def _named(questions: Sequence[Question], main: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
-    """Name each cluster by the document that most of its questions are about, or by its first question."""
+    """Name each cluster by the document that most of its questions are about, or by the smallest of their ids."""
     members: dict[int, list[int]] = defaultdict(list)
     for n, number in enumerate(numbers):
         members[number].append(n)
     names = {}
     for number, inside in members.items():
-        about = Counter(main[n] for n in inside if main[n]).most_common(1)
-        names[number] = f"document {about[0][0]}" if about else f"question {questions[inside[0]].id}"
+        about = Counter(main[n] for n in inside if main[n])
+        document = min(about, key=lambda one: (-about[one], one), default=None)
+        first = min(questions[n].id for n in inside)
+        names[number] = f"question {first}" if document is None else f"document {document}"
     return tuple(names[number] for number in numbers)

@@ -92,7 +92,7 @@ def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> l
     experiments, faults = [], {}
     for config, name, overrides in zip(configs, command.names(), command.jobs, strict=True):
         try:
-            experiments.append(own.prepare(Job(config, name, overrides)))
+            experiments.append(own.prepare(Job(config, name, overrides, searching=command.searching)))
             own.checked[overrides] = experiments[-1]
         except RagsweepError as fault:
             faults[str(fault)] = fault
