@@ -49,6 +49,7 @@ class Verdict:
     """What the scores of a sweep say. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
     matrix: Matrix
+    objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
     unit: str
     differences: Differences
     kept: Kept
@@ -63,7 +64,6 @@ class Verdict:
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[LeftOut, ...] = ()
-    looks: int = 0  # how often the holdout of these questions was looked at
 
     @property
     def metric(self) -> str:
@@ -76,7 +76,7 @@ class Verdict:
         return np.asarray(self.matrix.values.mean(axis=1))
 
 
-def weigh(results: Sequence[Result], failures: Sequence[Failure] = (), looks: int = 0) -> Verdict | Unweighed:
+def weigh(results: Sequence[Result], failures: Sequence[Failure] = ()) -> Verdict | Unweighed:
     """Compare the configs of a sweep by its objective, and by the headline metrics beside it.
 
     The baseline is the first config that can be compared. Configs that are PARTIAL, failed, or were scored on no
@@ -98,14 +98,13 @@ def weigh(results: Sequence[Result], failures: Sequence[Failure] = (), looks: in
     if len(scored) < 2:
         return Unweighed(f"{usable[0]} was measured of one config: there is nothing to compare it with")
     try:
-        return _weighed(scored, usable, skipped, tuple(left_out), looks)
+        return _weighed(scored, usable, skipped, tuple(left_out))
     except InputError as fault:
         return Unweighed(str(fault))
 
 
 def _weighed(
     results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[LeftOut, ...],
-    looks: int,
 ) -> Verdict | Unweighed:  # fmt: skip
     matrix = paired(results, metrics[0])
     if not matrix.questions:
@@ -116,6 +115,7 @@ def _weighed(
     slices = _slices(results, matrix, rows)
     return Verdict(
         matrix=matrix,
+        objective=str(results[0].config.get("objective", metrics[0])),
         unit=results[0].summaries[metrics[0]].unit,
         differences=differences,
         kept=kept,
@@ -130,7 +130,6 @@ def _weighed(
         others=_others(results, metrics[1:]),
         skipped=skipped,
         left_out=left_out,
-        looks=looks,
     )
 
 
