@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
@@ -91,7 +91,7 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     return Command(tuple(overrides), multirun, jobs, config_dir, picks, multirun and searches(hydra), expanded, guard)
 
 
-def searches(hydra: DictConfig) -> bool:
+def searches(hydra: Any) -> bool:
     """Say whether the sweeper that a config names decides by results what it tries next, and so has no jobs yet."""
     return str(hydra.sweeper._target_).rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
