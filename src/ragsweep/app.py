@@ -19,6 +19,7 @@ from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
 from ragsweep.existing import Existing, existing_graph
 from ragsweep.identity import Built, content_hash
+from ragsweep.inference.recommending import COSTS
 from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
@@ -219,6 +220,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
         for name in names:
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
+    _check_constraints(plain["constraints"] or {}, metrics)
     check_labels(asked(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
@@ -227,6 +229,17 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
+    """Refuse a limit on what is no cost, or is not measured: it could never be kept."""
+    for name, limit in limits.items():
+        if name not in COSTS:
+            raise ConfigError(f"constraints.{name}: no such cost{nearest(str(name), COSTS)}")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+            raise ConfigError(f"constraints.{name}: must be a number above 0, or null, given {limit!r}")
+        if limit is not None and name not in metrics:
+            raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')
 
 
 def _coverage(plain: Mapping[str, Any]) -> float:
