@@ -54,7 +54,9 @@ def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean, the first of those that tie."""
+    """Return the row with the best mean, the first of those that tie (of no questions, the first of all)."""
+    if not matrix.values.size:
+        return 0
     means = matrix.better.mean(axis=1)
     return int(np.flatnonzero(means >= means.max() - TIE * np.abs(means).max())[0])
 

@@ -20,8 +20,8 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rule = Literal["range", "best"]
 
-WORK = 1_000_000_000
-"""Pairs of configs times resamples: with more than about 450 configs there are fewer resamples, 1,000 at least."""
+WORK = 500_000_000
+"""Pairs of configs times resamples: with more than about 300 configs there are fewer resamples, 1,000 at least."""
 AT_ONCE = 250
 """Resamples that are compared pair by pair at a time."""
 SAME = 1e-5
