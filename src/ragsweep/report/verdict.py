@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
 from ragsweep.verdict import Unweighed, Verdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2
-LONGEST = 60
-"""Characters of a config's name within a sentence."""
 
 Lines = Iterator[tuple[str, str]]
 
@@ -79,7 +78,7 @@ def best(verdict: Verdict) -> str:
         return f"best: {value}; every other config is worse, beyond chance"
     if len(members) == configs - 1 and configs > 2:
         return f"best: nobody can tell, all {configs} may be it; the highest is {value}"
-    return f"best: {value} cannot be told from {_names(verdict, members)}"
+    return f"best: {value} cannot be told from {_others(verdict, members, top)}"
 
 
 def shipping(verdict: Verdict) -> str:
@@ -132,7 +131,7 @@ def rest(verdict: Verdict) -> Iterator[str]:
             " was scored on"
         )
     for why, count in Counter(one.why for one in verdict.left_out).items():
-        named = [_short(one.name) for one in verdict.left_out if one.why == why][:MOST_NAMED]
+        named = [short(one.name) for one in verdict.left_out if one.why == why][:MOST_NAMED]
         said.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
     if verdict.objective in verdict.skipped:
         said.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
@@ -145,7 +144,7 @@ def rest(verdict: Verdict) -> Iterator[str]:
 
 def name(verdict: Verdict, row: int) -> str:
     """Name a config within a sentence."""
-    return _short(verdict.matrix.configs[row])
+    return short(verdict.matrix.configs[row])
 
 
 def change(verdict: Verdict, row: int) -> str:
@@ -186,10 +185,10 @@ def _ordered(verdict: Verdict, mask: np.ndarray) -> list[int]:
     return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
 
 
-def _names(verdict: Verdict, rows: Sequence[int]) -> str:
-    named = ", ".join(name(verdict, row) for row in rows[:MOST_NAMED])
-    return f"{len(rows)} others: {named}, ..." if len(rows) > MOST_NAMED else named
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2 - 2]}...{text[-LONGEST // 2 + 2 :]}"
+def _others(verdict: Verdict, rows: Sequence[int], top: int) -> str:
+    """Name all but the best, neighbouring values of a parameter as a range; the baseline first, if it is among them."""
+    named = ranges(verdict.matrix.configs, [*sorted(rows, key=bool), top])  # a range may hold the best
+    named = [text for text in named if text != name(verdict, top)]
+    told = f"{len(rows)} others: " if len(rows) > 1 else ""
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return told + ", ".join(named[:MOST_NAMED]) + more
