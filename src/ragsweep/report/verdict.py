@@ -50,20 +50,20 @@ def against_baseline(verdict: Verdict) -> str:
     base = f"{name(verdict, 0)} (the first config)"
     if not found.apart.any():
         they = "both configs have" if others == 1 else f"all {others + 1} configs have"
-        return f"{verdict.metric}: {they} the same score on every question"
+        return f"{_metric(verdict)}: {they} the same score on every question"
     if math.isnan(found.critical):
-        return f"{verdict.metric}: nothing can be said, there are {found.notes[1 - found.baseline]}"
+        return f"{_metric(verdict)}: nothing can be said, there are {found.notes[1 - found.baseline]}"
     better, worse = (_ordered(verdict, mask) for mask in (found.better, found.worse))
     if others == 1:
         word = "is better than" if better else "is worse than" if worse else "cannot be told from"
-        return f"{verdict.metric}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}"
+        return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}"
     if not better:
         fewer = f"; {len(worse)} are worse" if worse else ""
-        return f"{verdict.metric}: none of the {others} others is shown to be better than {base}{fewer}"
+        return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}"
     told = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
     more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
     fewer = f"; worse: {len(worse)}" if worse else ""
-    return f"{verdict.metric}: better than {base}: {told}{more}, of {others} others{fewer}"
+    return f"{_metric(verdict)}: better than {base}: {told}{more}, of {others} others{fewer}"
 
 
 def best(verdict: Verdict) -> str:
@@ -145,6 +145,10 @@ def rest(verdict: Verdict) -> Iterator[str]:
 def name(verdict: Verdict, row: int) -> str:
     """Name a config within a sentence."""
     return short(verdict.matrix.configs[row])
+
+
+def _metric(verdict: Verdict) -> str:
+    return verdict.metric if verdict.matrix.higher_is_better else f"{verdict.metric} (less is better)"
 
 
 def change(verdict: Verdict, row: int) -> str:
