@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -46,6 +46,10 @@ class Matrix:
     def better(self) -> Doubles:
         """The scores turned so that more is better."""
         return self.values if self.higher_is_better else -self.values
+
+    def among(self, rows: Sequence[int]) -> Matrix:
+        """Keep some of the configs, in the order given: a pair, a short list."""
+        return replace(self, values=self.values[list(rows)], configs=tuple(self.configs[row] for row in rows))
 
     def only(self, chosen: NDArray[np.bool_]) -> Matrix:
         """Keep some of the questions: a slice."""

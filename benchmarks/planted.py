@@ -1,0 +1,250 @@
+"""Plant a truth in per-question scores and count what each decision rule makes of it.
+
+    RAGSWEEP_COLLECTIONS=... python benchmarks/planted.py [--replications 2000] [--jobs 2] [--write]
+
+Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
+scores for every rule; 1,000 resamples a replication instead of 10,000. Prints the tables; --write puts them into
+docs/inference.md between the markers. Deterministic: replication r of a scenario has a seed of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planted_scores import Planted, Scenario, drawn_from, real, synthetic
+from ragsweep.inference.best import optimism, winner
+from ragsweep.inference.confidence_set import indistinguishable
+from ragsweep.inference.differences import against
+from ragsweep.inference.matrix import Matrix
+from ragsweep.inference.paired_tests import holm, wilcoxon
+from ragsweep.inference.simultaneous import simultaneous
+from ragsweep.inference.slices import by_slice, reversals
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "inference.md"
+BEGIN, END = "<!-- planted: begin -->", "<!-- planted: end -->"
+RESAMPLES = 1000
+
+
+def argmax(matrix: Matrix) -> Flags:
+    """Keep the highest mean: what every peer reports."""
+    return np.arange(len(matrix.values)) == winner(matrix)
+
+
+def median(matrix: Matrix) -> Flags:
+    """Keep whose mean is at least the median of the means: a median pruner."""
+    means = matrix.values.mean(axis=1)
+    return np.asarray(means >= np.median(means))
+
+
+def z_bound(matrix: Matrix) -> Flags:
+    """Keep whose own upper 95 % bound reaches the highest mean: one arm at a time, unpaired."""
+    means = matrix.values.mean(axis=1)
+    errors = matrix.values.std(axis=1, ddof=1) / np.sqrt(matrix.values.shape[1])
+    return np.asarray(means + 1.645 * errors >= means.max())
+
+
+def with_the_best(matrix: Matrix) -> Doubles:
+    """Return Wilcoxon's p-value of each config against the highest mean; NaN of itself."""
+    best = winner(matrix)
+    p_values = wilcoxon(matrix.values - matrix.values[best]).p
+    p_values[best] = np.nan
+    return p_values
+
+
+def uncorrected(matrix: Matrix) -> Flags:
+    p_values = with_the_best(matrix)
+    return np.isnan(p_values) | (p_values >= 0.05)
+
+
+def corrected(matrix: Matrix) -> Flags:
+    p_values = holm(with_the_best(matrix))
+    return np.isnan(p_values) | (p_values >= 0.05)
+
+
+RULES: Mapping[str, Callable[[Matrix], Flags]] = {
+    "argmax": argmax,
+    "median of points": median,
+    "single-arm z": z_bound,
+    "Wilcoxon": uncorrected,
+    "Wilcoxon, Holm": corrected,
+    "ours: best": lambda matrix: indistinguishable(matrix, rule="best", resamples=RESAMPLES).mask,
+    "ours: range": lambda matrix: indistinguishable(matrix, rule="range", resamples=RESAMPLES).mask,
+}
+CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")
+
+
+@dataclass
+class Tally:
+    """Counts over the replications of one scenario."""
+
+    scenario: Scenario
+    several: bool = False  # more than one config is the best
+    false: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
+    left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
+    named: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
+    size: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
+    claimed_falsely: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLAIMS, 0))
+    claimed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLAIMS, 0))
+    covered: int = 0
+    unbounded: int = 0
+    luck: float = 0.0  # how much better the winner looked than it is
+    foretold: float = 0.0  # and was said to look
+    reversal: int = 0
+    false_reversal: int = 0
+    replications: int = 0
+
+    def share(self, count: float) -> float:
+        return 100 * count / self.replications
+
+
+def run(scenario: Scenario, replications: int) -> Tally:
+    tally = Tally(scenario)
+    name = [ord(letter) for letter in scenario.name]
+    for replication in range(replications):
+        score(scenario.draw(np.random.default_rng([replication, *name])), tally)
+    return tally
+
+
+def score(drawn: Planted, tally: Tally) -> None:
+    best = drawn.truth >= drawn.truth.max() - 1e-12
+    tally.several = bool(best.sum() > 1)
+    tally.replications += 1
+    for name, rule in RULES.items():
+        kept = rule(drawn.matrix)
+        alone = kept.sum() == 1
+        tally.left_out[name] += not kept[best].all()
+        tally.false[name] += bool(alone and (tally.several or not kept[best].any()))
+        tally.named[name] += bool(alone and not tally.several and kept[best].all())
+        tally.size[name] += int(kept.sum())
+    score_claims(drawn, tally)
+    told = optimism(drawn.matrix)
+    tally.luck += told.observed - drawn.truth[told.winner]
+    tally.foretold += told.optimism
+    if drawn.labels:
+        score_slices(drawn, tally)
+
+
+def score_claims(drawn: Planted, tally: Tally) -> None:
+    """Compare all with the first config: what is claimed to be better, and do the intervals hold?"""
+    differences = drawn.matrix.values - drawn.matrix.values[0]
+    truth = drawn.truth - drawn.truth[0]
+    bounds = simultaneous(differences, drawn.matrix.clusters, resamples=RESAMPLES)
+    up = differences.mean(axis=1) > 0
+    p_values = wilcoxon(differences).p[1:]
+    claims = {
+        "Wilcoxon": up & np.append(False, p_values < 0.05),
+        "Wilcoxon, Holm": up & np.append(False, holm(p_values) < 0.05),
+        "ours: max-T": bounds.low > 0,
+    }
+    for name, claim in claims.items():
+        tally.claimed_falsely[name] += bool((claim & (truth <= 1e-12)).any())
+        tally.claimed[name] += bool(claim[truth.argmax()])
+    tally.covered += bool(((bounds.low <= truth + 1e-12) & (truth <= bounds.high + 1e-12)).all())
+    tally.unbounded += not np.isfinite(bounds.low).all()
+
+
+def score_slices(drawn: Planted, tally: Tally) -> None:
+    overall = against(drawn.matrix, 0, resamples=RESAMPLES)
+    slices = by_slice(drawn.matrix, {"slice": drawn.labels}, 0, resamples=RESAMPLES)
+    found = {(one.config, one.value) for one in reversals(overall, slices)}
+    right = (len(drawn.truth) - 1, "slice 4")
+    tally.reversal += right in found
+    tally.false_reversal += bool(found - {right})
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
+    return ["", title, "", *cells]
+
+
+def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], str]) -> list[str]:
+    rows = [[tally.scenario.name, *(count(tally, rule) for rule in RULES)] for tally in tallies]
+    return table(title, ["", *RULES], rows)
+
+
+def report(tallies: Sequence[Tally], replications: int) -> list[str]:
+    nulls = [tally for tally in tallies if tally.several]
+    singles = [tally for tally in tallies if not tally.several]
+    claims = [[tally.scenario.name,
+               *(f"{tally.share(tally.claimed_falsely[rule]):.1f}" for rule in CLAIMS),
+               *("-" if tally.several else f"{tally.share(tally.claimed[rule]):.0f}" for rule in CLAIMS),
+               f"{tally.share(tally.covered):.1f}", str(tally.unbounded)] for tally in tallies]  # fmt: skip
+    lucks = [[tally.scenario.name, f"{tally.luck / tally.replications:+.4f}",
+              f"{tally.foretold / tally.replications:+.4f}",
+              f"{(tally.foretold - tally.luck) / tally.replications:+.4f}"] for tally in tallies]  # fmt: skip
+    opposed = [tally for tally in tallies if tally.scenario.slices]
+    return [
+        f"{replications:,} replications, {RESAMPLES:,} resamples each. In per cent where nothing else is said.",
+        *by_rule("**Several are equally best: one of the best is declared worse** (at most 6.5)", nulls,
+                 lambda tally, rule: f"{tally.share(tally.left_out[rule]):.1f}"),
+        *by_rule("**Several are equally best: one alone is named** (a false winner)", nulls,
+                 lambda tally, rule: f"{tally.share(tally.false[rule]):.1f}"),
+        *by_rule("**One is the best: another one is named** (a false winner)", singles,
+                 lambda tally, rule: f"{tally.share(tally.false[rule]):.1f}"),
+        *by_rule("**One is the best: it is not in the set** (a missed winner; at most 6.5)", singles,
+                 lambda tally, rule: f"{tally.share(tally.left_out[rule]):.1f}"),
+        *by_rule("**One is the best: it is named alone** (power)", singles,
+                 lambda tally, rule: f"{tally.share(tally.named[rule]):.0f}"),
+        *by_rule("**How many configs are kept**, on average", tallies,
+                 lambda tally, rule: f"{tally.size[rule] / tally.replications:.1f}"),
+        *table("**Against the first config**: some config is claimed to be better and is not; the best is found to be"
+               " better; all intervals hold together (93 to 97; with ties at least 93); infinite intervals",
+               ["", *(f"false: {rule}" for rule in CLAIMS), *(f"found: {rule}" for rule in CLAIMS), "intervals hold",
+                "infinite"], claims),
+        *table("**How much better the highest mean looks than it is** (in scores; the last column within .005)",
+               ["", "true", "foretold", "error"], lucks),
+        *table("**Better on average, worse in one of five slices**", ["", "found", "said of another slice or config"],
+               [[tally.scenario.name, f"{tally.share(tally.reversal):.0f}",
+                 f"{tally.share(tally.false_reversal):.1f}"] for tally in opposed]),
+        "",
+    ]  # fmt: skip
+
+
+def write(lines: Sequence[str]) -> None:
+    page = PAGE.read_text()
+    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+    PAGE.write_text("\n".join([before + BEGIN, "", *lines]) + END + after)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--replications", type=int, default=2000)
+    parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
+    parser.add_argument("--only", default="", help="scenarios whose names hold this text")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/inference.md")
+    given = parser.parse_args()
+    scenarios = synthetic()
+    if "RAGSWEEP_COLLECTIONS" in os.environ:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, collection in (("scifact", "scifact"), ("python_faq", "python_faq_en")):
+                scenarios += drawn_from(name, real(collection, given.store or folder))
+    tallies, began = [], time.perf_counter()
+    chosen = [one for one in scenarios if given.only in one.name]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for tally in pool.map(partial(run, replications=given.replications), chosen):
+            tallies.append(tally)
+            print(f"{tally.scenario.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    lines = report(tallies, given.replications)
+    print("\n".join(lines))
+    if given.write:
+        write(lines)
+
+
+if __name__ == "__main__":
+    main()

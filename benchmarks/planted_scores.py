@@ -1,0 +1,155 @@
+"""Per-question scores of which the truth is known: what benchmarks/planted.py plants."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.inference.matrix import Matrix, paired
+from ragsweep.ledger import Ledger
+from ragsweep.results import Result
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+ROOT = Path(__file__).resolve().parent.parent
+SWEPT = ["chunker=none,recursive", "retriever=bm25", "retriever.k1=.6,1.5", "retriever.b=.3,.75",
+         "retriever.language=english,none", "tracking=none"]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Planted:
+    """Scores with the true mean of each config, and the label of each question where slices matter."""
+
+    matrix: Matrix
+    truth: Doubles
+    labels: tuple[str, ...] = field(default=())
+
+
+Draw = Callable[[np.random.Generator], Planted]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    draw: Draw
+    continuous: bool = True
+    slices: bool = False
+
+
+def planted(values: Doubles, truth: Doubles, clusters: Numbers | None = None, labels: tuple[str, ...] = ()) -> Planted:
+    count = values.shape[1]
+    numbers = np.arange(count) if clusters is None else clusters
+    configs = tuple(f"c{row}" for row in range(len(values)))
+    names = tuple(str(question) for question in range(count))
+    return Planted(Matrix(values, numbers, configs, names, "score", True, count), truth, labels)
+
+
+def normal(truth: Doubles, questions: int, generator: np.random.Generator) -> Planted:
+    """Standard deviation .4, correlation .8 between any two configs."""
+    shared = generator.normal(0.5, 0.4 * np.sqrt(0.8), questions)
+    own = generator.normal(0, 0.4 * np.sqrt(0.2), (len(truth), questions))
+    return planted(shared + own + truth[:, None], truth + 0.5)
+
+
+def families(truth: Doubles, members: int, questions: int, generator: np.random.Generator) -> Planted:
+    """Families of near twins: members differ on a third of the questions only, families everywhere."""
+    shared = generator.normal(0.5, 0.36, questions)
+    family = np.repeat(generator.normal(0, 0.18, (len(truth) // members, questions)), members, axis=0)
+    own = generator.normal(0, 0.1, (len(truth), questions)) * (generator.random((len(truth), questions)) < 1 / 3)
+    return planted(shared + family + own + truth[:, None], truth + 0.5)
+
+
+def tied(truth: Doubles, questions: int, generator: np.random.Generator, flipped: float = 0.1) -> Planted:
+    """Hit or miss; a config departs from what all share on one question in ten, and the better ones win misses."""
+    shared = generator.random(questions) < 0.6
+    values = shared ^ (generator.random((len(truth), questions)) < flipped)
+    middle = 0.6 * (1 - flipped) + 0.4 * flipped
+    won = generator.random(values.shape) < (truth / (1 - middle))[:, None]
+    return planted((values | won).astype(np.float64), middle + truth)
+
+
+def clustered(truth: Doubles, sources: int, generator: np.random.Generator) -> Planted:
+    """Three questions to a source document, whose differences have most of their variance in common."""
+    shared = generator.normal(0.5, 0.36, 3 * sources)
+    of_source = np.repeat(generator.normal(0, 0.16, (len(truth), sources)), 3, axis=1)
+    own = generator.normal(0, 0.08, (len(truth), 3 * sources))
+    return planted(shared + of_source + own + truth[:, None], truth + 0.5, np.repeat(np.arange(sources), 3))
+
+
+def opposed(questions: int, generator: np.random.Generator) -> Planted:
+    """Four configs and five slices; the last config is better by .1 in four slices, and worse by .15 in the fifth."""
+    drawn = normal(np.zeros(4), questions, generator).matrix.values
+    labels = np.arange(questions) % 5
+    drawn[-1] += np.where(labels == 4, -0.15, 0.1)
+    return planted(drawn, np.array([0.5, 0.5, 0.5, 0.55]), labels=tuple(f"slice {n}" for n in labels.tolist()))
+
+
+def shuffled(pool: Doubles, questions: int, gain: float, generator: np.random.Generator) -> Planted:
+    """Draw real questions and permute the configs within each; the last one gets some questions' best scores."""
+    drawn = generator.permuted(pool[:, generator.integers(0, pool.shape[1], questions)], axis=0)
+    truth = np.full(len(pool), pool.mean())
+    room = float((pool.max(axis=0) - pool.mean(axis=0)).mean())
+    share = min(gain / room, 1.0)
+    drawn[-1] = np.where(generator.random(questions) < share, drawn.max(axis=0), drawn[-1])
+    truth[-1] += share * room
+    return planted(drawn, truth)
+
+
+def resampled(pool: Doubles, questions: int, generator: np.random.Generator) -> Planted:
+    """Draw real questions as they are: the truth is their mean over all."""
+    return planted(pool[:, generator.integers(0, pool.shape[1], questions)], pool.mean(axis=1))
+
+
+def real(collection: str, store: str) -> Doubles:
+    """Sweep sixteen cheap configs with run.py and read their nDCG@10 from the ledger (configs, questions)."""
+    folder = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / collection
+    given = ["dataset=beir", f"dataset.path={folder}", "dataset.split=test", *SWEPT, f"store.path={store}"]
+    subprocess.run([sys.executable, str(ROOT / "run.py"), "-m", *given], check=True, stdout=subprocess.DEVNULL)
+    ledger = Ledger(Path(store))
+    for sweep in reversed(ledger.sweeps()):
+        found = [record.outcome for record in ledger.records(sweep.id) if isinstance(record.outcome, Result)]
+        if found and f"dataset.path={folder}" in found[0].overrides:
+            return paired(found, "ndcg_at_10").values
+    raise RuntimeError(f"no sweep over {folder} in {store}")
+
+
+def one_better(configs: int, gain: float) -> Doubles:
+    return np.append(np.zeros(configs - 1), gain)
+
+
+def synthetic() -> list[Scenario]:
+    half = np.repeat([-0.05, 0.0], 5)
+    spread = np.linspace(-0.09, 0, 10)
+    of_family = np.repeat([0, 0, 0, 0, 0.08], 4)
+    return [
+        Scenario("10 equal, n=100", partial(normal, np.zeros(10), 100)),
+        Scenario("50 equal, n=100", partial(normal, np.zeros(50), 100)),
+        Scenario("20 equal, families, n=100", partial(families, np.zeros(20), 4, 100)),
+        Scenario("10 equal, ties, n=100", partial(tied, np.zeros(10), 100), continuous=False),
+        Scenario("10 equal, rare departures, n=100", partial(tied, np.zeros(10), 100, flipped=0.03), continuous=False),
+        Scenario("10 equal, 60 sources of 3", partial(clustered, np.zeros(10), 60)),
+        Scenario("1 of 10 by .10, n=100", partial(normal, one_better(10, 0.10), 100)),
+        Scenario("1 of 10 by .05, n=300", partial(normal, one_better(10, 0.05), 300)),
+        Scenario("1 of 50 by .08, n=100", partial(normal, one_better(50, 0.08), 100)),
+        Scenario("half worse by .05, n=100", partial(normal, half, 100)),
+        Scenario("spread 0 to .09, n=100", partial(normal, spread, 100)),
+        Scenario("a family by .08, n=100", partial(families, of_family, 4, 100)),
+        Scenario("1 of 10 by .10, ties, n=100", partial(tied, one_better(10, 0.10), 100), continuous=False),
+        Scenario("slices opposed, n=300", partial(opposed, 300), slices=True),
+    ]
+
+
+def drawn_from(name: str, pool: Doubles) -> list[Scenario]:
+    return [
+        Scenario(f"{name}, 16 equal, n=100", partial(shuffled, pool, 100, 0.0), continuous=False),
+        Scenario(f"{name}, 1 of 16 by .05, n=150", partial(shuffled, pool, 150, 0.05), continuous=False),
+        Scenario(f"{name} as it is, n=150", partial(resampled, pool, 150), continuous=False),
+    ]

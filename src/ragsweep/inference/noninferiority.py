@@ -1,0 +1,94 @@
+"""The gate: is a candidate worse than the baseline by more than a margin?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.errors import InputError
+from ragsweep.inference.matrix import Matrix
+from ragsweep.inference.resampling import FEWEST, clustered
+from ragsweep.inference.student import student_quantile
+
+Doubles = NDArray[np.float64]
+Decision = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate decides, in the metric's unit and direction.
+
+    ``difference`` is candidate less baseline. ``slack`` is how far the candidate is from the margin, positive where it
+    is on the right side of it; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": all of it
+    is above 0 (or 0). "fail": all of it is below. Else "inconclusive".
+    """
+
+    decision: Decision
+    baseline: float  # means
+    candidate: float
+    difference: float
+    margin: float  # in the metric's unit, also where it was given as a share
+    slack: float
+    low: float
+    high: float
+    questions: int
+    level: float
+    note: str = ""
+
+
+def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
+    """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
+
+    Questions are paired, clusters whole; the bounds are of Student's t with clusters - 1 degrees of freedom (Schuirmann
+    1987, one side). A relative margin is a share of the baseline's mean: then each question's slack is the candidate's
+    score less (1 - margin) of the baseline's (more than 1 + margin where less is better), so that the baseline's own
+    uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). Fewer than ten clusters are inconclusive.
+
+    Raises:
+        InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
+    """
+    if len(matrix.values) != 2:
+        raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
+    if not (margin >= 0 and math.isfinite(margin)):
+        raise InputError(f"a margin of {margin:g}: give a number of 0 or more")
+    if not matrix.values.shape[1]:
+        return _undecided(matrix, margin, level, "no question was scored in both")
+    baseline, candidate = (float(row.mean()) for row in matrix.values)
+    if relative and baseline <= 0:
+        raise InputError(
+            f"a margin of {margin:.0%} of {baseline:g}: give an absolute one, a share of this means nothing"
+        )
+    allowed = margin * baseline if relative else margin
+    data = clustered(_slack(matrix, margin, relative)[None, :], matrix.clusters)
+    if not data.enough:
+        return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
+    half = student_quantile(level, data.clusters - 1) * float(data.errors[0])
+    slack = float(data.means[0])
+    low, high = slack - half, slack + half
+    near = 1e-9 * max(abs(slack), allowed)
+    decision: Decision = "pass" if low >= -near else "fail" if high < -near else "inconclusive"
+    note = "" if (matrix.values[0] != matrix.values[1]).any() else "the same scores for every question"
+    return Gate(
+        decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
+        note,
+    )  # fmt: skip
+
+
+def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
+    """Return, a question, how much better the candidate is than the worst that would do."""
+    baseline, candidate = matrix.better
+    if not relative:
+        return np.asarray(candidate - baseline + margin)
+    return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
+
+
+def _undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
+    baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+    return Gate(
+        "inconclusive", baseline, candidate, candidate - baseline, margin, math.nan, math.nan, math.nan,
+        matrix.values.shape[1], level, note,
+    )  # fmt: skip
