@@ -3,8 +3,9 @@
     python benchmarks/judges.py [--questions 500] [--latency 0.2] [--concurrency 16] [--faults 0]
 
 Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other as a config
-asks them, each call of a metric needing the one before. The server (ragsweep.testing.llm_server) runs in a process of
-its own. The bar without faults is 1.15 x the ideal; importing ragas, which takes seconds, is told apart.
+asks them, each call of a metric needing the one before; every answer is written to a store when it comes. The server
+(ragsweep.testing.llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; importing ragas,
+which takes seconds, is told apart.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import argparse
 import math
 import multiprocessing
 import resource
+import tempfile
 import time
 from collections import Counter
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+from ragsweep.identity import Spec
 from ragsweep.judges import OpenAIJudge
 from ragsweep.metrics import (
     RagasContextPrecision,
@@ -26,6 +30,8 @@ from ragsweep.metrics import (
     RagasFaithfulness,
 )
 from ragsweep.metrics.ragas_library import library
+from ragsweep.notebooks import Notebook, page
+from ragsweep.store import open_store
 from ragsweep.testing.llm_server import TRANSIENT, LlmServer
 from ragsweep.types import Case, Verdict
 
@@ -73,10 +79,12 @@ def main() -> None:
     begin = time.perf_counter()
     library()
     print(f"importing ragas: {time.perf_counter() - begin:.1f} s")
+    folder = tempfile.TemporaryDirectory()
+    notes = Notebook(page(Spec("judge", "1"), ""), open_store(Path(folder.name), print))
     asked, found = cases(given.questions), dict[str, dict[int, Verdict]]()
     begin, processor = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
     for kind in METRICS:
-        kind(judge).judge(asked, found.setdefault(kind.name, {}).__setitem__)
+        kind(judge).judge_noting(asked, found.setdefault(kind.name, {}).__setitem__, notes)
     seconds = time.perf_counter() - begin
     processor = resource.getrusage(resource.RUSAGE_SELF).ru_utime - processor
     ours.send("end")

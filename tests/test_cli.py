@@ -112,6 +112,7 @@ def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep,
     assert len([name for name in kept if name.startswith("rankings/")]) == 1  # two configs, one ranking
 
 
+@pytest.mark.nightly  # that the ledger holds the same is seen for every launcher
 def test_joblib_launcher_measures_the_same(ragsweep: Ragsweep, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path)
     assert ragsweep("-m", "top_k=1,2", *dataset).returncode == 0

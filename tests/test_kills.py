@@ -23,10 +23,10 @@ from ragsweep.results import Result
 ROOT = Path(__file__).parent.parent
 COMMAND = [
     sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins",
-    "retriever.alpha=0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0", "top_k=3,5,10", "hydra/launcher=joblib",
+    "retriever.alpha=0,0.3,0.6,1.0", "top_k=3,5,10", "hydra/launcher=joblib",
     "hydra.launcher.n_jobs=2",
 ]  # fmt: skip
-CONFIGS = 30
+CONFIGS = 12
 TWINS = """_target_: ragsweep.retrievers.HybridConvex
 alpha: 0.5
 legs:
@@ -120,13 +120,12 @@ def kill_and_resume(folder: Path, undisturbed: tuple[Path, Ended, float], seed: 
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: tuple[Path, Ended, float]) -> None:
-    kill_and_resume(tmp_path, undisturbed, seed)
+def test_killed_sweep_is_continued(tmp_path: Path, undisturbed: tuple[Path, Ended, float]) -> None:
+    kill_and_resume(tmp_path, undisturbed, 0)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(2, 52))
+@pytest.mark.parametrize("seed", range(1, 51))
 def test_sweep_killed_at_fifty_moments_is_continued(
     seed: int, tmp_path: Path, undisturbed: tuple[Path, Ended, float]
 ) -> None:

@@ -99,6 +99,20 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
     assert whole.state == COMPLETE
 
 
+def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:
+    fresh = evaluate(session(tmp_path / "fresh"), *judged(server, tmp_path))
+    needed = len(server.log)
+    for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
+        spending.reset()
+        few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
+        assert few.state == PARTIAL
+        spending.reset()
+        whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
+        assert whole.usage == fresh.usage
+        assert len(server.log) == 2 * needed
+        del server.log[needed:]
+
+
 def test_money_is_limited_only_where_it_can_be_counted(server: LlmServer, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match='no model "llama"; add it, or limit tokens'):
         evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.money=1", "llm.model=llama"))

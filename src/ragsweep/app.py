@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ragsweep import partition
 from ragsweep.building import Builder
 from ragsweep.calls.spending import LIMITS, Budget, spending
 from ragsweep.errors import ConfigError, nearest
@@ -18,9 +19,11 @@ from ragsweep.evaluation import Evaluator, Experiment, has_evidence
 from ragsweep.executor import Executor
 from ragsweep.existing import Existing, existing_graph
 from ragsweep.identity import Built, content_hash
+from ragsweep.inference.recommending import COSTS
 from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
 from ragsweep.outcomes import check_labels
+from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved
 from ragsweep.prices import Prices
@@ -41,6 +44,7 @@ class Job:
     name: str
     overrides: tuple[str, ...]
     choices: Mapping[str, str] = field(default_factory=dict)  # group -> option
+    searching: bool = False  # its result decides which configs are tried next
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -85,7 +89,7 @@ class Session:
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
         self._limit_spending(plain)
-        dataset = self._dataset(plain["dataset"])
+        dataset = self._dataset(plain, job.searching)
         built = self._built_metrics(plain)
         system = self._chosen(plain, "system")
         laid = self._existing(plain, dataset, system, built) if system else self._laid(plain, dataset, built)
@@ -118,7 +122,23 @@ class Session:
         tracker: Tracker = self.builder.build(plain, "tracking").value
         return tracker
 
-    def _dataset(self, node: Any) -> Dataset:
+    def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
+        """Load the questions that a config may see: every command that asks questions comes through here."""
+        node, given = plain["dataset"], plain["partition"]
+        partition.check(given, searching)
+        drawn = self._loaded(node)
+        if given in (None, ALL) and not searching:
+            return drawn
+        # A sample must not move the border: what it shows to a search is not in the holdout of all questions.
+        whole = self._loaded({**node, "limit": None}) if node.get("limit") else drawn
+        chosen = partition.choose(given, len(whole.golden.questions), searching)
+        key = f"{id(drawn)} {chosen}"  # what is loaded once stays
+        if key not in self._datasets:
+            divided = drawn if chosen.name == ALL else partition.divided(whole, chosen.name, drawn)
+            self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.said])))
+        return self._datasets[key]
+
+    def _loaded(self, node: Any) -> Dataset:
         built = self.builder.build(node, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
@@ -200,6 +220,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
         for name in names:
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
+    _check_constraints(plain["constraints"] or {}, metrics)
     check_labels(asked(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
@@ -208,6 +229,17 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             f" ({', '.join(lacking[:3])}, ...); label evidence, or choose metrics=unlabelled"
         )
     return tuple(metrics.values())
+
+
+def _check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
+    """Refuse a limit on what is no cost, or is not measured: it could never be kept."""
+    for name, limit in limits.items():
+        if name not in COSTS:
+            raise ConfigError(f"constraints.{name}: no such cost{nearest(str(name), COSTS)}")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+            raise ConfigError(f"constraints.{name}: must be a number above 0, or null, given {limit!r}")
+        if limit is not None and name not in metrics:
+            raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')
 
 
 def _coverage(plain: Mapping[str, Any]) -> float:

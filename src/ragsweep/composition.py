@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
@@ -42,6 +42,7 @@ class Command:
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
     picks: bool = False  # the sweeper can be told which jobs to launch
+    searching: bool = False  # the sweeper decides by results what it tries next
     expanded: tuple[Job, ...] = field(default=(), repr=False, compare=False)  # the jobs with the cases they come from
     guard: Guard | None = field(default=None, repr=False, compare=False)
 
@@ -87,7 +88,12 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     expanded = _expand(hydra, task) if multirun else ()
     jobs = tuple(job.overrides for job in expanded) or (task,)
     picks = str(hydra.sweeper._target_).endswith(".GridSweeper")
-    return Command(tuple(overrides), multirun, jobs, config_dir, picks, expanded, guard)
+    return Command(tuple(overrides), multirun, jobs, config_dir, picks, multirun and searches(hydra), expanded, guard)
+
+
+def searches(hydra: Any) -> bool:
+    """Say whether the sweeper that a config names decides by results what it tries next, and so has no jobs yet."""
+    return str(hydra.sweeper._target_).rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
@@ -105,18 +111,18 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
 
 
 def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:
-    """Multiply out what is swept, as the sweeper will; a sweeper that decides as it goes has no jobs yet."""
+    """Multiply out what is swept, as the sweeper will; a search has no jobs yet."""
     from hydra.errors import HydraException
 
     from hydra_plugins.ragsweep_grid import expand
 
-    sweeper = str(hydra.sweeper._target_).rpartition(".")[2]
-    if sweeper not in ("BasicSweeper", "GridSweeper"):
+    if searches(hydra):
         return ()
     try:
         settings = OmegaConf.to_container(hydra.sweeper, resolve=True)
         assert isinstance(settings, dict)
-        return tuple(expand(task, settings["params"], settings.get("cases"), once=sweeper == "GridSweeper"))
+        once = str(hydra.sweeper._target_).endswith(".GridSweeper")
+        return tuple(expand(task, settings["params"], settings.get("cases"), once=once))
     except (HydraException, OmegaConfBaseException) as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
 

@@ -117,6 +117,14 @@ class GoldenSet:
         return content_hash([rows, self.repeated_passages])
 
 
+class Division(NamedTuple):
+    """Which side of a partition the questions of a golden set are on."""
+
+    name: str  # "tune" or "holdout"
+    digest: str  # of the partition: who is on which side
+    whole: str  # digest of the golden set that was divided
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A corpus and the golden set that belongs to it."""
@@ -125,6 +133,7 @@ class Dataset:
     corpus: Corpus
     golden: GoldenSet
     notes: tuple[str, ...] = ()  # what the user should know of how it was read
+    division: Division | None = None  # None: all questions, or the sample that the config draws
 
 
 class Spans(NamedTuple):

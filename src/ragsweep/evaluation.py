@@ -33,6 +33,7 @@ from ragsweep.types import (
     Answers,
     Approximate,
     Dataset,
+    Division,
     Embeddings,
     Metric,
     Question,
@@ -328,7 +329,14 @@ def facts(dataset: Dataset) -> DatasetFacts:
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
         notes=(*dataset.notes, *stand_ins(questions)),
+        **_division(dataset.division),
     )
+
+
+def _division(division: Division | None) -> dict[str, str]:
+    if division is None:
+        return {}
+    return {"partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole}
 
 
 def stage_latency(looked: View) -> dict[str, dict[str, float]]:

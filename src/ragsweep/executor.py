@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 from ragsweep.blobs import Piece
 from ragsweep.graph import SOURCE
 from ragsweep.identity import Node, Rows
+from ragsweep.notebooks import Notebook
 from ragsweep.rows import RowTable, RowTables, cut, size_of
 from ragsweep.store import Cost, Store
 
@@ -81,6 +82,7 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
+        self._notes: dict[str, Notebook] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; for a rows node, the rows asked for in that order."""
@@ -135,6 +137,12 @@ class Executor:
             return size_of(self._whole[node.address])
         store = self._store_of(node)
         return store.size(node) if store else None
+
+    def notes(self, node: Node) -> Notebook:
+        """Return the notes of a node: those of earlier processes too, where there is a store."""
+        if node.address not in self._notes:
+            self._notes[node.address] = Notebook(node, self._store_of(node))
+        return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
         """Read a whole value from the store; compute it where it is not there, unless another process just does."""
@@ -277,6 +285,9 @@ class _Work:
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         store = self._executor.store
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
+
+    def notes(self, node: Node) -> MutableMapping[str, str]:
+        return self._executor.notes(node)
 
     def keep(self, rows: Rows, value: Any) -> None:
         assert self._kept is not None, f"{self._node.stage} has no rows to keep"

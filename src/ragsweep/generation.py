@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,11 @@ from ragsweep.answering import (
 )
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.laid import Caller
+from ragsweep.notebooks import page
 from ragsweep.outcomes import ChunkNames
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.remembering import remembered
-from ragsweep.types import NO_CHUNK, Answer, Case, Chunks, Passage, Rankings, Request, Verdict
+from ragsweep.types import NO_CHUNK, Answer, Case, Chunks, Noting, Passage, Rankings, Request, Verdict
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
 """Why a case is not judged that lacks a field which the metric uses."""
@@ -127,8 +128,12 @@ class Answering:
         answer = self.answer if "answer" in uses else None
         handed = self.handed.nodes if "contexts" in uses else ()
 
+        notes = page(_asked_spec(metric.spec), label)
+
         def ask(work: Work, rows: Rows) -> Packed:
-            return ask_all(work, rows, self.contents, part.judge)
+            if not isinstance(part, Noting):
+                return ask_all(work, rows, self.contents, part.judge)
+            return ask_all(work, rows, self.contents, partial(part.judge_noting, notes=work.notes(notes)))
 
         def compute(work: Work, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
@@ -148,6 +153,12 @@ class Answering:
         self.contents.update({key: cases[n] for n, key in keys.items()})
         found = iter(verdicts_in(work.get(judge, list(keys.values())))) if keys else iter(())
         return [one if isinstance(one, Verdict) else next(found) for one in cases]
+
+
+def _asked_spec(metric: Spec) -> Spec:
+    """Return the judge's own spec, where a metric has one: what it answered is the same for all that ask it."""
+    judge = metric.parameters.get("judge")
+    return judge if isinstance(judge, Spec) else metric
 
 
 def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Verdict:

@@ -162,7 +162,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
     strata: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for position, question in enumerate(questions):
         chance = hashlib.sha256(f"{seed}\0{question.id}".encode()).hexdigest()
-        strata[question.category, _kind(question)].append((chance, position))
+        strata[question.category, kind(question)].append((chance, position))
     queue = [
         ((place + 0.5) / len(stratum), chance, position)
         for stratum in strata.values()
@@ -171,7 +171,8 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
     return tuple(questions[position] for position in sorted(position for *_, position in sorted(queue)[:limit]))
 
 
-def _kind(question: Question) -> str:
+def kind(question: Question) -> str:
+    """Say whether a question has evidence, is unanswerable, is conversation, or is none of these (an empty text)."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
@@ -100,6 +100,9 @@ class Work(Protocol):
 
     def keep(self, rows: Rows, value: Any) -> None:
         """Keep rows that are done before all are; the computation still returns all of them."""
+
+    def notes(self, node: Node) -> MutableMapping[str, str]:
+        """Return what earlier computations put down under a node, which is no input; what is put in is kept at once."""
 
 
 @dataclass(frozen=True, eq=False)

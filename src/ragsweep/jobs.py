@@ -11,6 +11,7 @@ from functools import lru_cache
 from omegaconf import DictConfig
 
 from ragsweep.app import Job, Session, session
+from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
@@ -52,7 +53,7 @@ def run_job(config: DictConfig) -> float | None:
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(map(str, hydra.overrides.task))
     name = sweep.names[number] if sweep else " ".join(overrides) or "defaults"
-    job = Job(config, name, overrides, hydra.runtime.choices)
+    job = Job(config, name, overrides, hydra.runtime.choices, searching=sweep is not None and searches(hydra))
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
     result = _run(own, job, terminal, records)

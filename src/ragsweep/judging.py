@@ -20,10 +20,14 @@ class Form(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a judge answered, as ``Form.read`` returned it, and what that cost: nothing where it was known already."""
+    """What a judge answered, as ``Form.read`` returned it, and what that cost: nothing where it was known already.
+
+    ``text`` is the answer to a prompt as ``Form.read`` reads it.
+    """
 
     value: Any
     usage: Usage = Usage()
+    text: str = ""
 
 
 class Judge(Protocol):

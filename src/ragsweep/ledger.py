@@ -21,6 +21,7 @@ from typing import Any, Literal
 from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import BEAT, Holder, myself
 from ragsweep.locks import private_file, private_folder
+from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
 
@@ -42,6 +43,7 @@ CREATE TABLE IF NOT EXISTS claims (
     sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
     heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
 );
+CREATE TABLE IF NOT EXISTS looks (golden TEXT NOT NULL, by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, by));
 """
 WHOLE = -1
 """The number under which a sweep itself is claimed, by the process that runs the command."""
@@ -218,7 +220,17 @@ class Ledger:
                     kept.scores, kept.counts, kept.own, kept.shared_digest, _digest(kept), time.time(),
                 ),
             )  # fmt: skip
-            return int(cursor.lastrowid or 0)
+            record = int(cursor.lastrowid or 0)
+            if isinstance(outcome, Result) and outcome.dataset.partition == HOLDOUT:  # a sweep looks once
+                seen = outcome.dataset.undivided, sweep or f"record {record}", time.time()
+                connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
+            return record
+
+    def looks(self, golden: str) -> int:
+        """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
+        with self._reading() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM looks WHERE golden = ?", (golden,)).fetchone()
+        return int(count)
 
     def mirrored(self, record: int, run: str) -> None:
         """Note the MLflow run that shows a record."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ragsweep.closing import Parent, ending, looks
 from ragsweep.errors import TrackingError
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
-from ragsweep.recording import mirror
+from ragsweep.recording import mirror, single
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import PARTIAL, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Child, Place, Tracker
 
@@ -43,13 +44,11 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> Sweep:
     return replace(sweep, parent=parent)
 
 
-def close(
-    ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, files: Mapping[str, bytes], terminal: Terminal
-) -> None:
-    """End a sweep's parent run with its files; where the tracker is out of reach, `ragsweep sync` does it later."""
+def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: Parent, terminal: Terminal) -> None:
+    """End a sweep's parent run with all that it holds; a tracker out of reach gets it from `ragsweep sync` later."""
     try:
         tracker.end_abandoned(sweep.parent)  # a run whose making was answered to nobody
-        tracker.close_sweep(sweep.parent, status, files, {})
+        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
     except TrackingError as fault:
         terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later")
 
@@ -105,11 +104,11 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         return 0
     parent = open_parent(ledger, tracker, sweep, parent)
     _show(ledger, tracker, missing, parent, here)
-    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-    failures = [record.outcome for record in records if isinstance(record.outcome, Failure)]
-    whole = [result for result in results if result.state != PARTIAL]
+    came = ending(ledger, records)
+    whole = [result for result in came.results if result.state != PARTIAL]
     status = FINISHED if len(whole) == len(sweep.jobs) else FAILED
-    tracker.close_sweep(parent, status, artifacts(sweep.name, results, failures, headline(results)), {})
+    held = came.parent(sweep.name)
+    tracker.close_sweep(parent, status, held.files, held.metrics, held.tags)
     if here:
         ledger.set_status(sweep.id, status)
     return len(missing)
@@ -132,8 +131,8 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
         return 0
     run = mirror(tracker, record.outcome, Place(adopt=left))
     if isinstance(record.outcome, Result):
-        shown = headline([record.outcome])
-        tracker.log_artifacts(run, artifacts(record.outcome.name, [record.outcome], [], shown))
+        shown, facts = headline([record.outcome]), single(record.outcome, looks(ledger, record.outcome))
+        tracker.log_artifacts(run, artifacts(facts, [record.outcome], [], shown))
     if here:
         ledger.mirrored(record.id, run)
     return 1

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.answering import asking, spoken
+from ragsweep.clusters import clusters
 from ragsweep.latency import sample
 from ragsweep.remembering import remembered
 from ragsweep.types import Question
@@ -97,6 +98,7 @@ class Asked:
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],
             "answerable": [question.answerable for question in self.questions],
+            "source": list(clusters(self.questions)),
         }
 
     @cached_property

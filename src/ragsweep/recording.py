@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ragsweep.errors import TrackingError
 from ragsweep.ledger import Ledger, Sweep
 from ragsweep.report import artifacts
+from ragsweep.report.verdict import looks_line
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Place, Tracker
@@ -34,8 +35,10 @@ class Records:
             terminal.finished(result, self.number, len(self.sweep.jobs), headline)
             return
         terminal.comparison([result], headline)
+        looks = self.ledger.looks(result.dataset.undivided)
+        terminal.lines(looks_line(looks))
         run = mirror(self.tracker, result, self._at(record))
-        self.tracker.log_artifacts(run, artifacts(result.name, [result], [], headline))
+        self.tracker.log_artifacts(run, artifacts(single(result, looks), [result], [], headline))
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 
@@ -63,6 +66,11 @@ class Records:
         if self.sweep:
             return Place(self.sweep.parent, self.number, self.ledger.run(record))
         return Place(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
+
+
+def single(result: Result, looks: int) -> dict[str, object]:
+    """Say what is said of a config by itself where a sweep has a name."""
+    return {"name": result.name, "holdout_looks": looks}
 
 
 def mirror(tracker: Tracker, outcome: Result | Failure, at: Place) -> str:

@@ -57,7 +57,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Which questions were asked of which corpus."""
+    """Which questions were asked of which corpus.
+
+    ``partition`` is "all", "tune" or "holdout"; of the last two ``partition_digest`` tells one division from another,
+    and ``whole_digest`` is the golden digest of all that was divided.
+    """
 
     name: str
     corpus_digest: str
@@ -68,6 +72,14 @@ class DatasetFacts:
     unanswerable: int
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    partition: str = "all"
+    partition_digest: str = ""
+    whole_digest: str = ""
+
+    @property
+    def undivided(self) -> str:
+        """The golden digest of all questions, those on the other side of the partition included."""
+        return self.whole_digest or self.golden_digest
 
 
 @dataclass(frozen=True)

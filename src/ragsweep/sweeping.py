@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from ragsweep import interruption, mirroring
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
+from ragsweep.closing import ending
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
@@ -25,10 +26,8 @@ from ragsweep.foretelling import foretell
 from ragsweep.graph import Charge, Plan, plan
 from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP, Partial, run_job
-from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
+from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
 from ragsweep.recording import Records
-from ragsweep.report import artifacts
-from ragsweep.report.tables import headline
 from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.secrets import mask_text
 from ragsweep.terminal import Terminal
@@ -92,7 +91,7 @@ def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> l
     experiments, faults = [], {}
     for config, name, overrides in zip(configs, command.names(), command.jobs, strict=True):
         try:
-            experiments.append(own.prepare(Job(config, name, overrides)))
+            experiments.append(own.prepare(Job(config, name, overrides, searching=command.searching)))
             own.checked[overrides] = experiments[-1]
         except RagsweepError as fault:
             faults[str(fault)] = fault
@@ -165,7 +164,7 @@ class _Sweeping:
     def _show_again(self, sweep: Sweep) -> int:
         """Show a sweep that is finished, and send to the tracker what that has lost."""
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        self._show(self.ledger.records(sweep.id), [])
+        ending(self.ledger, self.ledger.records(sweep.id)).show(self.terminal)
         if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
         self.terminal.look(self.tracker.look(), sweep.name, self.ledger.sweep(sweep.id).parent)
@@ -253,26 +252,19 @@ class _Sweeping:
         records = self.ledger.records(sweep.id)
         lost = sorted(set(range(len(sweep.jobs))) - {record.job for record in records})
         missed = [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
-        failed = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
+        came = ending(self.ledger, records, missed, weighed=status != KILLED)
         partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
         shown = not self.tracker.identity or all(record.mirrored for record in records)
-        if status == FINISHED and (failed or partial or not shown):
+        if status == FINISHED and (came.failures or partial or not shown):
             status = FAILED
         try:
-            results = self._show(records, failed)
+            came.show(self.terminal)
             self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
             if self.tracker.identity:
-                files = artifacts(sweep.name, results, failed, headline(results))
-                mirroring.close(self.ledger, self.tracker, sweep, status, files, self.terminal)
+                mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
         finally:
             self.ledger.set_status(sweep.id, status)
         return status
-
-    def _show(self, records: Sequence[Record], failed: Sequence[Failure]) -> list[Result]:
-        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        self.terminal.comparison(results, headline(results))
-        self.terminal.failures(failed)
-        return results
 
 
 def _lost(sweep: Sweep, number: int, why: str) -> Failure:

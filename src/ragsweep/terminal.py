@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -114,10 +114,14 @@ class Terminal:
             self.line("note", said)
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
-        for word, said in (*answer_lines(results), *target_lines(results)):
-            self.line(word, said)
+        self.lines((*answer_lines(results), *target_lines(results)))
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)
+
+    def lines(self, said: Iterable[tuple[str, str]]) -> None:
+        """Print lines of a word and a text."""
+        for word, text in said:
+            self.line(word, text)
 
     def failures(self, failures: Sequence[Failure]) -> None:
         """Print what failed and why."""

@@ -10,7 +10,7 @@ edges (files, logs, errors). A part is a class with the methods of one protocol 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ragsweep.data import (
@@ -24,6 +24,7 @@ from ragsweep.data import (
     Chunks,
     Corpus,
     Dataset,
+    Division,
     Embeddings,
     Evidence,
     Floats,
@@ -58,6 +59,7 @@ __all__ = [
     "Corpus",
     "Dataset",
     "DatasetReader",
+    "Division",
     "Embedder",
     "Embeddings",
     "Evidence",
@@ -285,6 +287,18 @@ class JudgedMetric(Protocol):
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
         """Judge every case, in any order: ``done(number of the case, verdict)`` once for each, when it is known."""
+
+
+Notes = MutableMapping[str, str]
+"""What calls answered, by what was asked: what is put in is kept at once, and may be there the next time."""
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """What a judged metric may also offer that makes several calls a case: a kill then costs none that was answered."""
+
+    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Verdict], None], notes: Notes) -> None:
+        """Judge as ``judge`` does; look for every answer in the notes, and note it when it arrives."""
 
 
 class Metric(Protocol):

@@ -10,11 +10,12 @@ import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ragsweep.calls import Endpoint, each, run
+from ragsweep.calls import Endpoint, each, in_caller, run
 from ragsweep.testing.llm_server import LlmServer
 
 
@@ -51,6 +52,25 @@ def test_each_part_keeps_its_own_limit_on_a_shared_line() -> None:
     for one in server.log:
         if one.asked.body["model"] == "narrow":  # it went only when nobody else was out
             assert not [other for other in server.log if other.began < one.began - 0.005 < other.ended - 0.01]
+
+
+def test_what_is_handed_back_is_done_in_the_calling_thread_before_later_results() -> None:
+    heard: list[tuple[str, int]] = []
+    threads = set()
+
+    def hear(word: str, number: int) -> None:
+        threads.add(threading.current_thread())
+        heard.append((word, number))
+
+    async def work(number: int) -> None:
+        in_caller(partial(hear, "on the way", number))
+
+    each(range(9), work, lambda number, _: hear("done", number))
+    assert threads == {threading.current_thread()}
+    assert len(heard) == 18
+    assert all(heard.index(("on the way", n)) < heard.index(("done", n)) for n in range(9))
+    in_caller(partial(hear, "alone", 0))
+    assert heard[-1] == ("alone", 0)
 
 
 def test_results_are_handed_over_in_the_calling_thread() -> None:

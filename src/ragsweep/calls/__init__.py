@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragsweep.calls.endpoint import Endpoint, Reply
 from ragsweep.calls.failures import CallError, CallFailed, EndpointFailed
-from ragsweep.calls.loop import each, run
+from ragsweep.calls.loop import each, in_caller, run
 from ragsweep.calls.service import Service
 from ragsweep.calls.spending import Budget, Spent
 
@@ -18,5 +18,6 @@ __all__ = [
     "Service",
     "Spent",
     "each",
+    "in_caller",
     "run",
 ]

@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +28,18 @@ ENDING = 0.3
 
 
 _turn: ContextVar[Turn] = ContextVar("turn")
+
+
+_hand_back: ContextVar[Callable[[Callable[[], None]], None]] = ContextVar("hand_back")
+
+
+def in_caller(act: Callable[[], None]) -> None:
+    """Let the thread that called each() do something, before it hears of any later result; outside of it, do it now."""
+    hand_back = _hand_back.get(None)
+    if hand_back is None:
+        act()
+    else:
+        hand_back(act)
 
 
 def current_turn() -> Turn:
@@ -113,23 +126,25 @@ def each(items: Sequence[Item], work: Callable[[Item], Awaitable[Result]], done:
     How many calls are open at a time is their endpoint's affair; those of the first items go first, so that what was
     begun is finished and can be kept. The first exception, of ``work`` or of ``done``, gives up everything else.
     """
-    arrived: SimpleQueue[tuple[int, Result] | None] = SimpleQueue()
-    running = _start(_work_all(items, work, arrived.put))
+    arrived: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+    running = _start(_work_all(items, work, done, arrived.put))
     running.future.add_done_callback(lambda _: arrived.put(None))
     with _given_up(running):
-        for number, result in iter(arrived.get, None):
-            done(number, result)
+        for act in iter(arrived.get, None):
+            act()
         running.future.result()
 
 
 async def _work_all(
     items: Sequence[Item],
     work: Callable[[Item], Awaitable[Result]],
-    hand: Callable[[tuple[int, Result]], None],
+    done: Callable[[int, Result], None],
+    hand_back: Callable[[Callable[[], None]], None],
 ) -> None:
     async def one(number: int, item: Item) -> None:
         _turn.set(Turn(number))
-        hand((number, await work(item)))
+        _hand_back.set(hand_back)
+        hand_back(partial(done, number, await work(item)))
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -170,7 +170,7 @@ class OpenAIJudge:
             paid = total(paid, reply.usage)
             self.models.add(reply.model)
             try:
-                return Said(form.read(reply.text), paid)
+                return Said(form.read(reply.text), paid, reply.text)
             except ValueError as fault:
                 fact = str(fault)
             messages = [*messages[:1], {"role": "assistant", "content": reply.text}, _again(fact)]
@@ -188,7 +188,8 @@ class OpenAIJudge:
     async def _once(self, key: str, ask: Callable[[], Awaitable[Said]]) -> Said:
         """Ask what nobody in this process has asked; wait for the answer where it is being asked."""
         if key in self._known:
-            return Said(await asyncio.shield(self._known[key]))
+            said: Said = await asyncio.shield(self._known[key])
+            return said._replace(usage=Usage())
         if len(self._known) >= REMEMBERED:
             self._known = {key: known for key, known in self._known.items() if not known.done()}
         known = self._known[key] = asyncio.get_running_loop().create_future()
@@ -197,7 +198,7 @@ class OpenAIJudge:
         except BaseException as failure:
             self._failed([key], failure)
             raise
-        known.set_result(said.value)
+        known.set_result(said)
         return said
 
     async def _fill(self, texts: Sequence[str], keys: Sequence[str]) -> Usage:

@@ -69,16 +69,16 @@ class JudgeSwayed(Judged):
         super().__init__(judge)
         self.share = share
 
-    async def _verdict(self, case: Case) -> Verdict:
+    async def _verdict(self, case: Case, judge: Judge) -> Verdict:
         if not is_sampled(case.question, self.share):
             return Verdict(reason=NOT_SAMPLED)
-        return await super()._verdict(case)
+        return await super()._verdict(case, judge)
 
-    async def _sample(self, case: Case, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
         paid = Usage()
         for reference in (wrong_reference(case), case.reference):
             try:
-                said = await self._judge.ask(self._prompt(case, reference), _form(), number, 0)
+                said = await judge.ask(self._prompt(case, reference), _form(), number, 0)
             except CallFailed as failure:
                 return Sample(math.nan, failure.reason, total(paid, failure.usage))
             paid = total(paid, said.usage)

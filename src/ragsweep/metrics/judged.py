@@ -10,10 +10,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ragsweep.calls import each
+from ragsweep.identity import content_hash
 from ragsweep.injections import is_suspicious
 from ragsweep.judging import Judge, total
+from ragsweep.noting import Noted
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
-from ragsweep.types import Case, Scores, Usage, Verdict, View
+from ragsweep.types import Case, Notes, Scores, Usage, Verdict, View
 
 
 class Sample(NamedTuple):
@@ -62,8 +64,16 @@ class Judged:
 
         Raises EndpointFailed where the endpoint cannot be asked at all.
         """
+        self.judge_noting(cases, done, {})
+
+    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Verdict], None], notes: Notes) -> None:
+        """Judge as ``judge`` does, and note every call's answer: see :class:`ragsweep.types.Noting`."""
         self._prepare()  # here, and not in the loop that all calls share: an import may take seconds
-        each(cases, self._verdict, done)
+
+        async def verdict(case: Case) -> Verdict:
+            return await self._verdict(case, Noted(self._judge, notes, content_hash([self.name, case._asdict()])))
+
+        each(cases, verdict, done)
 
     def score(self, view: View) -> Scores:
         """Score every question by its verdict; conversation, and mostly an answer that declines, has none."""
@@ -88,11 +98,11 @@ class Judged:
     def _prepare(self) -> None:
         """Load what is slow to load."""
 
-    async def _verdict(self, case: Case) -> Verdict:
+    async def _verdict(self, case: Case, judge: Judge) -> Verdict:
         flagged = is_suspicious(case.question, case.answer, *case.contexts)
         samples: list[Sample] = []
-        for number in range(self._judge.samples):
-            samples.append(await self._sample(case, number))
+        for number in range(judge.samples):
+            samples.append(await self._sample(case, judge, number))
             if samples[-1].reason:
                 break
         paid = total(*(sample.usage for sample in samples))
@@ -103,5 +113,5 @@ class Judged:
         return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
 
     @abstractmethod
-    async def _sample(self, case: Case, number: int) -> Sample:
-        """Judge a case once; ``number`` says which of the samples it is."""
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+        """Judge a case once; ``judge`` is this case's, ``number`` says which of the samples it is."""

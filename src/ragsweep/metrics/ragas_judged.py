@@ -68,8 +68,8 @@ class Ragas(Judged):
     def _prepare(self) -> None:
         library()
 
-    async def _sample(self, case: Case, number: int) -> Sample:
-        sitting = Sitting(self._judge, number, self.strict)
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+        sitting = Sitting(judge, number, self.strict)
         value, reason, unpaid = await self._scored(sitting, case)
         return Sample(value, reason, total(sitting.usage, unpaid))
 

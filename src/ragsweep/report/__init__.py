@@ -1,4 +1,4 @@
-"""What is made of results for people and programs: tables, one JSON, one CSV, pictures."""
+"""What is made of results for people and programs: tables, one JSON, one CSV, pictures, the verdict."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from typing import Any
 
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
+from ragsweep.report.verdict_files import plain, verdict_files
 from ragsweep.results import Failure, Result
+from ragsweep.verdict import Unweighed, Verdict
 
 __all__ = ["artifacts", "plots", "tables"]
 
 
 def artifacts(
-    sweep: Mapping[str, Any] | str, results: Sequence[Result], failures: Sequence[Failure], headline: Sequence[str]
+    sweep: Mapping[str, Any] | str,
+    results: Sequence[Result],
+    failures: Sequence[Failure],
+    headline: Sequence[str],
+    verdict: Verdict | Unweighed | None = None,
 ) -> dict[str, bytes]:
-    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, and what answers come to.
+    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, the verdict, what was answered.
 
-    ``sweep`` is what to say of the sweep as a whole, or just its name.
+    ``sweep`` is what to say of the sweep as a whole, or just its name. A config by itself has no verdict.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
+    judged = {} if verdict is None else {"verdict": plain(verdict)}
     files = {
-        "results.json": tables.results_json(results, failures, facts),
+        "results.json": tables.results_json(results, failures, {**facts, **judged}),
         "results.csv": tables.results_csv(results, failures),
     }
     shown = [name for name in headline if any(name in result.summaries for result in results)]
@@ -31,4 +38,4 @@ def artifacts(
             files["plots/metric_by_category.png"] = plots.metric_by_label(results, shown[0], "category")
     if curves := abstention_curves(results):
         files["plots/abstention.png"] = plots.abstention(curves)
-    return {**files, **answer_files(results)}
+    return {**files, **(verdict_files(verdict) if isinstance(verdict, Verdict) else {}), **answer_files(results)}

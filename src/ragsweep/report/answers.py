@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +9,7 @@ from typing import Any, NamedTuple
 from ragsweep import abstention, quadrants
 from ragsweep.abstention import Point
 from ragsweep.quadrants import KINDS, Quadrants
-from ragsweep.report.tables import harmless, number
+from ragsweep.report.tables import csv_table, number
 from ragsweep.results import Result
 
 NO_RETRIEVER = "ragsweep.retrievers.NoRetriever"
@@ -76,7 +74,7 @@ def quadrants_csv(pairs: Sequence[Against]) -> bytes:
          pair.quadrants.p_value, str(pair.quadrants.always_abstains).lower()]
         for pair in pairs
     ]  # fmt: skip
-    return _csv(header, rows)
+    return csv_table(header, rows)
 
 
 def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
@@ -86,7 +84,7 @@ def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
         for pair in pairs
         for question, kind in pair.quadrants.kinds.items()
     ]
-    return _csv(["config", "base", "question_id", "kind"], rows)
+    return csv_table(["config", "base", "question_id", "kind"], rows)
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
@@ -121,7 +119,7 @@ def confusion_csv(results: Sequence[Result]) -> bytes:
         for result in results
         for row in confusion(result.outcomes)
     ]
-    return _csv(["config", "questions", *FATES, "untold"], rows)
+    return csv_table(["config", "questions", *FATES, "untold"], rows)
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
@@ -144,7 +142,7 @@ def abstention_csv(curves: Mapping[str, Sequence[Point]]) -> bytes:
         for name, points in curves.items()
         for point in points
     ]
-    return _csv(["config", *Point._fields], rows)
+    return csv_table(["config", *Point._fields], rows)
 
 
 def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
@@ -202,11 +200,3 @@ def _point(point: Point) -> str:
     invented = "" if math.isnan(point.hallucinated) else f", answers {point.hallucinated:.0%} of the unanswerable"
     right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
     return f"answers {point.coverage:.0%} of all{right}{invented}; {number(point.score)} with refusals"
-
-
-def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(header)
-    writer.writerows([harmless(cell) for cell in row] for row in rows)
-    return buffer.getvalue().encode("utf-8", "replace")

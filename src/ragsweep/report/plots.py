@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragsweep.abstention import Point, best
 from ragsweep.results import Result, Summary
+from ragsweep.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +27,10 @@ MOST_PANELS = 12
 MOST_CONFIGS = 40
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and Ito, too
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
+DIFFERENCES = (
+    "Bar: 95 % interval; all hold together. Full: cannot be told from the best. Hollow: worse than the best, beyond"
+    " chance. Diamond: recommended."
+)
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
@@ -97,6 +102,50 @@ def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
     more = f" {len(shown)} of {len(curves)} configs are shown." if len(shown) < len(curves) else ""
     figure.suptitle(_literal(f"{ABSTENTION}{more}"), x=0.01, ha="left", fontsize=8, color=GREY)
     return _png(figure)
+
+
+def differences(verdict: Verdict) -> bytes:
+    """Draw how much better each config is than the baseline, the best on top; returns a PNG.
+
+    Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
+    """
+    from matplotlib.figure import Figure
+
+    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    order = sorted(range(len(found.estimate)), key=lambda row: -sign * found.estimate[row])[:MOST_CONFIGS]
+    labels = [_label(verdict.matrix.configs[row]) for row in order]
+    lines = sum(1 + 0.6 * label.count("\n") for label in labels)
+    width = 6.2 + CHARACTER * max(len(line) for label in labels for line in label.split("\n"))
+    figure = Figure(figsize=(width, LINE_HEIGHT * max(lines, 3) + 1.5), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color=GREY, linewidth=1)
+    for line, row in enumerate(order):
+        _difference(axes, line, verdict, row)
+    axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
+    axes.set_xlabel(verdict.unit or f"difference, of {len(verdict.matrix.questions)} questions", fontsize=8)
+    axes.tick_params(labelsize=8, length=0)
+    axes.grid(color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
+    figure.supxlabel(
+        _literal(textwrap.fill(DIFFERENCES + more, int(width * 14))), x=0.01, ha="left", fontsize=8, color=GREY
+    )
+    return _png(figure)
+
+
+def _difference(axes: Axes, line: int, verdict: Verdict, row: int) -> None:
+    """Draw one config: a full point where it cannot be told from the best, a diamond where it is recommended."""
+    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    kept = bool(verdict.kept.mask[row])
+    colour = COLOUR if kept else GREY
+    if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
+        axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+    marker, size = ("D", 7) if row == verdict.recommendation.config else ("o", 5)
+    inside = colour if kept else "white"
+    axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
 
 
 def _dress(axes: Axes, title: str) -> None:

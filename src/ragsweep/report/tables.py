@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.reasons import failed
@@ -112,10 +112,15 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
         for name in metric_names(results):
             line.update(_columns(name, result.summaries.get(name)))
     columns = list(dict.fromkeys(column for line in lines for column in line))
+    return csv_table(columns, [[line.get(column, "") for column in columns] for line in lines])
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """Write rows as CSV; numbers that are not finite are empty, and text is made harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([harmless(column) for column in columns])
-    writer.writerows([harmless(line.get(column, "")) for column in columns] for line in lines)
+    writer.writerow([harmless(name) for name in header])
+    writer.writerows([harmless(cell) for cell in row] for row in rows)
     return buffer.getvalue().encode("utf-8", "replace")
 
 
@@ -199,7 +204,9 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def harmless(value: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers, if finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return ""
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return value
     try:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsweep.error", "ragsweep.warnings"
-TARGETS, STATE = "ragsweep.targets", "ragsweep.state"
+TARGETS, STATE, PARTITION = "ragsweep.targets", "ragsweep.state", "ragsweep.partition"
 JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")

@@ -122,7 +122,12 @@ class Mlflow:
             files.sweep_out(self._place.home(run_id).artifacts)
 
     def close_sweep(
-        self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
+        self,
+        run_id: str,
+        status: str,
+        artifacts: Mapping[str, bytes],
+        metrics: Mapping[str, float],
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         """Write what belongs to the whole sweep into the parent run, and end it whatever happens.
 
@@ -130,6 +135,8 @@ class Mlflow:
         """
         with self._place.talking():
             try:
+                for name, value in (tags or {}).items():
+                    self._place.client().set_tag(run_id, content.key(name), _told_short(value))
                 if metrics:
                     run = self._place.client().get_run(run_id)
                     self._log_values(Opened.of(run, run), {}, metrics)
@@ -183,6 +190,8 @@ class Mlflow:
             tags[children.WARNINGS] = "\n".join(result.warnings)
         if result.targets:
             tags[children.TARGETS] = "{} of {} met".format(*met(result.targets))
+        if result.dataset.partition_digest:
+            tags[children.PARTITION] = f"{result.dataset.partition} {result.dataset.partition_digest[:LONGEST_DIGEST]}"
         if result.state == PARTIAL:
             tags[children.STATE] = PARTIAL.lower()
         status = "FAILED" if result.state == PARTIAL else "FINISHED"

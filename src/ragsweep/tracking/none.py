@@ -51,7 +51,12 @@ class NoTracking:
         return []
 
     def close_sweep(
-        self, run_id: str, status: str, artifacts: Mapping[str, bytes], metrics: Mapping[str, float]
+        self,
+        run_id: str,
+        status: str,
+        artifacts: Mapping[str, bytes],
+        metrics: Mapping[str, float],
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         """Do nothing."""
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 from ragsweep.testing.llm_server.asked import DIMENSIONS, Asked, default_answer, embedding, written
 from ragsweep.testing.llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
@@ -70,7 +70,7 @@ class LlmServer:
         if unknown := self.faults.keys() - FAULTS:
             raise ValueError(f"no fault {', '.join(sorted(unknown))}; known: {', '.join(sorted(FAULTS))}")
 
-    def __enter__(self) -> LlmServer:
+    def __enter__(self) -> Self:
         self._http = _Http(self)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()

@@ -1,0 +1,75 @@
+"""What is said and kept of a sweep when it ends, is shown again, or is sent to a tracker later: always the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragsweep.ledger import Ledger, Record
+from ragsweep.report import artifacts
+from ragsweep.report.tables import headline
+from ragsweep.report.verdict import looks_line, sentence, verdict_lines
+from ragsweep.report.verdict_files import numbers
+from ragsweep.results import Failure, Result
+from ragsweep.terminal import Terminal
+from ragsweep.verdict import Unweighed, Verdict, weigh
+
+VERDICT_TAG = "ragsweep.verdict"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What the parent run of a sweep holds."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """All that came of a sweep, and what follows from it."""
+
+    results: Sequence[Result]
+    failures: Sequence[Failure]
+    looks: int = 0  # how often the holdout of these questions was looked at
+    verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
+
+    def show(self, terminal: Terminal) -> None:
+        """Print the comparison, what failed, and the verdict."""
+        terminal.comparison(self.results, headline(self.results))
+        terminal.failures(self.failures)
+        if self.verdict is not None:
+            terminal.lines(verdict_lines(self.verdict))
+        terminal.lines(looks_line(self.looks))
+
+    def parent(self, name: str) -> Parent:
+        """Make what the parent run holds."""
+        facts = {"name": name, "holdout_looks": self.looks}
+        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict)
+        if self.verdict is None:
+            return Parent(files)
+        metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
+        return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict)})
+
+
+def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True) -> Ending:
+    """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
+    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
+    verdict = _weighed(results, failures) if weighed and results else None
+    return Ending(results, failures, max((looks(ledger, result) for result in results), default=0), verdict)
+
+
+def looks(ledger: Ledger, result: Result) -> int:
+    """Count how often the holdout of a result's questions was looked at."""
+    return ledger.looks(result.dataset.undivided)
+
+
+def _weighed(results: Sequence[Result], failures: Sequence[Failure]) -> Verdict | Unweighed:
+    try:
+        return weigh(results, failures)
+    except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
+        logging.getLogger(__name__).exception("no verdict")
+        return Unweighed(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")

@@ -1,0 +1,198 @@
+"""Say in a few lines what the scores of a sweep show, and what they do not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ragsweep.report.naming import ranges, short
+from ragsweep.report.tables import number
+from ragsweep.verdict import Unweighed, Verdict
+
+MOST_NAMED = 3
+MOST_SLICES = 2
+
+Lines = Iterator[tuple[str, str]]
+
+
+def verdict_lines(verdict: Verdict | Unweighed) -> Lines:
+    """Give at most ten lines as a word and a text."""
+    if isinstance(verdict, Unweighed):
+        yield "verdict", verdict.why
+        return
+    yield "verdict", against_baseline(verdict)
+    yield from (("", said) for said in (best(verdict), shipping(verdict), *luck(verdict), *seen(verdict)) if said)
+    yield from (("", said) for said in slices(verdict))
+    yield from (("", said) for said in rest(verdict))
+
+
+def sentence(verdict: Verdict | Unweighed) -> str:
+    """Say the whole in one text: what goes where there is no room for lines."""
+    return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {shipping(verdict)}"
+
+
+def looks_line(looks: int) -> Lines:
+    """Say how often the holdout was looked at; nothing where nobody did."""
+    if looks:
+        times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
+        yield "holdout", f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
+
+
+# --- sentences ---------------------------------------------------------------------------------------------------
+
+
+def against_baseline(verdict: Verdict) -> str:
+    """Say which configs are better than the first, and by how much, with intervals that all hold together."""
+    found, others = verdict.differences, len(verdict.matrix.configs) - 1
+    base = f"{name(verdict, 0)} (the first config)"
+    if not found.apart.any():
+        they = "both configs have" if others == 1 else f"all {others + 1} configs have"
+        return f"{_metric(verdict)}: {they} the same score on every question"
+    if math.isnan(found.critical):
+        return f"{_metric(verdict)}: nothing can be said, there are {found.notes[1 - found.baseline]}"
+    better, worse = (_ordered(verdict, mask) for mask in (found.better, found.worse))
+    if others == 1:
+        word = "is better than" if better else "is worse than" if worse else "cannot be told from"
+        return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}"
+    if not better:
+        fewer = f"; {len(worse)} are worse" if worse else ""
+        return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}"
+    told = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
+    more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
+    fewer = f"; worse: {len(worse)}" if worse else ""
+    return f"{_metric(verdict)}: better than {base}: {told}{more}, of {others} others{fewer}"
+
+
+def best(verdict: Verdict) -> str:
+    """Say which configs cannot be told from the best."""
+    kept, configs = verdict.kept, len(verdict.matrix.configs)
+    if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
+        return ""
+    top = verdict.optimism.winner
+    value = f"{name(verdict, top)} ({_number(verdict, float(verdict.means[top]))})"
+    members = [row for row in _ordered(verdict, kept.mask) if row != top]
+    if not members:
+        return f"best: {value}; every other config is worse, beyond chance"
+    if len(members) == configs - 1 and configs > 2:
+        return f"best: nobody can tell, all {configs} may be it; the highest is {value}"
+    return f"best: {value} cannot be told from {_others(verdict, members, top)}"
+
+
+def shipping(verdict: Verdict) -> str:
+    """Say which config to ship, and why, or that there is no winner."""
+    chosen, why = verdict.recommendation
+    return f"no winner: {why}" if chosen is None else f"ship {name(verdict, chosen)}: {why}"
+
+
+def luck(verdict: Verdict) -> Iterator[str]:
+    """Say how much of the best config's lead comes from having been chosen as the best."""
+    found = verdict.optimism
+    if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
+        lucky, value = _number(verdict, found.optimism, fine=True), _number(verdict, found.crossfitted, fine=True)
+        yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
+
+
+def seen(verdict: Verdict) -> Iterator[str]:
+    """Say what difference these questions could show."""
+    if not math.isnan(verdict.power.typical):
+        least = _number(verdict, verdict.power.typical, fine=True)
+        clusters, questions = verdict.power.clusters, verdict.power.questions
+        told = f"{questions:,} questions" + (f" in {clusters:,} clusters" if clusters < questions else "")
+        yield f"power: these {told} show a difference of {least} in 4 of 5 cases; smaller ones need more questions"
+
+
+def slices(verdict: Verdict) -> Iterator[str]:
+    """Name the configs that are better on average and worse somewhere; those that matter most first."""
+    first = {verdict.recommendation.config: 0, verdict.optimism.winner: 1}
+    found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
+    for one in found[:MOST_SLICES]:
+        part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
+        place = verdict.sliced.index(one.config)
+        by = _change(verdict, *(float(numbers[place]) for numbers in (part.estimate, part.low, part.high)))
+        what = one.value if one.label == "category" else f"{one.label}={one.value}"
+        few = ", a small slice" if one.small else ""
+        yield (
+            f"slice: {name(verdict, one.config)} is better on average, worse on {what}: {by}"
+            f" ({part.questions} questions{few})"
+        )
+    if len(found) > MOST_SLICES:
+        yield f"slice: and {len(found) - MOST_SLICES} more like it; see verdict/slices.csv"
+
+
+def rest(verdict: Verdict) -> Iterator[str]:
+    """Say what was not compared."""
+    said = []
+    if len(verdict.matrix.questions) < verdict.matrix.asked:
+        said.append(
+            f"{len(verdict.matrix.questions):,} of {verdict.matrix.asked:,} scored questions, those that every config"
+            " was scored on"
+        )
+    for why, count in Counter(one.why for one in verdict.left_out).items():
+        named = [short(one.name) for one in verdict.left_out if one.why == why][:MOST_NAMED]
+        said.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
+    if verdict.objective in verdict.skipped:
+        said.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
+    if said:
+        yield f"compared: {'; '.join(said)}"
+
+
+# --- words and numbers -------------------------------------------------------------------------------------------
+
+
+def name(verdict: Verdict, row: int) -> str:
+    """Name a config within a sentence."""
+    return short(verdict.matrix.configs[row])
+
+
+def _metric(verdict: Verdict) -> str:
+    return verdict.metric if verdict.matrix.higher_is_better else f"{verdict.metric} (less is better)"
+
+
+def change(verdict: Verdict, row: int) -> str:
+    """Write how much better a config is than the baseline, with its interval; negative where it is worse."""
+    found = verdict.differences
+    return _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
+
+
+def _change(verdict: Verdict, estimate: float, low: float, high: float) -> str:
+    if not verdict.matrix.higher_is_better:
+        estimate, low, high = -estimate, -high, -low
+    fine = not high - low >= 0.1
+    sign = "+" if estimate > 0 else ""
+    value = sign + _number(verdict, estimate, fine)
+    if math.isnan(low):
+        return value
+    return f"{value} [{_number(verdict, low, fine, bare=True)}, {_number(verdict, high, fine, bare=True)}]"
+
+
+def _number(verdict: Verdict, value: float, fine: bool = False, bare: bool = False) -> str:
+    """Write a number of the metric: shares with two decimals, or three where they are small, and no leading zero."""
+    if verdict.unit or abs(value) > 1:
+        sign = "-" if value < 0 else ""
+        return (
+            f"{sign}{number(abs(value), verdict.unit or '-')}{'' if bare or not verdict.unit else ' ' + verdict.unit}"
+        )
+    text = f"{value:.{3 if fine else 2}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    return text.removeprefix("-") if not float(text) else text
+
+
+def _rounded(verdict: Verdict, value: float) -> float:
+    return float(_number(verdict, value, fine=True, bare=True).replace(",", "") or 0)
+
+
+def _ordered(verdict: Verdict, mask: np.ndarray) -> list[int]:
+    """List the rows of a mask, the best mean first."""
+    means = verdict.matrix.better.mean(axis=1)
+    return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
+
+
+def _others(verdict: Verdict, rows: Sequence[int], top: int) -> str:
+    """Name all but the best, neighbouring values of a parameter as a range; the baseline first, if it is among them."""
+    named = ranges(verdict.matrix.configs, [*sorted(rows, key=bool), top])  # a range may hold the best
+    named = [text for text in named if text != name(verdict, top)]
+    told = f"{len(rows)} others: " if len(rows) > 1 else ""
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return told + ", ".join(named[:MOST_NAMED]) + more

@@ -1,0 +1,150 @@
+"""Lay a verdict out for programs and for reading at leisure: tables, a page in markdown, a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.inference.differences import Differences
+from ragsweep.inference.matrix import Matrix
+from ragsweep.report import plots
+from ragsweep.report.tables import csv_table
+from ragsweep.report.verdict import change, sentence, verdict_lines
+from ragsweep.verdict import Unweighed, Verdict
+
+DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
+               "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",
+               "note")  # fmt: skip
+SET = ("in_best_set", "best_set_p", "probability_of_best")
+SLICES = ("label", "value", "questions", "small", "config", "difference", "low", "high", "randomisation_p",
+          "randomisation_p_holm")  # fmt: skip
+MOST_ROWS = 50
+
+
+def verdict_files(verdict: Verdict) -> dict[str, bytes]:
+    """Make the files by name."""
+    files = {
+        "verdict/verdict.md": page(verdict).encode("utf-8", "replace"),
+        "verdict/differences.csv": differences_csv(verdict),
+        "plots/differences.png": plots.differences(verdict),
+    }
+    return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
+
+
+def plain(verdict: Verdict | Unweighed) -> dict[str, Any]:
+    """Write the verdict as JSON types: what is said, and the numbers behind it but those of single configs."""
+    said: dict[str, Any] = {"sentence": sentence(verdict), "lines": [text for _, text in verdict_lines(verdict)]}
+    if isinstance(verdict, Unweighed):
+        return said | {"metric": None}
+    configs, chosen = verdict.matrix.configs, verdict.recommendation.config
+    return said | {
+        "metric": verdict.metric,
+        "baseline": configs[0],
+        "best": configs[verdict.optimism.winner],
+        "best_set": _picked(configs, verdict.kept.mask),
+        "better": _picked(configs, verdict.differences.better),
+        "worse": _picked(configs, verdict.differences.worse),
+        "recommendation": None if chosen is None else configs[chosen],
+        "why": verdict.recommendation.why,
+        "optimism": verdict.optimism.optimism,
+        "expected": verdict.optimism.crossfitted,
+        "detectable": verdict.power.typical,
+        "questions": len(verdict.matrix.questions),
+        "asked": verdict.matrix.asked,
+        "clusters": len(np.unique(verdict.matrix.clusters)),
+        "left_out": [one._asdict() for one in verdict.left_out],
+        "not_compared": dict(verdict.skipped),
+    }
+
+
+def numbers(verdict: Verdict) -> dict[str, float]:
+    """Name the numbers that are worth a column where sweeps stand below each other."""
+    told = {
+        "verdict/configs": len(verdict.matrix.configs),
+        "verdict/best_set": int(verdict.kept.mask.sum()),
+        "verdict/better": int(verdict.differences.better.sum()),
+        "verdict/optimism": verdict.optimism.optimism,
+        "verdict/expected": verdict.optimism.crossfitted,
+        "verdict/detectable": verdict.power.typical,
+        "verdict/coverage": verdict.matrix.coverage,
+    }
+    return {name: float(value) for name, value in told.items() if math.isfinite(value)}
+
+
+def differences_csv(verdict: Verdict) -> bytes:
+    """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
+    rows = [
+        [*row, bool(verdict.kept.mask[n]), float(verdict.kept.p_values[n]), float(verdict.probability[n])]
+        for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
+    ]
+    for matrix, found in verdict.others.values():
+        rows += [[*row, "", "", ""] for row in _rows(matrix, found)]
+    return csv_table([*DIFFERENCES, *SET], rows)
+
+
+def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
+    columns = (matrix.values.mean(axis=1), found.estimate, found.low, found.high, found.standard_error, found.effect,
+               found.wilcoxon, found.wilcoxon_holm, found.randomisation, found.randomisation_holm)  # fmt: skip
+    for n, config in enumerate(matrix.configs):
+        told = [float(column[n]) for column in columns]
+        yield [matrix.metric, config, *told, len(matrix.questions), int(found.apart[n]), found.notes[n]]
+
+
+def slices_csv(verdict: Verdict) -> bytes:
+    """Write one line a slice and config: the difference to the baseline there."""
+    rows = [
+        [one.label, one.value, one.questions, one.small, verdict.matrix.configs[row],
+         *(float(column[n]) for column in (one.estimate, one.low, one.high, one.p, one.p_holm))]
+        for one in verdict.slices
+        for n, row in enumerate(verdict.sliced)
+    ]  # fmt: skip
+    return csv_table(SLICES, rows)
+
+
+def page(verdict: Verdict) -> str:
+    """Write what is said, and a table of the best configs."""
+    means = verdict.matrix.better.mean(axis=1)
+    order = np.argsort(-means, kind="stable").tolist()[:MOST_ROWS]
+    table = [f"| {' | '.join(_line(verdict, row))} |" for row in order]
+    return "\n".join(
+        [
+            f"# Verdict on {verdict.metric}",
+            "",
+            *(f"- {text}" for _, text in verdict_lines(verdict)),
+            "",
+            f"Differences to `{_cell(verdict.matrix.configs[0])}`, better is positive; 95 % intervals, all together."
+            " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
+            " resamples.",
+            "",
+            "| config | mean | difference | p | in the set | P(best) |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *table,
+            "",
+        ]
+    )
+
+
+def _line(verdict: Verdict, row: int) -> tuple[str, ...]:
+    return (
+        _cell(verdict.matrix.configs[row]),
+        f"{verdict.means[row]:.4g}",
+        change(verdict, row) if row else "baseline",
+        _p(float(verdict.differences.randomisation_holm[row])) if row else "",
+        "yes" if verdict.kept.mask[row] else "no",
+        f"{verdict.probability[row]:.2f}",
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("\n", " ")
+
+
+def _p(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}" if value >= 0.001 else "< .001"
+
+
+def _picked(names: Sequence[str], mask: np.ndarray) -> list[str]:
+    return [names[row] for row in np.flatnonzero(mask).tolist()]

@@ -1,0 +1,210 @@
+"""Weigh the configs of a sweep against each other: which are better, which cannot be told from the best, what to ship.
+
+Results go in, numbers come out; ``report/verdict.py`` puts them into words, tables and a picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.errors import InputError
+from ragsweep.inference.best import Optimism, optimism, probability_of_best
+from ragsweep.inference.confidence_set import Kept, indistinguishable
+from ragsweep.inference.differences import Differences, against
+from ragsweep.inference.matrix import Matrix, paired
+from ragsweep.inference.power import Power, detectable
+from ragsweep.inference.recommending import COSTS, Recommendation, recommend
+from ragsweep.inference.resampling import FEWEST
+from ragsweep.inference.slices import Reversal, Slice, by_slice
+from ragsweep.results import PARTIAL, Failure, Result
+
+SLICED = 20
+"""Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
+than it tells, and every interval would be the wider for it."""
+
+Doubles = NDArray[np.float64]
+
+
+class LeftOut(NamedTuple):
+    """A config that is compared with nothing."""
+
+    name: str
+    why: str
+
+
+class Unweighed(NamedTuple):
+    """Why nothing is said of a sweep."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What the scores of a sweep say. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
+
+    matrix: Matrix
+    objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
+    unit: str
+    differences: Differences
+    kept: Kept
+    probability: Doubles  # of being the best, by resampling
+    optimism: Optimism
+    power: Power
+    recommendation: Recommendation
+    costs: Mapping[str, Doubles]  # what is known of them, one number a config
+    sliced: tuple[int, ...]  # the configs whose slices were looked at, the baseline first
+    slices: tuple[Slice, ...]  # their rows are those of `sliced`
+    reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
+    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # further metrics
+    skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def metric(self) -> str:
+        """The metric by which configs are told apart."""
+        return self.matrix.metric
+
+    @property
+    def means(self) -> Doubles:
+        """The configs' means over the questions that all were scored on."""
+        return np.asarray(self.matrix.values.mean(axis=1))
+
+
+def weigh(results: Sequence[Result], failures: Sequence[Failure] = ()) -> Verdict | Unweighed:
+    """Compare the configs of a sweep by its objective, and by the headline metrics beside it.
+
+    The baseline is the first config that can be compared. Configs that are PARTIAL, failed, or were scored on no
+    question are left out. Where the objective is no mean over questions that has a direction (a quantile, say), the
+    first headline metric that is one stands in for it.
+    """
+    left_out = [LeftOut(one.name, PARTIAL) for one in results if one.state == PARTIAL]
+    left_out += [LeftOut(one.name, "failed") for one in failures]
+    whole = [one for one in results if one.state != PARTIAL]
+    if fault := _incomparable(whole):
+        return Unweighed(fault)
+    named = _named(whole)
+    skipped = {name: why for name in named if (why := _not_compared(whole, name))}
+    usable = [name for name in named if name not in skipped]
+    if not usable:
+        return Unweighed("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
+    scored = [one for one in whole if one.summaries[usable[0]].n_scored]
+    left_out += [LeftOut(one.name, "not measured") for one in whole if not one.summaries[usable[0]].n_scored]
+    if len(scored) < 2:
+        return Unweighed(f"{usable[0]} was measured of one config: there is nothing to compare it with")
+    try:
+        return _weighed(scored, usable, skipped, tuple(left_out))
+    except InputError as fault:
+        return Unweighed(str(fault))
+
+
+def _weighed(
+    results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[LeftOut, ...],
+) -> Verdict | Unweighed:  # fmt: skip
+    matrix = paired(results, metrics[0])
+    if not matrix.questions:
+        return Unweighed(f"no question was scored on {metrics[0]} by all {len(results)} configs")
+    differences, kept = against(matrix, 0), indistinguishable(matrix)
+    costs = {name: _costs(results, name) for name in COSTS}
+    rows = _sliced(matrix)
+    slices = _slices(results, matrix, rows)
+    return Verdict(
+        matrix=matrix,
+        objective=str(results[0].config.get("objective", metrics[0])),
+        unit=results[0].summaries[metrics[0]].unit,
+        differences=differences,
+        kept=kept,
+        probability=probability_of_best(matrix),
+        optimism=optimism(matrix),
+        power=detectable(matrix),
+        recommendation=_recommended(matrix, kept, costs, results[0].config.get("constraints") or {}),
+        costs={name: cost for name, cost in costs.items() if not np.isnan(cost).all()},
+        sliced=rows,
+        slices=slices,
+        reversals=_reversals(differences, rows, slices),
+        others=_others(results, metrics[1:]),
+        skipped=skipped,
+        left_out=left_out,
+    )
+
+
+def _incomparable(results: Sequence[Result]) -> str:
+    """Say what stands against comparing configs at all; an empty text if nothing does."""
+    if not results:
+        return "no config was measured whole: there is nothing to compare"
+    if len(results) == 1:
+        return "one config: there is nothing to compare it with"
+    if len({one.dataset.golden_digest for one in results}) > 1:
+        return "the configs were asked different questions: nothing is compared; sweep over one golden set"
+    return ""
+
+
+def _named(results: Sequence[Result]) -> list[str]:
+    """List the metrics to compare by: the objective, then the headline."""
+    config = results[0].config
+    names = [config.get("objective"), *config.get("headline", ()), *config.get("answer_headline", ())]
+    return [name for name in dict.fromkeys(names) if name and all(name in one.summaries for one in results)]
+
+
+def _not_compared(results: Sequence[Result], metric: str) -> str:
+    if results[0].summaries[metric].higher_is_better is None:
+        return "neither more nor less of it is better"
+    if not all(_is_mean(one, metric) for one in results):
+        return "it is no mean over questions"
+    return ""
+
+
+def _is_mean(result: Result, metric: str) -> bool:
+    """Say whether the value of a metric is the mean of its column: that of a quantile is not."""
+    column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
+    scored, value = column[~np.isnan(column)], result.summaries[metric].value
+    return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
+
+
+def _costs(results: Sequence[Result], name: str) -> Doubles:
+    found = [one.summaries.get(name) for one in results]
+    return np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
+
+
+def _recommended(
+    matrix: Matrix, kept: Kept, costs: Mapping[str, Doubles], constraints: Mapping[str, Any]
+) -> Recommendation:
+    if len(np.unique(matrix.clusters)) < FEWEST:
+        return Recommendation(None, f"fewer than {FEWEST} independent questions say nothing")
+    return recommend(kept, costs, constraints)
+
+
+def _sliced(matrix: Matrix) -> tuple[int, ...]:
+    best = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
+    return (0, *[row for row in best if row][: SLICED - 1])
+
+
+def _slices(results: Sequence[Result], matrix: Matrix, rows: Sequence[int]) -> tuple[Slice, ...]:
+    """Compare some configs with the baseline by every label that groups the questions."""
+    table = results[0].outcomes
+    place = {name: n for n, name in enumerate(table["question_id"])}
+    chosen = [place[name] for name in matrix.questions]
+    labels = {label: [str(table[label][n]) for n in chosen] for label in results[0].groups if label in table}
+    return by_slice(matrix.among(rows), labels)
+
+
+def _reversals(overall: Differences, rows: Sequence[int], slices: Sequence[Slice]) -> tuple[Reversal, ...]:
+    """Find the configs that are better on average and worse in a slice, the largest slices first."""
+    found = [(one, row) for one in slices for n, row in enumerate(rows) if one.worse[n] and overall.better[row]]
+    ordered = sorted(found, key=lambda pair: -pair[0].questions)
+    return tuple(Reversal(row, one.label, one.value, one.small) for one, row in ordered)
+
+
+def _others(results: Sequence[Result], metrics: Sequence[str]) -> dict[str, tuple[Matrix, Differences]]:
+    """Compare by further metrics; one that was not measured of every config, or of no question of all, is left out."""
+    compared = {}
+    for name in metrics:
+        matrix = paired(results, name)
+        if matrix.questions:
+            compared[name] = matrix, against(matrix, 0)
+    return compared

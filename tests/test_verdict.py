@@ -1,0 +1,287 @@
+"""What the scores of a sweep show: which config is better, which cannot be told from the best, what to ship."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs import prepare
+from ragsweep.app import Session
+from ragsweep.errors import ConfigError
+from ragsweep.report.verdict import looks_line, sentence, verdict_lines
+from ragsweep.results import Failure, Result
+from ragsweep.verdict import Unweighed, Verdict, weigh
+from weighed import METRIC, noisy, scored
+
+SAME = "both configs have the same score on every question"
+
+
+def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
+    found = weigh(results, failures)
+    assert isinstance(found, Verdict), found
+    return found
+
+
+def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
+    return "\n".join(text for _, text in verdict_lines(weigh(results, failures)))
+
+
+def refused(*results: Result) -> str:
+    found = weigh(results)
+    assert isinstance(found, Unweighed)
+    return found.why
+
+
+# --- which is better ----------------------------------------------------------------------------------------------
+
+
+def test_better_config_is_named_with_its_difference_to_the_first() -> None:
+    results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
+    found = judged(*results)
+    assert found.differences.better.tolist() == [False, True, False]
+    assert found.kept.mask.tolist() == [False, True, False]
+    assert found.matrix.configs[found.recommendation.config or 0] == "b"
+    assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
+    assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
+    assert "best: b (.6" in said(*results)
+    assert "ship b: the only one" in said(*results)
+
+
+def test_two_configs_are_compared_in_one_sentence() -> None:
+    worse, better = scored("worse", noisy(0.3)), scored("better", noisy(0.5, seed=1))
+    assert "better is better than worse (the first config): +.192 [" in said(worse, better)
+    assert "worse is worse than better (the first config): -.2" in said(better, worse)
+    assert "twin cannot be told from worse" in said(worse, scored("twin", noisy(0.3, seed=4)))
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    slow, quick = scored("slow", noisy(0.6), direction=False), scored("quick", noisy(0.4, seed=1), direction=False)
+    assert judged(slow, quick).differences.better.tolist() == [False, True]
+    assert "quick is better than slow (the first config): +.2" in said(slow, quick)
+    assert f"{METRIC} (less is better)" in said(slow, quick)
+
+
+def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told() -> None:
+    results = [scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
+    told = said(*results)
+    assert "none of the 19 others is shown to be better than x=2 (the first config)" in told
+    assert "best: nobody can tell, all 20 may be it" in told
+    assert "luck: as the best of 20 it looks" in told
+    found = judged(*results)
+    assert 0.003 < found.optimism.optimism < 0.03  # about 1.87 standard errors of .005
+    assert found.recommendation.config is None
+    assert "no winner: 20 configs that cannot be told apart, and what they cost is not known" in told
+
+
+def test_neighbouring_values_are_a_range_that_holds_the_best() -> None:
+    means = [0.4, 0.4, 0.6, 0.6, 0.6, 0.6, 0.4]
+    results = [scored(f"retriever=c alpha={n / 10}", noisy(m, seed=n, spread=0.1)) for n, m in enumerate(means)]
+    assert "cannot be told from 3 others: retriever=c alpha=0.2 to 0.5" in said(*results)
+
+
+def test_equal_configs_are_no_winners() -> None:
+    one = scored("one", noisy(0.5))
+    assert SAME in said(one, replace(one, name="other"))
+    assert "no winner" in said(one, replace(one, name="other"))
+
+
+def test_difference_that_is_the_same_for_every_question_is_finite_and_told() -> None:
+    found = judged(scored("a", [0.5] * 40), scored("b", [0.75] * 40))
+    assert (found.differences.low[1], found.differences.high[1]) == (0.25, 0.25)
+    assert "b is better than a (the first config): +.25 [.25, .25]".replace(".25", ".250") in said(
+        scored("a", [0.5] * 40), scored("b", [0.75] * 40)
+    )
+
+
+def test_fewer_than_ten_questions_say_nothing() -> None:
+    few = scored("a", [0.1] * 9), scored("b", [0.9] * 9)
+    assert "nothing can be said, there are fewer than 10 independent questions" in said(*few)
+    assert "no winner" in said(*few)
+
+
+def test_questions_of_one_document_count_as_one() -> None:
+    """A hundred questions on nine documents are nine."""
+    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))]
+    sources = [f"document {n % 9}" for n in range(100)]
+    told = said(*(replace(one, outcomes={**one.outcomes, "source": sources}) for one in results))
+    assert "fewer than 10 independent questions" in told
+
+
+# --- slices -------------------------------------------------------------------------------------------------------
+
+CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n in range(200)]
+
+
+def test_better_on_average_and_worse_on_troubleshooting_is_said() -> None:
+    change = np.where(np.array(CATEGORIES) == "troubleshooting", -0.2, 0.2)
+    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.5, 200, 1) + change, CATEGORIES)
+    assert "slice: b is better on average, worse on troubleshooting: -.2" in said(*results)
+    assert "(50 questions)" in said(*results)
+
+
+def test_slices_of_the_baseline_and_the_best_are_looked_at() -> None:
+    results = [scored(f"x={n}", noisy(0.3 + n / 100, 200, n), CATEGORIES) for n in range(30)]
+    found = judged(*results)
+    assert found.sliced == (0, *range(29, 10, -1))
+    assert {len(one.estimate) for one in found.slices} == {20}
+    assert len(found.differences.estimate) == 30
+
+
+# --- what is compared ---------------------------------------------------------------------------------------------
+
+
+def test_one_config_has_nothing_to_be_compared_with() -> None:
+    assert "one config" in refused(scored("a", noisy(0.5)))
+
+
+def test_nothing_measured_is_said() -> None:
+    assert "no config was measured whole" in refused(scored("a", noisy(0.5), state="PARTIAL"))
+
+
+def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
+    results = (
+        scored("broken", noisy(0.9), state="PARTIAL"),
+        scored("a", noisy(0.4)),
+        scored("b", noisy(0.6, seed=1)),
+        scored("void", [math.nan] * 100),
+    )
+    found = judged(*results, failures=(Failure("crashed", (), {}, "error"),))
+    assert found.matrix.configs == ("a", "b")
+    assert {tuple(one) for one in found.left_out} == {
+        ("broken", "PARTIAL"), ("crashed", "failed"), ("void", "not measured")
+    }  # fmt: skip
+    told = said(*results, failures=(Failure("crashed", (), {}, "error"),))
+    assert "better than a (the first config)" in told
+    assert "compared: without 1 PARTIAL (broken); without 1 failed (crashed); without 1 not measured (void)" in told
+
+
+def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> None:
+    some = noisy(0.6, seed=1)
+    some[:30] = math.nan
+    found = judged(scored("a", noisy(0.4)), scored("b", some))
+    assert (len(found.matrix.questions), found.matrix.asked, found.matrix.coverage) == (70, 100, 0.7)
+    assert "compared: 70 of 100 scored questions" in said(scored("a", noisy(0.4)), scored("b", some))
+
+
+def test_configs_that_share_no_scored_question_are_not_compared() -> None:
+    first, second = noisy(0.4), noisy(0.4)
+    first[:50] = second[50:] = math.nan
+    assert "no question was scored" in refused(scored("a", first), scored("b", second))
+
+
+def test_configs_of_different_questions_are_not_compared() -> None:
+    assert "different questions" in refused(scored("a", noisy(0.4)), scored("b", noisy(0.6), golden="h"))
+
+
+def test_metric_without_direction_is_not_compared() -> None:
+    both = scored("a", noisy(0.4), direction=None), scored("b", noisy(0.6), direction=None)
+    assert refused(*both) == f"{METRIC} is not compared: neither more nor less of it is better"
+
+
+def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> None:
+    """The value of a quantile is not the mean of its column: nothing paired can be said of it."""
+    config = {"objective": "latency_p95_ms", "headline": ["latency_p95_ms", METRIC]}
+    results = [
+        scored(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
+    ]
+    column = np.linspace(1, 100, 100)
+    for result in results:
+        slow = replace(result.summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
+        result.summaries["latency_p95_ms"] = slow  # type: ignore[index]
+        result.outcomes["latency_p95_ms"] = column.tolist()  # type: ignore[index]
+    found = judged(*results)
+    assert found.metric == METRIC
+    assert found.skipped == {"latency_p95_ms": "it is no mean over questions"}
+    assert "not by latency_p95_ms: it is no mean over questions" in said(*results)
+
+
+def test_headline_metrics_are_compared_too() -> None:
+    results = scored("a", noisy(0.4), context_tokens=500.0), scored("b", noisy(0.6, seed=1), context_tokens=900.0)
+    matrix, found = judged(*results).others["context_tokens"]
+    assert matrix.metric == "context_tokens"
+    assert found.estimate.tolist() == [0.0, 400.0]
+    assert found.worse.tolist() == [False, True]
+
+
+# --- what to ship -------------------------------------------------------------------------------------------------
+
+
+def costly(**limits: float) -> list[Result]:
+    config = {"constraints": {"latency_p95_ms": None, **limits}}
+    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.6, 2, 500.0, 900.0)]
+    return [
+        scored(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
+        for name, mean, seed, tokens, slow in rows
+    ]
+
+
+def test_cheapest_of_those_that_cannot_be_told_from_the_best_is_recommended() -> None:
+    assert "ship c: the cheapest by context tokens of 2 that cannot be told from the best" in said(*costly())
+
+
+def test_constraint_leaves_out_what_costs_more() -> None:
+    assert "ship b: " in said(*costly(latency_p95_ms=800))
+    assert "no winner: " in said(*costly(latency_p95_ms=200))
+    assert "latency_p95_ms 200" in said(*costly(latency_p95_ms=200))
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ("+constraints.latency_p95=800", 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
+        ("constraints.latency_p95_ms=fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("constraints.latency_p95_ms=0", "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("constraints.cost_per_1000=3", 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),
+    ],
+)
+def test_constraint_that_could_never_be_kept_is_an_error(given: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        prepare(Session(), given)
+    assert fault in str(raised.value)
+
+
+# --- how it is said -----------------------------------------------------------------------------------------------
+
+
+def test_looks_at_the_holdout_are_counted_in_words() -> None:
+    assert list(looks_line(0)) == []
+    assert [next(iter(looks_line(n)))[1].split(":")[0] for n in (1, 2, 3)] == [
+        "has been looked at once", "has been looked at twice", "has been looked at 3 times"
+    ]  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.floats(0, 0.3),
+    st.integers(0, 5),
+    st.sampled_from([True, False]),
+    st.integers(0, 3),
+)
+def test_verdict_is_at_most_ten_lines_without_nan_whatever_the_scores(
+    configs: int, questions: int, spread: float, seed: int, direction: bool, unknown: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    scores = np.round(generator.random(questions) + spread * generator.normal(size=(configs, questions)), 1)
+    scores[generator.random(scores.shape) < unknown / 10] = math.nan
+    categories = [f"c{n % 3}" for n in range(questions)]
+    results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
+    found = weigh(results, [Failure("f", (), {}, "e")])
+    lines = list(verdict_lines(found))
+    assert 1 <= len(lines) <= 10
+    assert lines[0][0] == "verdict"
+    assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
+    assert sentence(found)
+
+
+def test_thousand_configs_are_weighed() -> None:
+    base = np.random.default_rng(0).random(60)
+    rows = np.random.default_rng(1).normal(0, 0.1, (1000, 60)) + base
+    results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
+    assert len(list(verdict_lines(weigh(results)))) <= 10
