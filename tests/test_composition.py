@@ -142,10 +142,37 @@ def test_every_shipped_option_composes() -> None:
 
 def test_every_shipped_sweep_expands_to_several_jobs() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
-        first, launch, *_ = sweep.read_text().splitlines()
+        first, launch, question, *_ = sweep.read_text().splitlines()
         assert first == "# @package _global_"
         assert launch == f"# python run.py -m sweeps={sweep.stem}"
-        assert len(read_command([f"sweeps={sweep.stem}"], multirun=False).jobs) > 1
+        assert question.startswith("# ")
+        assert "?" in question
+        command = read_command([f"sweeps={sweep.stem}"], multirun=False)
+        assert len(command.jobs) > 1
+        assert len(compose_jobs(command)) == len(command.jobs)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "key", "values"),
+    [
+        ("fusion_grid", "retriever.k", {20, 30, 40, 50, 60, 70, 80}),
+        ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
+        ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
+        ("hnsw", "retriever.index.ef_search", {40, 64, 128, 200, 400}),
+    ],
+)
+def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
+    jobs = read_command([f"sweeps={sweep}"], multirun=False).jobs
+    found = [line.partition("=")[2] for job in jobs for line in job if line.startswith(f"{key}=")]
+    assert {float(value) for value in found} == values
+
+
+def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
+    command = read_command(["sweeps=ablation"], multirun=False)
+    first, *others = compose_jobs(command)
+    assert first == compose_jobs(read_command([], multirun=False))[0]
+    assert all(other != first for other in others)
+    assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
 
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:

@@ -14,13 +14,16 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from configs import evaluate
 from ragsweep import cli
+from ragsweep.app import Session
 from ragsweep.composition import compose_jobs, read_command
 from ragsweep.errors import ConfigError, InputError, RagsweepError
 from ragsweep.gate_command import gate
 from ragsweep.gate_command.arguments import margin, read, read_questions
 from ragsweep.results import PARTIAL, Result
 from scored import FACTS, normal, record, scored
+from serving import Reply, serving
 
 ROOT = Path(__file__).parent.parent
 CATEGORY = ["how-to"] * 25 + ["trouble"] * 15
@@ -189,6 +192,37 @@ def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: 
     _, path = listed(tmp_path, *lines)
     with pytest.raises(InputError, match=said):
         read_questions(Path(path), {f"q{n}" for n in range(40)} | {"q90"})
+
+
+# --- a system that exists already ---------------------------------------------------------------------------------
+
+
+def test_a_system_behind_http_is_gated_like_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 12
+    for name, rows in (
+        ("corpus", [{"id": f"d{n}", "text": f"the {n}th text"} for n in range(count)]),
+        ("golden", [{"id": f"q{n}", "question": f"which is {n}?", "evidence": [{"document": f"d{n}"}]}
+                    for n in range(count)]),
+    ):  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    dataset = ["dataset=jsonl", f"dataset.corpus={tmp_path}/corpus.jsonl", f"dataset.golden={tmp_path}/golden.jsonl"]
+
+    def answer(body: dict[str, Any], wrong: int) -> Reply:
+        asked = int(body["question"].removeprefix("which is ").removesuffix("?"))
+        found = [f"d{asked if asked >= wrong else (asked + 1) % count}"]
+        return 200, {}, json.dumps({"answer": "that one", "ids": found}).encode()
+
+    def evaluated(wrong: int) -> Result:
+        with serving(monkeypatch, lambda body: answer(body, wrong)) as server:
+            words = [f"system.url={server.url}", "system.ids=ids", "~metrics.semantic_similarity", "targets=none"]
+            return evaluate(Session(), *dataset, "system=http", *words)
+
+    good, worse = evaluated(0), evaluated(8)
+    margin = ["--margin", "recall_at_10=.1"]
+    assert gate([*named(tmp_path / "same", good, replace(good)), *margin]) == 0
+    status, found, (check,) = decided(tmp_path, *named(tmp_path / "worse", good, worse), *margin)
+    assert (status, check["baseline"], check["candidate"]) == (1, 1.0, pytest.approx(4 / 12))
+    assert [factor["name"] for factor in found["factors"]] == ["system.url"]
 
 
 # --- what is typed ------------------------------------------------------------------------------------------------
