@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.composition import Command, compose_jobs, config_folder, read_command
+from ragsweep.composition import Command, compose_jobs, composed_once, config_folder, read_command
 from ragsweep.errors import ConfigError
 
 
@@ -141,6 +141,11 @@ def test_every_shipped_option_composes() -> None:
 
 
 def test_every_shipped_sweep_expands_to_several_jobs() -> None:
+    with composed_once():
+        _check_sweeps()
+
+
+def _check_sweeps() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
         first, launch, question, *_ = sweep.read_text().splitlines()
         assert first == "# @package _global_"
@@ -168,9 +173,10 @@ def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values:
 
 
 def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
-    command = read_command(["sweeps=ablation"], multirun=False)
-    first, *others = compose_jobs(command)
-    assert first == compose_jobs(read_command([], multirun=False))[0]
+    with composed_once():
+        command = read_command(["sweeps=ablation"], multirun=False)
+        first, *others = compose_jobs(command)
+        assert first == compose_jobs(read_command([], multirun=False))[0]
     assert all(other != first for other in others)
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
