@@ -121,6 +121,19 @@ def test_what_cannot_be_compared_is_refused(
     assert said in capsys.readouterr().out
 
 
+def test_a_candidate_that_scored_nothing_is_refused_and_no_wrong_option(tmp_path: Path) -> None:
+    lost = scored({"ndcg": [float("nan")] * 40}, state=PARTIAL)
+    options = named(tmp_path, scored({"ndcg": normal(0.5)}), lost)
+    assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 3
+
+
+def test_a_label_that_no_scored_question_has_is_said(tmp_path: Path) -> None:
+    labels = {"kind": ["", "", *["odd"] * 2]}
+    one = scored({"ndcg": [0.5, 0.5, float("nan"), float("nan")]}, labels)
+    _, found, _ = decided(tmp_path, *named(tmp_path, one, one), "--margin", "ndcg=.02", "--slice", "kind")
+    assert any("no slice" in note for note in found["notes"])
+
+
 def test_markdown_says_what_is_decided(tmp_path: Path) -> None:
     path = tmp_path / "gate.md"
     assert gate([*pair(tmp_path, 0.1), "--margin", "ndcg=.02", "--markdown", str(path)]) == 0

@@ -90,20 +90,20 @@ def decide(baseline: Named, candidate: Named, asked: Asked) -> Decided:
         RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
     """
     one, other = baseline.result, candidate.result
-    metrics = comparable.shared_metrics([one, other], [margin.metric for margin in asked.margins], ())
-    for label in asked.labels:
-        if label not in one.groups or label not in one.outcomes:
-            raise ConfigError(f'--slice: no label "{label}"{nearest(label, one.groups)}')
-    ids = list(map(str, one.outcomes["question_id"]))
-    kept = read_questions(asked.chosen, set(ids)) if asked.chosen else ids
     try:
         comparable.check_same_questions(one, other)
         for result in (one, other):
             comparable.check_whole(result)
     except InputError as fault:
         return Decided("refused", baseline, candidate, reason=str(fault))
+    metrics = comparable.shared_metrics([one, other], [margin.metric for margin in asked.margins], ())
+    for label in asked.labels:
+        if label not in one.groups or label not in one.outcomes:
+            raise ConfigError(f'--slice: no label "{label}"{nearest(label, one.groups)}')
+    ids = list(map(str, one.outcomes["question_id"]))
+    kept = read_questions(asked.chosen, set(ids)) if asked.chosen else ids
     checks = tuple(check for margin in asked.margins for check in _checks(margin, baseline, candidate, asked, kept))
-    notes = tuple(_notes(baseline, candidate, metrics, checks, len(kept)))
+    notes = (*_notes(baseline, candidate, metrics), *_notes_on_checks(checks, asked.labels, len(kept)))
     differing = comparable.factors(one, other)
     return Decided(_all(checks), baseline, candidate, checks, differing, notes, questions=len(kept))
 
@@ -186,15 +186,21 @@ def _needed(matrix: Matrix, margin: float) -> int | None:
     return found if found and found > len(matrix.questions) else None
 
 
-def _notes(
-    baseline: Named, candidate: Named, metrics: Sequence[str], checks: Sequence[Check], kept: int
-) -> Iterator[str]:
+def _notes(baseline: Named, candidate: Named, metrics: Sequence[str]) -> Iterator[str]:
     if baseline.result.signature == candidate.result.signature:
         yield "the config of both is one and the same"
     if otherwise := comparable.measured_otherwise(baseline.result, candidate.result, metrics):
         yield f"not measured in the same way in both: {', '.join(otherwise)}"
+
+
+def _notes_on_checks(checks: Sequence[Check], labels: Sequence[str], kept: int) -> Iterator[str]:
+    """Say what the checks rest on: questions and slices that are not there, or have no say."""
     for check in checks:
         if not check.label and check.found.questions < kept:
             yield f"{check.margin.metric}: {check.found.questions:,} of {kept:,} questions have it in both"
+    for label in labels:
+        for metric in dict.fromkeys(check.margin.metric for check in checks):
+            if not any(check.label == label and check.margin.metric == metric for check in checks):
+                yield f"{metric}: no question that has it has a {label}, so that there is no slice"
     if small := [check for check in checks if check.small and not check.counts]:
         yield f"{len(small)} slices of fewer than {SMALL} questions have no say, as they do not fail"
