@@ -28,6 +28,10 @@ def test_three_answers() -> None:
     assert gate(normal(2, 200, 0.0), 0.1).decision == "pass"
     assert gate(normal(2, 200, -0.2), 0.1).decision == "fail"
     assert gate(normal(2, 200, -0.1), 0.1).decision == "inconclusive"
+    for beyond in (-0.01, 0.01):  # either side of the margin, nearer than the spread
+        spread = np.tile([0.2, -0.2], 20) - 0.1 + beyond
+        found = gate(matrix([np.full(40, 0.5), 0.5 + spread]), 0.1)
+        assert (found.slack, found.decision) == (pytest.approx(beyond), "inconclusive")
 
 
 def test_numbers_by_hand() -> None:
