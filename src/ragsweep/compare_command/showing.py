@@ -80,7 +80,7 @@ def _details(change: Change) -> Iterator[tuple[str, str]]:
     for one in change.slices:
         if one.better[1] or one.worse[1]:
             said = with_interval(float(one.estimate[1]), float(one.low[1]), float(one.high[1]), change.unit)
-            few = ", few questions" if one.small else ""
+            few = ": few" if one.small else ""
             yield (
                 "slice",
                 f"{change.metric}: {_word(one)} on {one.label} {one.value} {said} ({one.questions} questions{few})",
