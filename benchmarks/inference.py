@@ -14,6 +14,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -65,10 +66,10 @@ def main() -> None:
     few = min(totals[1:] or totals)
     print(f"one pass: {totals[0]:.2f} s the first time, then {few:.2f} s (bar {BAR:g} s)")
     part = matrix.among(range(0, given.configs, max(given.configs // 200, 1)))
-    timed(f"set of {len(part.values)} configs, {affordable(len(part.values), RESAMPLES):,} resamples (bar {SET_BAR:g} s)",
-          lambda: indistinguishable(part))  # fmt: skip
-    timed(f"set of {given.configs:,} configs, {affordable(given.configs, RESAMPLES):,} resamples",
-          lambda: indistinguishable(matrix))  # fmt: skip
+    for one, bar in ((part, f" (bar {SET_BAR:g} s)"), (matrix, "")):
+        count = len(one.values)
+        drawn = f"{affordable(count, RESAMPLES):,} resamples"
+        timed(f"set of {count:,} configs, {drawn}{bar}", partial(indistinguishable, one))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ragsweep.inference.paired_tests import holm, randomisation, settled, wilcoxon
+from ragsweep.inference.paired_tests import holm, randomisation, settled, tail_bound, wilcoxon
 
 SCORES = st.lists(st.integers(-4, 4), min_size=1, max_size=9)
 
@@ -96,12 +96,27 @@ def test_a_small_p_value_survives_the_correction_over_many() -> None:
     assert holm(randomisation(rows, np.arange(50)))[-1] < 0.01
 
 
+@given(SCORES)
+def test_the_bound_of_the_tail_is_one(scores: list[int]) -> None:
+    values = np.array(scores, dtype=float)[None, :]
+    assert tail_bound(values)[0] >= randomisation(values, np.arange(len(scores)))[0] - 1e-9
+
+
+def test_far_out_the_bound_is_near_the_truth() -> None:
+    values = np.random.default_rng(5).normal(2, 1, (1, 40))
+    normal = 2 * stats.norm.sf(abs(values.sum()) / np.sqrt(np.square(values).sum()))
+    assert normal < 1e-4
+    assert tail_bound(values)[0] == pytest.approx(3.178 * normal, rel=1e-3)
+    assert randomisation(values, np.arange(40))[0] == pytest.approx(tail_bound(values)[0])
+
+
 def test_where_nothing_differs_nothing_is_said() -> None:
     assert randomisation(np.zeros((2, 20)), np.arange(20)).tolist() == [1.0, 1.0]
     assert randomisation(np.empty((2, 0)), np.empty(0, dtype=np.int64)).tolist() == [1.0, 1.0]
     assert wilcoxon(np.empty((2, 0))).p.tolist() == [1.0, 1.0]
 
 
+@settings(max_examples=15)  # statsmodels collects garbage each time, which takes a quarter of a second
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     expected = multipletests(p_values, method="holm")[1]
