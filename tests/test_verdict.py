@@ -48,14 +48,14 @@ def test_better_config_is_named_with_its_difference_to_the_first() -> None:
     assert found.matrix.configs[found.recommendation.config or 0] == "b"
     assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
-    assert "best: b (.6" in said(*results)
+    assert "best: b (.59)" in said(*results)
     assert "ship b: the only one" in said(*results)
 
 
 def test_two_configs_are_compared_in_one_sentence() -> None:
     worse, better = scored("worse", noisy(0.3)), scored("better", noisy(0.5, seed=1))
     assert "better is better than worse (the first config): +.192 [" in said(worse, better)
-    assert "worse is worse than better (the first config): -.2" in said(better, worse)
+    assert "worse is worse than better (the first config): -.192 [" in said(better, worse)
     assert "twin cannot be told from worse" in said(worse, scored("twin", noisy(0.3, seed=4)))
 
 
