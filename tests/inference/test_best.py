@@ -92,7 +92,7 @@ def test_with_few_clusters_nothing_is_said_of_luck() -> None:
 
 
 def test_clusters_are_not_torn_between_folds() -> None:
-    """What a config knows of a source helps it on all six questions there; folds that tear sources see no luck in it."""
+    """What a config knows of a source helps it on all its questions; folds that tear sources see no luck there."""
     known = np.repeat(np.random.default_rng(0).normal(size=(10, 12)), 6, axis=1)
     sources = np.repeat(np.arange(12), 6)
     torn, whole = optimism(matrix(known)), optimism(matrix(known, sources))

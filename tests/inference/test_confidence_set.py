@@ -48,8 +48,9 @@ def test_range_is_that_of_arch_on_the_same_draws(configs: int, gain: float, seed
     errors = np.sqrt(theirs._variances)
     means = scores.mean(axis=1)
     compared = Pairs((means[None, :] - means[:, None]) / errors, (1 / errors).astype(np.float32))
-    expected = theirs.pvalues["Pvalue"].sort_index().to_numpy()
-    assert range_p_values(compared, [drawn.astype(np.float32)]) == pytest.approx(expected, abs=1 / 400 + 1e-9)
+    expected = theirs.pvalues["Pvalue"].sort_index().to_numpy()  # beyond / drawn; ours is (beyond + 1) / (drawn + 1)
+    found = range_p_values(compared, [drawn.astype(np.float32)])
+    assert found == pytest.approx((expected * 400 + 1) / 401, abs=1e-9)
 
 
 def test_range_is_that_of_arch_on_other_draws() -> None:
@@ -67,7 +68,7 @@ def slowly(compared: Pairs, drawn: np.ndarray) -> np.ndarray:
         inside = np.ix_(left, left)
         worse = compared.worse[inside]
         apart = np.abs(drawn[:, left, None] - drawn[:, None, left]) * compared.scale[inside]
-        so_far = max(so_far, float((apart.max(axis=(1, 2)) >= worse.max()).mean()))
+        so_far = max(so_far, float(((apart.max(axis=(1, 2)) >= worse.max()).sum() + 1) / (len(drawn) + 1)))
         gone = left[int(worse.max(axis=1).argmax())]
         p_values[gone] = so_far
         left.remove(gone)
@@ -87,7 +88,7 @@ def test_comparison_with_the_best_by_its_definition() -> None:
     for config, p_value in enumerate(best_p_values(compared, [drawn])):
         ahead = ((drawn - drawn[:, [config]]) * compared.scale[config]).max(axis=1)
         worst = compared.worse[config].max()
-        assert p_value == pytest.approx((ahead >= worst).mean() if worst > 0 else 1.0, abs=1 / 300 + 1e-9)
+        assert p_value == pytest.approx(((ahead >= worst).sum() + 1) / 301 if worst > 0 else 1.0, abs=1 / 300 + 1e-9)
 
 
 def test_one_that_is_better_by_far_is_named_alone() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ragsweep.inference.paired_tests import holm, randomisation, settled, wilcoxon
+from ragsweep.inference.paired_tests import holm, randomisation, settled, tail_bound, wilcoxon
 
 SCORES = st.lists(st.integers(-4, 4), min_size=1, max_size=9)
 
@@ -94,6 +94,20 @@ def test_questions_of_one_cluster_change_their_sign_together() -> None:
 def test_a_small_p_value_survives_the_correction_over_many() -> None:
     rows = np.vstack([np.random.default_rng(4).normal(0, 1, (400, 50)), np.full(50, 1.0)])
     assert holm(randomisation(rows, np.arange(50)))[-1] < 0.01
+
+
+@given(SCORES)
+def test_the_bound_of_the_tail_is_one(scores: list[int]) -> None:
+    values = np.array(scores, dtype=float)[None, :]
+    assert tail_bound(values)[0] >= randomisation(values, np.arange(len(scores)))[0] - 1e-9
+
+
+def test_far_out_the_bound_is_near_the_truth() -> None:
+    values = np.random.default_rng(5).normal(2, 1, (1, 40))
+    normal = 2 * stats.norm.sf(abs(values.sum()) / np.sqrt(np.square(values).sum()))
+    assert normal < 1e-4
+    assert tail_bound(values)[0] == pytest.approx(3.178 * normal, rel=1e-3)
+    assert randomisation(values, np.arange(40))[0] == tail_bound(values)[0]
 
 
 def test_where_nothing_differs_nothing_is_said() -> None:

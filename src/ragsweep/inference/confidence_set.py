@@ -51,10 +51,12 @@ def indistinguishable(matrix: Matrix, level: float = 0.95, rule: Rule = "range",
     """Keep the configs that cannot be told from the best: it is among them in ``level`` of all cases.
 
     "range" is the model confidence set with the range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011):
-    as long as the largest difference among those left is too large for chance, the worse of the two goes. "best" keeps
-    every config that is not worse than another one by more than chance, taken over all the others (multiple comparisons
-    with the best: Hsu, Annals of Statistics 9, 1981, with max-T bootstrap). Both draw clusters of questions, with fixed
-    standard errors, stretched as Student's t against the normal. Configs with the same scores stay or go together.
+    as long as the largest difference among those left is too large for chance, the worse of the two goes. All that are
+    equally best stay together in ``level`` of all cases. "best" keeps every config that is not worse than another one
+    by more than chance, taken over all the others (multiple comparisons with the best: Hsu, Annals of Statistics 9,
+    1981, with max-T bootstrap): each one that is best stays in ``level`` of all cases, and of many one often does not.
+    Both draw clusters of questions, with fixed standard errors, stretched as Student's t against the normal; p-values
+    are (beyond + 1) / (drawn + 1). Configs with the same scores stay or go together.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -107,7 +109,7 @@ def range_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
             np.maximum(widest, _widest(rows, step, scale[step]), out=widest)
             beyond[step] += np.count_nonzero(widest >= statistics[step])
     p_values = np.ones(len(order))
-    p_values[order[:-1]] = np.maximum.accumulate(beyond[:-1] / max(total, 1))
+    p_values[order[:-1]] = np.maximum.accumulate((beyond[:-1] + 1) / (total + 1))
     return p_values
 
 
@@ -146,7 +148,7 @@ def best_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
             ahead = rows - rows[config]
             ahead *= compared.scale[config][:, None]
             beyond[config] += np.count_nonzero(ahead.max(axis=0) >= observed[config])
-    return np.where(observed > 0, beyond / max(total, 1), 1.0)
+    return np.where(observed > 0, (beyond + 1) / (total + 1), 1.0)
 
 
 def _small(drawn: Iterable[Floats]) -> Iterator[Floats]:

@@ -92,7 +92,7 @@ def by_slice(
         return ()
     differences = matrix.values - matrix.values[baseline]
     differences = settled(differences) if differences.size else differences
-    p_values = np.array([_tested(differences, matrix.clusters, (mask, baseline), len(chosen)) for *_, mask in chosen])
+    p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
     ends = _intervals(differences, matrix.clusters, [mask for *_, mask in chosen], level, resamples)
     return tuple(
@@ -114,9 +114,8 @@ def reversals(overall: Differences, slices: Sequence[Slice]) -> tuple[Reversal, 
     )
 
 
-def _tested(differences: Doubles, clusters: Numbers, part: tuple[Flags, int], slices: int) -> Doubles:
-    mask, baseline = part
-    p_values = randomisation(differences[:, mask], clusters[mask], tests=slices * len(differences))
+def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
+    p_values = randomisation(differences[:, mask], clusters[mask])
     p_values[baseline] = math.nan  # no test, and counted as none
     return p_values
 
