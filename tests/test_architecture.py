@@ -22,7 +22,7 @@ PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges",
 FLOORS = [
     {"data", "errors", "identity", "results", "types"},
     {"abstention", "anchors", "answering", "blobs", "calls", "clusters", "corpora", "database", "evidence", "executor",
-     "fences", "fusion", "golden", "golden_format", "graph", "hydra_settings", "inference", "injections",
+     "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings", "inference", "injections",
      "interruption", "json_paths", "judgements", "judging", "languages", "latency", "leases", "ledger", "located",
      "locks", "lookalikes", "model_files", "notebooks", "noting", "outcomes", "pages", "partition", "passages",
      "prices", "prompts", "quadrants", "questions", "ranking", "reading", "reasons", "record_format", "remembering",
