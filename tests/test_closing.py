@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragsweep import closing
@@ -82,18 +83,24 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
 # --- tune against holdout -----------------------------------------------------------------------------------------
 
 
-def test_gap_is_that_of_the_config_that_was_best_on_the_tune_questions() -> None:
-    tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune"), measured("elsewhere", 0.9, "tune")]
-    held = [measured("a", 0.6, "holdout"), measured("b", 0.55, "holdout")]
+def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
+    """That the holdout's questions are harder for all (by .2) is no gap."""
+    tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune", 1), measured("elsewhere", 0.9, "tune")]
+    held = [measured("a", 0.3, "holdout"), measured("b", 0.35, "holdout", 1)]
     found = holdout_gap(held, tuned, METRIC)
     assert found is not None
-    assert found.config == "b"
+    assert (found.config, found.over) == ("b", "a")
+    assert found.tune == pytest.approx(np.mean(noisy(0.7, seed=1) - noisy(0.5)))
     assert found.change == pytest.approx(-0.15)
-    assert (found.low, found.high) == (pytest.approx(-0.15 - 0.03 * 2**0.5), pytest.approx(-0.15 + 0.03 * 2**0.5))
+    error = np.std(noisy(0.7, seed=1) - noisy(0.5), ddof=1) / 10
+    assert found.high - found.change == pytest.approx(1.96 * error * 2**0.5)
 
 
-def test_gap_of_configs_that_were_never_tuned_is_unknown() -> None:
-    assert holdout_gap([measured("a", 0.6, "holdout")], [measured("b", 0.6, "tune")], METRIC) is None
+def test_gap_is_unknown_where_one_side_lacks_a_config_or_the_first_is_the_best() -> None:
+    held = [measured("a", 0.6, "holdout"), measured("b", 0.5, "holdout", 1)]
+    assert holdout_gap(held, [measured("b", 0.6, "tune", 1)], METRIC) is None
+    assert holdout_gap(held, [measured("a", 0.6, "tune")], METRIC) is None
+    assert holdout_gap(held, [measured("a", 0.6, "tune"), measured("b", 0.5, "tune", 1)], METRIC) is None
 
 
 def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
@@ -104,7 +111,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert came.gap is not None
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
     assert printed(came)[-2].endswith(
-        "gap: b is the best of them on the tune questions: .689 there, .589 here, -.100 [-.142, -.058]"
+        "gap: b, their best, has +.192 over a on the tune questions and +.092 here: -.100 [-.118, -.082]"
     )
     assert printed(came)[-1].startswith("holdout  has been looked at once")
     assert ending(ledger, ledger.records("first")).gap is None

@@ -95,7 +95,7 @@ def test_both_sides_are_all_and_have_nothing_in_common() -> None:
 
 def test_what_is_left_out_and_the_division_are_said() -> None:
     tune = divided(DEMO, TUNE)
-    assert tune.golden.left_out == {"in the holdout": len(holdout(DEMO.golden.questions))}
+    assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
     told = facts(tune)
     assert (told.partition, told.undivided) == (TUNE, DEMO.golden.digest)
     assert told.partition_digest == digest(DEMO.golden.questions)

@@ -1,21 +1,27 @@
-"""How much a config that was chosen on the tune questions loses on the holdout."""
+"""How much of the lead that a config had on the tune questions is left on the holdout."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ragsweep.results import Result, Summary
+from ragsweep.inference.matrix import paired
+from ragsweep.inference.resampling import FEWEST, clustered
+from ragsweep.results import Result
+
+NORMAL = 1.96
 
 
 class Gap(NamedTuple):
-    """The best on the tune questions, and what it does on the holdout; in the metric's unit and direction.
+    """The lead of one config over another on the tune questions, and on the holdout; better is positive.
 
-    ``change`` is holdout less tune, ``low`` to ``high`` its 95 % interval: other questions, so nothing is paired.
+    ``change`` is holdout less tune, with its 95 % interval ``low`` to ``high``: normal, errors by cluster. Leads rather
+    than means, because one side may have the harder questions.
     """
 
     config: str
+    over: str
     metric: str
     tune: float
     holdout: float
@@ -25,33 +31,39 @@ class Gap(NamedTuple):
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
-    """Compare the best of the tune questions with itself on the holdout; None where it was not measured on both.
+    """Compare the best of the tune questions with the first config of the holdout, on both sides.
 
-    Args:
-        results: Configs on the holdout.
-        tuned: Configs on the tune questions; the same config has the same parameters but ``partition``. Only those are
-            looked at that were measured on the holdout: which of them a search would have sent there.
-        metric: What "best" means.
+    The same config has the same parameters but ``partition``. Only those are looked at that were measured on both
+    sides: of them, the search would have chosen the best on tune. None where that is the first config itself, where
+    the first one was not measured on tune, or where either side has fewer than ten clusters.
     """
     known = {_identity(one): one for one in tuned if _usable(one, metric)}
-    pairs = [(known[_identity(one)], one) for one in results if _usable(one, metric) and _identity(one) in known]
-    if not pairs:
+    pairs = [(known.get(_identity(one)), one) for one in results if _usable(one, metric)]
+    both = [(before, after) for before, after in pairs if before is not None]
+    if not both or pairs[0][0] is None:
         return None
     sign = -1.0 if results[0].summaries[metric].higher_is_better is False else 1.0
-    before, after = max(pairs, key=lambda pair: sign * pair[0].summaries[metric].value)
-    first, second = before.summaries[metric], after.summaries[metric]
-    change, half = second.value - first.value, math.hypot(_half(first), _half(second))
-    return Gap(after.name, metric, first.value, second.value, change, change - half, change + half)
+    best = max(both, key=lambda pair: sign * pair[0].summaries[metric].value)
+    if best is both[0]:
+        return None
+    (before, first), (after, second) = (_lead(base, one, metric) for base, one in zip(both[0], best, strict=True))
+    half = NORMAL * math.hypot(first, second)
+    gap = Gap(best[1].name, both[0][1].name, metric, before, after, after - before, after - before - half,
+              after - before + half)  # fmt: skip
+    return gap if math.isfinite(half) else None
+
+
+def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
+    """Return by how much one config is better than another, and the standard error; NaN with too few clusters."""
+    matrix = paired([base, other], metric)
+    found = clustered(matrix.better[1:] - matrix.better[:1], matrix.clusters)
+    return float(found.means[0]), float(found.errors[0]) if found.clusters >= FEWEST else math.nan
 
 
 def _identity(result: Result) -> frozenset[tuple[str, str]]:
-    parameters: Mapping[str, str] = result.parameters
-    return frozenset((name, value) for name, value in parameters.items() if name != "partition")
+    return frozenset((name, value) for name, value in result.parameters.items() if name != "partition")
 
 
 def _usable(result: Result, metric: str) -> bool:
-    return metric in result.summaries and math.isfinite(result.summaries[metric].value)
-
-
-def _half(summary: Summary) -> float:
-    return (summary.high - summary.low) / 2
+    found = result.summaries.get(metric)
+    return found is not None and math.isfinite(found.value) and found.higher_is_better is not None

@@ -43,11 +43,11 @@ def looks_line(looks: int) -> Lines:
 
 
 def gap_line(gap: Gap | None) -> Lines:
-    """Say what the best of the tune questions does on the holdout; nothing where nobody knows."""
+    """Say how much of the lead of the best on the tune questions is left on the holdout; nothing where nobody knows."""
     if gap is not None:
-        change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
-        values = f"{signed(gap.tune, plus=False)} there, {signed(gap.holdout, plus=False)} here"
-        yield "", f"gap: {short(gap.config)} is the best of them on the tune questions: {values}, {change}"
+        change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
+        leads = f"{signed(gap.tune)} over {short(gap.over)} on the tune questions and {signed(gap.holdout)} here"
+        yield "", f"gap: {short(gap.config)}, their best, has {leads}: {change}"
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
