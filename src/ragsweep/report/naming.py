@@ -50,10 +50,10 @@ def _runs(names: Sequence[str], chosen: Collection[int]) -> list[tuple[str, list
             if (number := _number(value)) is not None:
                 families[(*words[:place], f"{key}=", *words[place + 1 :], str(place))].append((number, row))
     runs = []
-    for (*words, place), members in families.items():
+    for (*parts, where), members in families.items():
         for run in _neighbours(sorted(members), chosen):
-            texts = list(words)
-            texts[int(place)] += f"{run[0][0]:g} to {run[-1][0]:g}"
+            texts = list(parts)
+            texts[int(where)] += f"{run[0][0]:g} to {run[-1][0]:g}"
             runs.append((" ".join(texts), [row for _, row in run]))
     return runs
 
