@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# Without its dependencies: it pins a boto3 for AWS that no longer goes with requests.
+RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 
 .PHONY: demo test coverage test-nightly check clean
 
@@ -24,23 +26,27 @@ check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Each installs all that it needs at once: to resolve costs as long as to unpack. What is compiled is what is imported.
+$(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) --editable '.[test]'
+	$(RAY_LAUNCHER)
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) --editable '.[test,dev]'
+	$(RAY_LAUNCHER)
+	@touch $(VENV)/.installed $(VENV)/.test-installed $@
+
 # torch first and exactly: a plain "torch" may bring gigabytes that a CPU does not need.
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.torch-installed: constraints.txt
 	@echo "installing into $(VENV) (a few minutes, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch==2.13.0
-	$(PIP) --editable .
-	@touch $@
-
-$(VENV)/.test-installed: $(VENV)/.installed
-	$(PIP) --editable '.[test]'
-	@# Without its dependencies: it pins a boto3 for AWS that no longer goes with requests.
-	$(PIP) --no-deps hydra-ray-launcher
-	@touch $@
-
-$(VENV)/.dev-installed: $(VENV)/.test-installed
-	$(PIP) --editable '.[test,dev]'
 	@touch $@
 
 clean:

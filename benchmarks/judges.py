@@ -3,8 +3,9 @@
     python benchmarks/judges.py [--questions 500] [--latency 0.2] [--concurrency 16] [--faults 0]
 
 Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other as a config
-asks them, each call of a metric needing the one before; every answer is written to a store when it comes. The server (ragsweep.testing.llm_server) runs in a process of
-its own. The bar without faults is 1.15 x the ideal; importing ragas, which takes seconds, is told apart.
+asks them, each call of a metric needing the one before; every answer is written to a store when it comes. The server
+(ragsweep.testing.llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; importing ragas,
+which takes seconds, is told apart.
 """
 
 from __future__ import annotations

@@ -17,6 +17,11 @@ from ragsweep.errors import RagsweepError
 from ragsweep.secrets import mask_text, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
+       ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
+       ragsweep gate --baseline RUN --candidate RUN --margin METRIC=X[%] ...
+       ragsweep ablate RUN [KEY=VALUE ...] [--plan] ...
+       ragsweep effects SWEEP [--metric METRIC] ...
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
        ragsweep judge noise RUN RUN ...
        ragsweep store [list | verify | evict] [--path FOLDER] ...
@@ -24,6 +29,11 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
+  compare       two configs, question by question: by how much, how surely, where
+  power         how small a difference the golden set can see
+  gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 cannot tell
+  ablate        change one thing at a time in a config, and say what each change did
+  effects       what each swept parameter does, and what two do together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
   store         show what is stored; store verify checks it, store evict removes from it
   sync          send to MLflow what the ledger holds and MLflow lacks
@@ -80,10 +90,40 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
     print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
+def _ablate(arguments: list[str]) -> int:
+    from ragsweep.ablate_command import ablate
+
+    return ablate(arguments)
+
+
+def _compare(arguments: list[str]) -> int:
+    from ragsweep.compare_command import compare
+
+    return compare(arguments)
+
+
+def _effects(arguments: list[str]) -> int:
+    from ragsweep.effects_command import report
+
+    return report(arguments)
+
+
+def _gate(arguments: list[str]) -> int:
+    from ragsweep.gate_command import gate
+
+    return gate(arguments)
+
+
 def _judge(arguments: list[str]) -> int:
     from ragsweep.judge_command import judge
 
     return judge(arguments)
+
+
+def _power(arguments: list[str]) -> int:
+    from ragsweep.power_command import power
+
+    return power(arguments)
 
 
 def _store(arguments: list[str]) -> int:
@@ -98,7 +138,16 @@ def _sync(arguments: list[str]) -> int:
     return sync(arguments)
 
 
-_COMMANDS = {"judge": _judge, "store": _store, "sync": _sync}
+_COMMANDS = {
+    "ablate": _ablate,
+    "compare": _compare,
+    "effects": _effects,
+    "gate": _gate,
+    "judge": _judge,
+    "power": _power,
+    "store": _store,
+    "sync": _sync,
+}
 
 
 def _run(arguments: list[str]) -> int:

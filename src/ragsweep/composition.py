@@ -127,6 +127,22 @@ def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:
         raise ConfigError(str(fault).splitlines()[0]) from None
 
 
+def choices(line: str) -> list[str]:
+    """List the overrides that one override stands for: several where it sweeps over values.
+
+    Raises ConfigError for what cannot be read.
+    """
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_grid import expand
+
+    _parse([line])
+    try:
+        return [job.overrides[0] for job in expand([line])]
+    except HydraException as fault:
+        raise ConfigError(str(fault).splitlines()[0]) from None
+
+
 def compose_jobs(command: Command) -> list[DictConfig]:
     """Compose the config of every job.
 

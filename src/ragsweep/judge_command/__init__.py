@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
+from ragsweep.command_line import until_closed
 from ragsweep.judge_command.arguments import read
 from ragsweep.judge_command.calibrating import calibrate
 from ragsweep.judge_command.repeating import compare
@@ -19,8 +18,4 @@ _COMMANDS = {"calibrate": calibrate, "noise": compare}
 def judge(arguments: Sequence[str]) -> int:
     """Do what was typed after ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
     given = read(arguments)
-    try:
-        return _COMMANDS[given.command](given, Terminal.current())
-    except BrokenPipeError:  # whoever read it, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return until_closed(lambda: _COMMANDS[given.command](given, Terminal.current()))

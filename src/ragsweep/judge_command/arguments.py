@@ -1,16 +1,13 @@
-"""Read what is typed after ``ragsweep judge``, and find the runs it names."""
+"""Read what is typed after ``ragsweep judge``."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from ragsweep.errors import ConfigError, InputError, nearest
-from ragsweep.ledger import Ledger
-from ragsweep.results import Result
+from ragsweep.command_line import RUN, Parser, add_path
+from ragsweep.errors import ConfigError, nearest
 
 COMMANDS = ("calibrate", "noise")
 _CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right
@@ -22,30 +19,23 @@ _NOISE = """Compare two runs of one config whose judge was asked twice (judge.re
 what is shown here are noise of the judge, whatever their cause seems to be."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.prog.removeprefix('ragsweep ')}: {message.removeprefix('argument ')}; see --help")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(prog="ragsweep judge", description="Say what a judge is worth.", allow_abbrev=False)
+def _parser() -> Parser:
+    parser = Parser(prog="ragsweep judge", description="Say what a judge is worth.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="calibrate | noise", required=True)
     calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people", allow_abbrev=False)
     calibrate.add_argument("labels", type=Path, metavar="LABELS")
     source = calibrate.add_mutually_exclusive_group(required=True)
-    source.add_argument("--run", help="MLflow run id of an evaluated config, or its beginning")
+    source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
     calibrate.add_argument(
         "--threshold", type=float, default=0.5, help="a verdict or score of this or more passes (0.5)"
     )
     noise = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
-    noise.add_argument("runs", nargs=2, metavar="RUN", help="MLflow run id, or its beginning")
+    noise.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for one in (calibrate, noise):
         one.add_argument("--metric", action="append", help="only this metric; may be given several times")
         one.add_argument("--json", action="store_true", help="for programs")
-        one.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
+        add_path(one)
     return parser
 
 
@@ -55,18 +45,3 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         raise ConfigError(f'judge: no command "{words[0]}"{nearest(words[0], COMMANDS)}')
     return _parser().parse_args(words)
-
-
-def find_run(path: str, run: str) -> Result:
-    """Read the result of an MLflow run from the ledger; raises InputError where there is not just one such."""
-    folder = Path(path)
-    if not (folder / "ledger.db").exists():
-        raise InputError(f"{folder}: no ledger.db in it; give the folder of store.path with --path")
-    found = [record.outcome for record in Ledger(folder).of_run(run)] if run else []
-    results = [outcome for outcome in found if isinstance(outcome, Result)]
-    if len(results) == 1:
-        return results[0]
-    if results:
-        raise InputError(f'{len(results)} runs begin with "{run}"; give more of the id')
-    why = "that config failed" if found else "run ids are shown in MLflow, and --path says which ledger is read"
-    raise InputError(f'{folder}: no result of a run "{run}"; {why}')

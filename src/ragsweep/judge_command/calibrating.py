@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.command_line import find_run
 from ragsweep.errors import InputError, nearest
-from ragsweep.judge_command.arguments import find_run
 from ragsweep.judge_command.labels import Scores, read_scores, scores_of
 from ragsweep.statistics.calibration import (
     Interval,

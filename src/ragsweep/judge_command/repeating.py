@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ragsweep.command_line import find_run
 from ragsweep.errors import InputError, nearest
-from ragsweep.judge_command.arguments import find_run
 from ragsweep.judge_command.labels import Scores, scores_of
 from ragsweep.results import Result
 from ragsweep.statistics.noise import Noise, noise

@@ -1,0 +1,91 @@
+"""Differences between configs as people and programs read them: signed numbers, aligned lines, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ragsweep.inference.differences import Differences
+
+Row = Mapping[str, Any]
+"""A row of a table: column -> value."""
+
+NOTHING = "-"
+ROUNDING = 1e-9
+"""What a mean of equal scores may differ by."""
+
+
+def signed(value: float, unit: str = "") -> str:
+    """Write a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
+    if not math.isfinite(value):
+        return NOTHING
+    if abs(value) < ROUNDING:
+        value = 0.0
+    if not unit and abs(value) <= 1:
+        digits = 3 if abs(value) >= 0.0005 or not value else 5
+        return f"{value:+.{digits}f}".replace("0.", ".", 1)
+    limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
+    return format(value, next(style for limit, style in limits if abs(value) >= limit))
+
+
+def amount(value: float, unit: str = "") -> str:
+    """Write a mean with as many digits as differences have: ``.234``, ``745``."""
+    return signed(value, unit).lstrip("+")
+
+
+def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
+    """Write a difference with its interval: ``+.045 [-.010, +.100]``."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return signed(value, unit)
+    return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
+
+
+def difference(found: Differences, config: int, unit: str = "") -> str:
+    """Write the difference of one config from the baseline, with its interval."""
+    return with_interval(float(found.estimate[config]), float(found.low[config]), float(found.high[config]), unit)
+
+
+def chance(p: float) -> str:
+    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
+    if not math.isfinite(p):
+        return f"p {NOTHING}"
+    return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
+
+
+def word(differences: Differences, config: int) -> str:
+    """Say in a word or two whether a config is better than the baseline."""
+    if differences.better[config] or differences.worse[config]:
+        return "better" if differences.better[config] else "worse"
+    return "the same" if not differences.apart[config] else "cannot tell"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Put texts below each other, a column as wide as its widest text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def table(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    """Lay rows out as MLflow keeps tables in JSON: ``columns`` and ``data``; what is not finite becomes null."""
+    rows = list(rows)
+    columns = list(rows[0]) if rows else []
+    return {"columns": columns, "data": [[null(row[name]) for name in columns] for row in rows]}
+
+
+def null(value: Any) -> Any:
+    """Return None for a number that JSON has no word for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Write rows as a table in markdown; texts cannot break out of their cells."""
+    if not rows:
+        return ""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    text = NOTHING if value is None or value == "" else str(value)
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
