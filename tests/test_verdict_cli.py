@@ -1,4 +1,4 @@
-"""The verdict as a user meets it: at the end of a sweep, shown again, in MLflow, sent later; and who saw the holdout."""
+"""The verdict as a user meets it: when a sweep ends, shown again, in MLflow, sent later; and who saw the holdout."""
 
 from __future__ import annotations
 
