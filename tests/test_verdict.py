@@ -124,6 +124,12 @@ def test_better_on_average_and_worse_on_troubleshooting_is_said() -> None:
     assert "(50 questions)" in said(*results)
 
 
+def test_worse_on_average_and_worse_in_a_slice_is_nothing_to_say_twice() -> None:
+    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.3, 200, 1), CATEGORIES)
+    assert any(one.worse[1] for one in judged(*results).slices)
+    assert "slice:" not in said(*results)
+
+
 def test_slices_of_the_baseline_and_the_best_are_looked_at() -> None:
     results = [scored(f"x={n}", noisy(0.3 + n / 100, 200, n), CATEGORIES) for n in range(30)]
     found = judged(*results)
