@@ -162,7 +162,7 @@ def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
         ("broken", "PARTIAL"), ("crashed", "failed"), ("void", "not measured")
     }  # fmt: skip
     told = said(*results, failures=(Failure("crashed", (), {}, "error"),))
-    assert "better than a (the first config)" in told
+    assert "better than a (the first that is compared)" in told
     assert "compared: without 1 PARTIAL (broken); without 1 failed (crashed); without 1 not measured (void)" in told
 
 

@@ -56,7 +56,7 @@ def gap_line(gap: Gap | None) -> Lines:
 def against_baseline(verdict: Verdict) -> str:
     """Say which configs are better than the first, and by how much, with intervals that all hold together."""
     found, others = verdict.differences, len(verdict.matrix.configs) - 1
-    base = f"{name(verdict, 0)} (the first config)"
+    base = f"{name(verdict, 0)} (the first {'that is compared' if verdict.left_out else 'config'})"
     if not found.apart.any():
         they = "both configs have" if others == 1 else f"all {others + 1} configs have"
         return f"{_metric(verdict)}: {they} the same score on every question"
