@@ -86,6 +86,8 @@ def test_fewer_than_ten_have_tests_and_no_interval() -> None:
     assert (found.low[0], found.high[0]) == (0, 0)
     nine_sources = compared(matrix(np.random.default_rng(0).random((2, 90)), np.arange(90) % 9))
     assert nine_sources.notes[1] == FEW
+    assert np.isnan([nine_sources.low[1], nine_sources.high[1]]).all()
+    assert nine_sources.standard_error[1] > 0
 
 
 @pytest.mark.parametrize("questions", [0, 1, 2])

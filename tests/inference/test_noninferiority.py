@@ -28,16 +28,37 @@ def test_three_answers() -> None:
     assert gate(normal(2, 200, 0.0), 0.1).decision == "pass"
     assert gate(normal(2, 200, -0.2), 0.1).decision == "fail"
     assert gate(normal(2, 200, -0.1), 0.1).decision == "inconclusive"
+    for beyond in (-0.01, 0.01):  # either side of the margin, nearer than the spread
+        spread = np.tile([0.2, -0.2], 20) - 0.1 + beyond
+        found = gate(matrix([np.full(40, 0.5), 0.5 + spread]), 0.1)
+        assert (found.slack, found.decision) == (pytest.approx(beyond), "inconclusive")
 
 
 def test_numbers_by_hand() -> None:
-    found = gate(matrix([[0.5] * 20, [0.5] * 10 + [0.3] * 10]), 0.2)
+    found = gate(matrix([[0.5] * 60, [0.5] * 30 + [0.3] * 30]), 0.2)
     assert (found.baseline, found.candidate) == (0.5, pytest.approx(0.4))
     assert found.difference == pytest.approx(-0.1)
     assert found.slack == pytest.approx(0.1)
-    error = 0.1 * math.sqrt(20 / 19 / 20)
-    assert found.slack - found.low == pytest.approx(1.7291 * error, rel=0.01)  # t, 19 degrees of freedom
+    error = 0.1 * math.sqrt(60 / 59 / 60)
+    assert found.slack - found.low == pytest.approx(1.6711 * error, rel=0.01)  # t, 59 degrees of freedom
     assert found.decision == "pass"
+
+
+def test_few_that_differ_count_one_more_by_hand() -> None:
+    found = gate(matrix([[1.0] * 100, [1.0] * 99 + [0.0]]), 0.03)
+    assert found.slack == pytest.approx(0.02)
+    losses = np.array([0.0] * 99 + [-1.0, -1.01])  # the last one is added: the mean, less the largest difference
+    assert found.low == pytest.approx(0.03 + losses.mean() - 1.6602 * losses.std(ddof=1) / math.sqrt(101), rel=0.01)
+    assert found.decision == "inconclusive"
+
+
+@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.03), (100, 0.1), (200, 0.02)])
+def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float) -> None:
+    """1,000 candidates that lose one question in so many, and nothing else: 5 % pass (at most 7.1, three errors)."""
+    generator = np.random.default_rng(0)
+    lost = generator.random((1000, questions)) < share
+    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), share).decision == "pass" for row in lost)
+    assert passed <= 71
 
 
 def test_a_share_is_of_the_baseline_and_its_uncertainty_counts() -> None:
@@ -66,7 +87,7 @@ def test_the_same_scores_pass_and_it_is_said() -> None:
 
 
 def test_a_constant_loss_of_the_margin_is_within_it() -> None:
-    base = np.arange(12) / 10
+    base = np.arange(40) / 10
     assert gate(matrix([base, base - 0.1]), 0.1).decision == "pass"
     assert gate(matrix([base, base - 0.11]), 0.1).decision == "fail"
 

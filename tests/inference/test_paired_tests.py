@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -116,6 +116,7 @@ def test_where_nothing_differs_nothing_is_said() -> None:
     assert wilcoxon(np.empty((2, 0))).p.tolist() == [1.0, 1.0]
 
 
+@settings(max_examples=15)  # statsmodels collects garbage each time, which takes a quarter of a second
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     expected = multipletests(p_values, method="holm")[1]

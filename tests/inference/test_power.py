@@ -15,15 +15,16 @@ from matrices import matrix, normal
 from ragsweep.inference.power import detectable, noise_floor, questions_needed
 
 
-def test_detectable_effect_is_that_of_statsmodels() -> None:
-    one = normal(2, 100)
+@pytest.mark.parametrize("questions", [15, 30, 100, 400])
+def test_detectable_effect_is_that_of_statsmodels(questions: int) -> None:
+    one = normal(2, questions)
     spread = (one.values[1] - one.values[0]).std(ddof=1)
-    expected = TTestPower().solve_power(nobs=100, alpha=0.05, power=0.8) * spread
+    expected = TTestPower().solve_power(nobs=questions, alpha=0.05, power=0.8) * spread
     found = detectable(one)
     assert found.detectable[1] == pytest.approx(expected, rel=0.02)
     assert found.spread[1] == pytest.approx(spread)
     assert found.typical == found.detectable[1]
-    assert (found.questions, found.clusters) == (100, 100)
+    assert (found.questions, found.clusters) == (questions, questions)
 
 
 def test_what_is_detectable_is_found_four_times_in_five() -> None:
