@@ -261,6 +261,11 @@ def test_looks_at_the_holdout_are_counted_in_words() -> None:
     ]  # fmt: skip
 
 
+def test_many_configs_on_the_holdout_are_called_a_search() -> None:
+    assert "no short list" not in next(iter(looks_line(1, 10)))[1]
+    assert "11 configs are no short list, choose among them on tune" in next(iter(looks_line(1, 11)))[1]
+
+
 @settings(max_examples=40)
 @given(
     st.integers(1, 12),

@@ -46,7 +46,8 @@ class Ending:
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
         terminal.lines(gap_line(self.gap))
-        terminal.lines(looks_line(self.looks))
+        held = sum(one.dataset.partition == HOLDOUT for one in self.results)
+        terminal.lines(looks_line(self.looks, held))
 
     def parent(self, name: str) -> Parent:
         """Make what the parent run holds."""

@@ -15,6 +15,8 @@ from ragsweep.verdict import Unweighed, Verdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2
+SHORT_LIST = 10
+"""Configs that may be looked at on the holdout without a word: to choose among more is to search there."""
 
 Lines = Iterator[tuple[str, str]]
 
@@ -35,11 +37,13 @@ def sentence(verdict: Verdict | Unweighed) -> str:
     return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {shipping(verdict)}"
 
 
-def looks_line(looks: int) -> Lines:
-    """Say how often the holdout was looked at; nothing where nobody did."""
+def looks_line(looks: int, configs: int = 1) -> Lines:
+    """Say how often the holdout was looked at, now with so many configs; nothing where nobody did."""
     if looks:
         times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
-        yield "holdout", f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
+        said = f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
+        many = f"; {configs:,} configs are no short list, choose among them on tune" if configs > SHORT_LIST else ""
+        yield "holdout", said + many
 
 
 def gap_line(gap: Gap | None) -> Lines:
