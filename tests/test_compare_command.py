@@ -54,7 +54,7 @@ def test_the_difference_is_that_of_the_questions_paired(
     assert row["low"] < 0.2 < row["high"]
     assert (row["helped"], row["hurt"], row["alike"], row["questions"]) == (20, 20, 0, 40)
     gains = np.array([one["difference"] for one in rows(found["questions"])])
-    assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(gains, method="exact").pvalue)
+    assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(gains, correction=False, method="asymptotic").pvalue)
     assert row["effect_size"] == pytest.approx(gains.mean() / gains.std(ddof=1))
     assert found["metrics"]["ndcg.difference"] == row["difference"]
     assert found["factors"] == [{"name": "top_k", "before": "3", "after": "5"}]

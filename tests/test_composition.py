@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.composition import Command, compose_jobs, config_folder, read_command
+from ragsweep.composition import Command, compose_jobs, composed_once, config_folder, read_command
 from ragsweep.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ from ragsweep.errors import ConfigError
         (["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?'),
         (["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?'),
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
-        (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: retrievers, top_k'),
+        (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, fusion_grid, hnsw, '),
         (["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k is there already; leave out the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
@@ -141,11 +141,44 @@ def test_every_shipped_option_composes() -> None:
 
 
 def test_every_shipped_sweep_expands_to_several_jobs() -> None:
+    with composed_once():
+        _check_sweeps()
+
+
+def _check_sweeps() -> None:
     for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
-        first, launch, *_ = sweep.read_text().splitlines()
+        first, launch, question, *_ = sweep.read_text().splitlines()
         assert first == "# @package _global_"
         assert launch == f"# python run.py -m sweeps={sweep.stem}"
-        assert len(read_command([f"sweeps={sweep.stem}"], multirun=False).jobs) > 1
+        assert question.startswith("# ")
+        assert "?" in question
+        command = read_command([f"sweeps={sweep.stem}"], multirun=False)
+        assert len(command.jobs) > 1
+        assert len(compose_jobs(command)) == len(command.jobs)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "key", "values"),
+    [
+        ("fusion_grid", "retriever.k", {20, 30, 40, 50, 60, 70, 80}),
+        ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
+        ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
+        ("hnsw", "retriever.index.ef_search", {40, 64, 128, 200, 400}),
+    ],
+)
+def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
+    jobs = read_command([f"sweeps={sweep}"], multirun=False).jobs
+    found = [line.partition("=")[2] for job in jobs for line in job if line.startswith(f"{key}=")]
+    assert {float(value) for value in found} == values
+
+
+def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
+    with composed_once():
+        command = read_command(["sweeps=ablation"], multirun=False)
+        first, *others = compose_jobs(command)
+        assert first == compose_jobs(read_command([], multirun=False))[0]
+    assert all(other != first for other in others)
+    assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
 
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:

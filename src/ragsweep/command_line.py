@@ -41,7 +41,9 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 def until_closed(command: Callable[[], int]) -> int:
     """Return what a command that prints returns; 0 where whoever reads it, such as head, has seen enough."""
     try:
-        return command()
+        status = command()
+        sys.stdout.flush()  # here, and not when Python ends
+        return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

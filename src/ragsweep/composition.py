@@ -53,10 +53,12 @@ class Command:
         return [*(["-m"] if self.multirun else []), *folder, *self.overrides]
 
     def names(self) -> list[str]:
-        """Name each job by what tells it from its siblings."""
+        """Name each job by what tells it from its siblings; where nothing does, by all but the named sweep."""
         named = Counter(override for job in self.jobs for override in set(job))
         varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
-        return [" ".join(o for o in job if o in varying) or " ".join(job) or "defaults" for job in self.jobs]
+        whole = [" ".join(o for o in job if not o.startswith("sweeps=")) for job in self.jobs]
+        own = [" ".join(o for o in job if o in varying) for job in self.jobs]
+        return [name or every or "defaults" for name, every in zip(own, whole, strict=True)]
 
 
 def composed_once() -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ FORMAT = "ragsweep.effects/1"
 _ABOUT = """Say what each swept parameter does to a metric, averaged over the others, and how much more two of them do
 together than each alone (interactions). The intervals hold for all of it together, at 95 %. Of a full grid these are
 differences of plain averages; of any other sweep a model is fitted by least squares, which is said."""
+_COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
     "full grid": "a full grid: differences of plain averages over its configs",
     "least squares": "not a full grid: main effects and interactions, fitted by least squares",
@@ -48,7 +49,8 @@ def report(arguments: Sequence[str]) -> int:
         if given.json:
             print(_as_json(metric, found))
         elif given.markdown:
-            print(f"Effects on {metric}; {_METHODS[found.method]}\n\n{markdown(_rows(found))}", end="")
+            rows = [dict(zip(_COLUMNS, _cells(one, unit), strict=True)) for one in sorted(found.effects, key=_order)]
+            print(f"Effects on {metric}; {_METHODS[found.method]}\n\n{markdown(rows)}", end="")
         else:
             _show(metric, unit, len(results), found)
         return 0

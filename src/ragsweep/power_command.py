@@ -145,12 +145,12 @@ def _cells(one: Sight) -> list[str]:
     seen, unit = one.power.typical, one.unit
     if math.isnan(seen):
         return [one.metric, one.power.note, "", ""]
-    apart = f"{one.power.clusters:,} apart" if one.power.clusters != one.power.questions else ""
+    together = f" in {one.power.clusters:,} clusters" if one.power.clusters != one.power.questions else ""
     return [
         one.metric,
         f"sees differences of {amount(seen, unit)} or more",
         f"to see {amount(one.effect, unit)}: {f'{one.needed:,}' if one.needed else 'unknown how many'} questions",
-        f"has {one.power.questions:,}{f', {apart}' if apart else ''}",
+        f"has {one.power.questions:,}{together}",
     ]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ragsweep.ablate_command.arguments import read
+from ragsweep.ablate_command.overrides import with_value
 from ragsweep.ablate_command.preparing import Ablation, prepare
 from ragsweep.ablate_command.telling import tell
 from ragsweep.command_line import find_record, open_ledger, until_closed
@@ -24,12 +26,12 @@ def ablate(arguments: Sequence[str]) -> int:
     given, terminal = read(arguments), Terminal.current()
     run, result = find_record(given.path, given.run)
     with composed_once():
-        found = prepare(result, [*_ledger(given.path), *given.overrides], given.factor, given.config_dir)
+        found = prepare(_kept_in(given.path, result), given.overrides, given.factor, given.config_dir)
         until_closed(lambda: _show(found, terminal))
         if given.plan:
             jobs = tuple((*case.overrides, "plan=true") for case in found.cases)
             return sweeping.run(Command(found.hydra, True, jobs, given.config_dir))
-    name = _write(found, run)
+    name = write(found, run)
     with composed_once():
         command = read_command([f"sweeps={name}", *found.hydra], True, given.config_dir)
         status = sweeping.run(command)
@@ -39,9 +41,11 @@ def ablate(arguments: Sequence[str]) -> int:
     return status
 
 
-def _ledger(path: str) -> list[str]:
-    """Keep the ablation where its run is kept; the default needs no words."""
-    return [] if path == ".ragsweep" else [f"store.path={path}"]
+def _kept_in(path: str, result: Result) -> Result:
+    """Have an ablation kept where its run is kept; the default needs no words."""
+    if path == ".ragsweep":
+        return result
+    return replace(result, overrides=with_value(result.overrides, f"store.path={path}"))
 
 
 def _show(found: Ablation, terminal: Terminal) -> int:
@@ -58,7 +62,7 @@ def _show(found: Ablation, terminal: Terminal) -> int:
     return 0
 
 
-def _write(found: Ablation, run: str) -> str:
+def write(found: Ablation, run: str) -> str:
     """Write the cases as a named sweep of this folder, and return its name; a file of other content is left alone."""
     _FOLDER.mkdir(exist_ok=True)
     for number in range(1, 1000):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsweep.command_line import Named
 from ragsweep.compare_command.measuring import Change, Comparison, questions_moved
-from ragsweep.inference.slices import reversals
+from ragsweep.inference.slices import Slice, reversals
 from ragsweep.report.changes import (
     Row,
     aligned,
@@ -81,8 +81,10 @@ def _details(change: Change) -> Iterator[tuple[str, str]]:
         if one.better[1] or one.worse[1]:
             said = with_interval(float(one.estimate[1]), float(one.low[1]), float(one.high[1]), change.unit)
             few = ", few questions" if one.small else ""
-            sure = "better" if one.better[1] else "worse"
-            yield "slice", f"{change.metric}: {sure} on {one.label} {one.value} {said} ({one.questions} questions{few})"
+            yield (
+                "slice",
+                f"{change.metric}: {_word(one)} on {one.label} {one.value} {said} ({one.questions} questions{few})",
+            )
     for turned in reversals(change.differences, change.slices):
         yield "slice", f"{change.metric}: better on average, worse on {turned.label} {turned.value}"
 
@@ -99,6 +101,13 @@ def _questions(change: Change) -> Iterator[tuple[str, str]]:
 
 def _helped(change: Change, row: Row) -> bool:
     return bool((row["difference"] > 0) == change.matrix.higher_is_better)
+
+
+def _word(one: Slice) -> str:
+    """Say in a word or two whether the candidate is better in a slice."""
+    if one.better[1] or one.worse[1]:
+        return "better" if one.better[1] else "worse"
+    return "the same" if one.low[1] == one.high[1] == 0 else "cannot tell"
 
 
 # --- for programs -------------------------------------------------------------------------------------------------
@@ -142,7 +151,7 @@ def _slice_rows(change: Change) -> list[dict[str, Any]]:
             "low": float(one.low[1]),
             "high": float(one.high[1]),
             "p_holm": float(one.p_holm[1]),
-            "verdict": "better" if one.better[1] else "worse" if one.worse[1] else "cannot tell",
+            "verdict": _word(one),
         }
         for one in change.slices
     ]
@@ -190,5 +199,5 @@ def _shown_slices(change: Change) -> Iterator[Row]:
             "slice": f"{one.label} {one.value}",
             "questions": f"{one.questions}{' (few)' if one.small else ''}",
             "difference": difference,
-            "verdict": "better" if one.better[1] else "worse" if one.worse[1] else "cannot tell",
+            "verdict": _word(one),
         }
