@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import mlflow
 import pytest
@@ -22,11 +23,10 @@ from ragsweep.results import Result
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [
-    sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins",
-    "retriever.alpha=0,0.3,0.6,1.0", "top_k=3,5,10", "hydra/launcher=joblib",
-    "hydra.launcher.n_jobs=2",
+    sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins", "top_k=3,5,10",
+    "hydra/launcher=joblib", "hydra.launcher.n_jobs=2",
 ]  # fmt: skip
-CONFIGS = 12
+FEW, MANY = "0,0.3,1.0", "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0"  # alphas, three configs each
 TWINS = """_target_: ragsweep.retrievers.HybridConvex
 alpha: 0.5
 legs:
@@ -44,14 +44,14 @@ class Ended:
     parents: list[str]
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, alphas: str) -> subprocess.Popen[bytes]:
     (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
-            COMMAND, cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-            stdout=log, stderr=log, start_new_session=True,
+            [*COMMAND, f"retriever.alpha={alphas}"], cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 
 
@@ -83,33 +83,41 @@ def ended(folder: Path) -> Ended:
     return Ended(scores, children, parents)
 
 
-def finish(folder: Path) -> Ended:
+def finish(folder: Path, alphas: str) -> Ended:
     """Repeat the command until it ends well: once, by the law."""
-    process = start(folder)
+    process = start(folder, alphas)
     assert process.wait(timeout=300) == 0, (folder / "log.txt").read_text()
     return ended(folder)
 
 
+class Undisturbed(NamedTuple):
+    """A sweep that nobody killed, and how long it took."""
+
+    folder: Path
+    ended: Ended
+    seconds: float
+    alphas: str
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended, float]:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    begun = time.monotonic()
-    found = finish(folder)
-    assert len(found.scores) == CONFIGS
-    return folder, found, time.monotonic() - begun
+def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder, begun = tmp_path_factory.mktemp("undisturbed"), time.monotonic()
+    found = finish(folder, request.param)
+    assert len(found.scores) == 3 * len(request.param.split(","))
+    return Undisturbed(folder, found, time.monotonic() - begun, request.param)
 
 
-def kill_and_resume(folder: Path, undisturbed: tuple[Path, Ended, float], seed: int) -> None:
+def kill_and_resume(folder: Path, undisturbed: Undisturbed, seed: int) -> None:
     """Kill at a random moment: all processes at once, or the command alone while its workers go on."""
-    original, oracle, seconds = undisturbed
+    original, oracle, seconds, alphas = undisturbed
     chance = random.Random(seed)
     if seed % 2:  # a warm store: the kill hits recording and tracking
         shutil.copytree(original / ".ragsweep" / "stages", folder / ".ragsweep" / "stages")
-    process = start(folder)
+    process = start(folder, alphas)
     time.sleep(chance.uniform(0.3, 0.95) * seconds)
     (os.killpg if chance.random() < 0.7 else os.kill)(process.pid, signal.SIGKILL)
     process.wait()
-    found = finish(folder)
+    found = finish(folder, alphas)
     assert found.scores == oracle.scores
     assert found.statuses == {name: ["FINISHED"] for name in oracle.scores}
     assert found.parents == ["FINISHED"]
@@ -120,22 +128,24 @@ def kill_and_resume(folder: Path, undisturbed: tuple[Path, Ended, float], seed: 
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
 
 
-def test_killed_sweep_is_continued(tmp_path: Path, undisturbed: tuple[Path, Ended, float]) -> None:
-    kill_and_resume(tmp_path, undisturbed, 0)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1, 51))
-def test_sweep_killed_at_fifty_moments_is_continued(
-    seed: int, tmp_path: Path, undisturbed: tuple[Path, Ended, float]
-) -> None:
+@pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
     kill_and_resume(tmp_path, undisturbed, seed)
 
 
-def test_finished_sweep_is_shown_and_not_run_again(undisturbed: tuple[Path, Ended, float]) -> None:
-    folder, oracle, _ = undisturbed
+@pytest.mark.nightly
+@pytest.mark.parametrize("undisturbed", [MANY], indirect=True)
+@pytest.mark.parametrize("seed", range(2, 52))
+def test_sweep_killed_at_fifty_moments_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    kill_and_resume(tmp_path, undisturbed, seed)
+
+
+@pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
+def test_finished_sweep_is_shown_and_not_run_again(undisturbed: Undisturbed) -> None:
+    folder, oracle, _, alphas = undisturbed
     before = {path: path.stat().st_mtime_ns for path in (folder / "mlruns").rglob("*")}
-    again = finish(folder)
+    again = finish(folder, alphas)
     assert again == oracle
     assert {path: path.stat().st_mtime_ns for path in (folder / "mlruns").rglob("*")} == before
     assert "is finished already" in (folder / "log.txt").read_text()

@@ -52,12 +52,7 @@ def scores(results: list[Result]) -> dict[str, dict[str, float]]:
     }
 
 
-SLOW = {"submitit_local", "ray"}  # to start; the quick tier has one that starts processes already
-
-
-@pytest.mark.parametrize(
-    "launcher", [pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else []) for name in LAUNCHERS]
-)
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_sweep_is_the_same_under_every_launcher_and_computes_no_stage_twice(
     launcher: str, tmp_path: Path, alone: dict[str, dict[str, float]]
 ) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from configs import prepare
 from ragsweep.app import Job, Session
 from ragsweep.clusters import clusters
-from ragsweep.composition import compose_jobs, read_command
+from ragsweep.composition import compose_jobs, read_command, searches
 from ragsweep.datasets import Beir, PythonReference
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.evaluation import Experiment, facts
@@ -95,7 +96,7 @@ def test_both_sides_are_all_and_have_nothing_in_common() -> None:
 
 def test_what_is_left_out_and_the_division_are_said() -> None:
     tune = divided(DEMO, TUNE)
-    assert tune.golden.left_out == {"in the holdout": len(holdout(DEMO.golden.questions))}
+    assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
     told = facts(tune)
     assert (told.partition, told.undivided) == (TUNE, DEMO.golden.digest)
     assert told.partition_digest == digest(DEMO.golden.questions)
@@ -213,3 +214,10 @@ def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path:
     ledger.write(None, 0, looked_at(whole="another"))  # type: ignore[arg-type]
     ledger.write(None, 0, Failure("failed", (), {}, "error"))
     assert ledger.looks("w") == 0
+
+
+def test_sweeper_that_decides_by_results_is_a_search() -> None:
+    for sweeper in ("grid", "basic"):
+        assert not read_command(["top_k=1,2", f"hydra/sweeper={sweeper}"], multirun=True).searching
+    named = OmegaConf.create({"sweeper": {"_target_": "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"}})
+    assert searches(named)

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragsweep.gap import Gap, holdout_gap
 from ragsweep.ledger import Ledger, Record
+from ragsweep.partition import HOLDOUT
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import looks_line, sentence, verdict_lines
+from ragsweep.report.verdict import gap_line, looks_line, sentence, verdict_lines
 from ragsweep.report.verdict_files import numbers
 from ragsweep.results import Failure, Result
 from ragsweep.terminal import Terminal
@@ -35,6 +37,7 @@ class Ending:
     failures: Sequence[Failure]
     looks: int = 0  # how often the holdout of these questions was looked at
     verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
+    gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
 
     def show(self, terminal: Terminal) -> None:
         """Print the comparison, what failed, and the verdict."""
@@ -42,15 +45,18 @@ class Ending:
         terminal.failures(self.failures)
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
-        terminal.lines(looks_line(self.looks))
+        terminal.lines(gap_line(self.gap))
+        held = sum(one.dataset.partition == HOLDOUT for one in self.results)
+        terminal.lines(looks_line(self.looks, held))
 
     def parent(self, name: str) -> Parent:
         """Make what the parent run holds."""
-        facts = {"name": name, "holdout_looks": self.looks}
+        facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
         files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict)
         if self.verdict is None:
             return Parent(files)
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
+        metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
         return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict)})
 
 
@@ -59,7 +65,16 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     verdict = _weighed(results, failures) if weighed and results else None
-    return Ending(results, failures, max((looks(ledger, result) for result in results), default=0), verdict)
+    seen = looks(ledger, results[0]) if results else 0
+    return Ending(results, failures, seen, verdict, _gap(ledger, results, verdict))
+
+
+def _gap(ledger: Ledger, results: Sequence[Result], verdict: Verdict | Unweighed | None) -> Gap | None:
+    if verdict is None or any(one.dataset.partition != HOLDOUT for one in results):
+        return None
+    metric = verdict.metric if isinstance(verdict, Verdict) else str(results[0].config.get("objective"))
+    tuned = [record.outcome for record in ledger.tuned(results[0].dataset.undivided)]
+    return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 
 
 def looks(ledger: Ledger, result: Result) -> int:

@@ -5,11 +5,11 @@ Their scores rise and fall together, so that a resampling draws them together an
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+
+import numpy as np
 
 from ragsweep.remembering import remembered
 from ragsweep.types import Question
@@ -19,6 +19,9 @@ ALIKE = 0.7
 
 SHINGLE = 4
 """Characters of a shingle: letters rather than words, so that languages without spaces are told apart as well."""
+
+TINY = 1e-9
+"""So much a product may be off by rounding: no pair is lost to it before it is compared."""
 
 LARGEST = 0.1
 """Share of all questions that chains of documents or texts may join; a larger group is cut."""
@@ -78,27 +81,41 @@ def normalised(question: Question) -> str:
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """List the pairs of texts with a Jaccard similarity of their shingles of at least ``ALIKE``.
 
-    Only pairs that share one of their rarest shingles can be so similar, and only they are compared (the prefix
-    filter of Chaudhuri, Ganti and Kaushik 2006). A text without a letter or digit is like no other.
+    Only pairs that share one of their rarest shingles, and are about as long, can be so similar, and only they are
+    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is like no other.
     """
     shingles = [_shingles(text) for text in texts]
-    often = Counter(shingle for found in shingles for shingle in found)
-    order = {shingle: place for place, shingle in enumerate(sorted(often, key=lambda one: (often[one], one)))}
-    places: dict[int, list[int]] = defaultdict(list)
-    for n, found in enumerate(shingles):
-        rarest = sorted(map(order.__getitem__, found))
-        for place in rarest[: len(found) - math.ceil(ALIKE * len(found)) + 1]:
-            places[place].append(n)
-    sizes = list(map(len, shingles))
-    pairs = {pair for numbers in places.values() for pair in combinations(numbers, 2)}
-    return sorted(pair for pair in pairs if _alike(*pair, sizes, shingles))
+    return [
+        (one, other)
+        for one, other in _candidates(shingles)
+        if (common := len(shingles[one] & shingles[other]))
+        >= ALIKE * (len(shingles[one]) + len(shingles[other]) - common)
+    ]
 
 
-def _alike(one: int, other: int, sizes: Sequence[int], shingles: Sequence[frozenset[str]]) -> bool:
-    if min(sizes[one], sizes[other]) < ALIKE * max(sizes[one], sizes[other]):
-        return False
-    common = len(shingles[one] & shingles[other])
-    return common >= ALIKE * (sizes[one] + sizes[other] - common)
+def _candidates(shingles: Sequence[frozenset[str]]) -> list[tuple[int, int]]:
+    """List the pairs that may be near-duplicates, in order."""
+    sizes = np.array([len(found) for found in shingles], dtype=np.int64)
+    if not sizes.sum():
+        return []
+    seen: dict[str, int] = {}
+    numbers = (seen.setdefault(shingle, len(seen)) for found in shingles for shingle in found)
+    number = np.fromiter(numbers, dtype=np.int64, count=int(sizes.sum()))
+    rarity = np.argsort(np.argsort(np.bincount(number), kind="stable"))[number]
+    owner = np.repeat(np.arange(len(shingles)), sizes)
+    order = np.lexsort((rarity, owner))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    prefix = order[place < (sizes - np.ceil(ALIKE * sizes - TINY) + 1)[owner]]
+    prefix = prefix[np.lexsort((owner[prefix], rarity[prefix]))]
+    owners, shingle = owner[prefix], rarity[prefix]
+    found = []
+    for apart in range(1, int(np.bincount(shingle).max())):
+        same = np.flatnonzero(shingle[apart:] == shingle[:-apart])
+        one, other = owners[same], owners[same + apart]
+        small, large = np.minimum(sizes[one], sizes[other]), np.maximum(sizes[one], sizes[other])
+        found.append((one * len(shingles) + other)[small >= ALIKE * large - TINY])
+    pairs = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+    return list(zip((pairs // len(shingles)).tolist(), (pairs % len(shingles)).tolist(), strict=True))
 
 
 def _shingles(text: str) -> frozenset[str]:

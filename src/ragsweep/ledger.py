@@ -229,8 +229,12 @@ class Ledger:
     def looks(self, golden: str) -> int:
         """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
         with self._reading() as connection:
-            (count,) = connection.execute("SELECT count(*) FROM looks WHERE golden = ?", (golden,)).fetchone()
-        return int(count)
+            return int(connection.execute("SELECT count(*) FROM looks WHERE golden = ?", (golden,)).fetchone()[0])
+
+    def tuned(self, golden: str) -> list[Record]:
+        """Read what was measured on the tune questions of the golden set with this digest."""
+        marks = '"partition":"tune"', f'"whole_digest":"{golden}"'
+        return self._records("instr(text, ?) AND instr(text, ?) AND status = 'finished' ORDER BY id", marks)
 
     def mirrored(self, record: int, run: str) -> None:
         """Note the MLflow run that shows a record."""

@@ -90,7 +90,7 @@ def divided(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
     if not kept:
         raise InputError(f"partition={name}: none of {len(asked.questions)} questions is in it; use partition=all")
     others = {TUNE: HOLDOUT, HOLDOUT: TUNE}[name]
-    left_out = {**asked.left_out, f"in the {others}": len(asked.questions) - len(kept)}
+    left_out = {**asked.left_out, f"in partition={others}": len(asked.questions) - len(kept)}
     golden = replace(asked, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+
+_LONG_NUMBER = re.compile(r"\d\.\d{12,}")
 
 LONGEST = 60
 """Characters of a config's name within a sentence."""
@@ -12,7 +15,8 @@ FEWEST = 3
 
 
 def short(name: str) -> str:
-    """Break a very long name off in its middle."""
+    """Break a very long name off in its middle, and write 0.30000000000000004 as 0.3."""
+    name = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):g}", name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
 
 
@@ -46,10 +50,10 @@ def _runs(names: Sequence[str], chosen: Collection[int]) -> list[tuple[str, list
             if (number := _number(value)) is not None:
                 families[(*words[:place], f"{key}=", *words[place + 1 :], str(place))].append((number, row))
     runs = []
-    for (*words, place), members in families.items():
+    for (*parts, where), members in families.items():
         for run in _neighbours(sorted(members), chosen):
-            texts = list(words)
-            texts[int(place)] += f"{run[0][0]:g} to {run[-1][0]:g}"
+            texts = list(parts)
+            texts[int(where)] += f"{run[0][0]:g} to {run[-1][0]:g}"
             runs.append((" ".join(texts), [row for _, row in run]))
     return runs
 

@@ -124,7 +124,8 @@ def differences(verdict: Verdict) -> bytes:
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
-    axes.set_xlabel(verdict.unit or f"difference, of {len(verdict.matrix.questions)} questions", fontsize=8)
+    unit = f", {verdict.unit}" if verdict.unit else ""
+    axes.set_xlabel(f"mean difference over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
     axes.tick_params(labelsize=8, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -116,7 +116,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV; numbers that are not finite are empty, and text is made harmless."""
+    """Write rows as CSV, each cell made harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless(name) for name in header])
@@ -204,8 +204,8 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def harmless(value: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers, if finite."""
-    if isinstance(value, float) and not math.isfinite(value):
+    """Put an apostrophe before text that a spreadsheet would run as a formula; NaN is empty."""
+    if isinstance(value, float) and math.isnan(value):
         return ""
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return value

@@ -8,18 +8,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ragsweep.gap import Gap
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
 from ragsweep.verdict import Unweighed, Verdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2
+SHORT_LIST = 10
+"""Configs that may be looked at on the holdout without a word: to choose among more is to search there."""
 
 Lines = Iterator[tuple[str, str]]
 
 
 def verdict_lines(verdict: Verdict | Unweighed) -> Lines:
-    """Give at most ten lines as a word and a text."""
+    """Give at most eight lines as a word and a text: with what is said of the holdout they are ten."""
     if isinstance(verdict, Unweighed):
         yield "verdict", verdict.why
         return
@@ -34,11 +37,21 @@ def sentence(verdict: Verdict | Unweighed) -> str:
     return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {shipping(verdict)}"
 
 
-def looks_line(looks: int) -> Lines:
-    """Say how often the holdout was looked at; nothing where nobody did."""
+def looks_line(looks: int, configs: int = 1) -> Lines:
+    """Say how often the holdout was looked at, now with so many configs; nothing where nobody did."""
     if looks:
         times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
-        yield "holdout", f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
+        said = f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
+        many = f"; {configs:,} configs are no short list, choose among them on tune" if configs > SHORT_LIST else ""
+        yield "holdout", said + many
+
+
+def gap_line(gap: Gap | None) -> Lines:
+    """Say how much of the lead of the best on the tune questions is left on the holdout; nothing where nobody knows."""
+    if gap is not None:
+        change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
+        leads = f"{signed(gap.tune)} over {short(gap.over)} on the tune questions and {signed(gap.holdout)} here"
+        yield "", f"gap: {short(gap.config)}, their best, has {leads}: {change}"
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
@@ -47,7 +60,7 @@ def looks_line(looks: int) -> Lines:
 def against_baseline(verdict: Verdict) -> str:
     """Say which configs are better than the first, and by how much, with intervals that all hold together."""
     found, others = verdict.differences, len(verdict.matrix.configs) - 1
-    base = f"{name(verdict, 0)} (the first config)"
+    base = f"{name(verdict, 0)} (the first {'that is compared' if verdict.left_out else 'config'})"
     if not found.apart.any():
         they = "both configs have" if others == 1 else f"all {others + 1} configs have"
         return f"{_metric(verdict)}: {they} the same score on every question"
@@ -108,7 +121,7 @@ def slices(verdict: Verdict) -> Iterator[str]:
     """Name the configs that are better on average and worse somewhere; those that matter most first."""
     first = {verdict.recommendation.config: 0, verdict.optimism.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
-    for one in found[:MOST_SLICES]:
+    for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
         place = verdict.sliced.index(one.config)
         by = _change(verdict, *(float(numbers[place]) for numbers in (part.estimate, part.low, part.high)))
@@ -117,9 +130,8 @@ def slices(verdict: Verdict) -> Iterator[str]:
         yield (
             f"slice: {name(verdict, one.config)} is better on average, worse on {what}: {by}"
             f" ({part.questions} questions{few})"
+            + (f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else "")
         )
-    if len(found) > MOST_SLICES:
-        yield f"slice: and {len(found) - MOST_SLICES} more like it; see verdict/slices.csv"
 
 
 def rest(verdict: Verdict) -> Iterator[str]:
@@ -177,6 +189,12 @@ def _number(verdict: Verdict, value: float, fine: bool = False, bare: bool = Fal
         )
     text = f"{value:.{3 if fine else 2}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
     return text.removeprefix("-") if not float(text) else text
+
+
+def signed(value: float, plus: bool = True) -> str:
+    """Write a number with three decimals at most, no leading zero, and its sign."""
+    text = f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:,.4g}"
+    return f"+{text}" if plus and value > 0 else text
 
 
 def _rounded(verdict: Verdict, value: float) -> float:
