@@ -9,6 +9,8 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import NoReturn
 
@@ -47,7 +49,7 @@ def main() -> None:
     if command == "run":
         run(arguments)
     if command in _COMMANDS:
-        _exit_with(_COMMANDS[command], arguments)
+        _exit_with(partial(_command, command), arguments)
     if command == "--version":
         from importlib.metadata import version
 
@@ -90,64 +92,13 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
     print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
-def _ablate(arguments: list[str]) -> int:
-    from ragsweep.ablate_command import ablate
-
-    return ablate(arguments)
+_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "power", "store", "sync")
 
 
-def _compare(arguments: list[str]) -> int:
-    from ragsweep.compare_command import compare
-
-    return compare(arguments)
-
-
-def _effects(arguments: list[str]) -> int:
-    from ragsweep.effects_command import report
-
-    return report(arguments)
-
-
-def _gate(arguments: list[str]) -> int:
-    from ragsweep.gate_command import gate
-
-    return gate(arguments)
-
-
-def _judge(arguments: list[str]) -> int:
-    from ragsweep.judge_command import judge
-
-    return judge(arguments)
-
-
-def _power(arguments: list[str]) -> int:
-    from ragsweep.power_command import power
-
-    return power(arguments)
-
-
-def _store(arguments: list[str]) -> int:
-    from ragsweep.store_command import store
-
-    return store(arguments)
-
-
-def _sync(arguments: list[str]) -> int:
-    from ragsweep.sync_command import sync
-
-    return sync(arguments)
-
-
-_COMMANDS = {
-    "ablate": _ablate,
-    "compare": _compare,
-    "effects": _effects,
-    "gate": _gate,
-    "judge": _judge,
-    "power": _power,
-    "store": _store,
-    "sync": _sync,
-}
+def _command(name: str, arguments: list[str]) -> int:
+    """Import a command when it is given, some of them take long to import, and do it."""
+    status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
+    return status
 
 
 def _run(arguments: list[str]) -> int:

@@ -1,5 +1,0 @@
-"""``ragsweep ablate``: what each part of a config adds, and each of its parameters."""
-
-from ragsweep.ablate_command.running import ablate
-
-__all__ = ["ablate"]

@@ -1,0 +1,32 @@
+"""Say what each change of an ablation did, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragsweep.commands.command_line import usual_metrics
+from ragsweep.comparable import factors, shared_metrics
+from ragsweep.inference.differences import against
+from ragsweep.inference.matrix import paired
+from ragsweep.report.changes import aligned, amount, difference, word
+from ragsweep.results import Result
+from ragsweep.terminal import Terminal
+
+
+def tell(results: Sequence[Result], metric: str | None, terminal: Terminal) -> None:
+    """List the changes by how much they matter; the first result is the config that is ablated."""
+    if len(results) < 2:
+        terminal.line("ablate", "nothing was measured that the config could be compared with")
+        return
+    name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
+    matrix, unit = paired(results, name), results[0].summaries[name].unit
+    found = against(matrix, 0)
+    mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
+    terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
+                            f" (intervals that hold for all {len(results) - 1} together):")  # fmt: skip
+    order = np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable")
+    changed = [", ".join(map(str, factors(results[0], other))) or other.name for other in results]
+    for line in aligned([[word(found, n), changed[n], difference(found, n, unit)] for n in order.tolist() if n]):
+        terminal.line("", line)

@@ -1,0 +1,113 @@
+"""Show what a gate decides: on the terminal, as JSON, as markdown."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ragsweep.commands.gate.deciding import EXIT_STATUS, Check, Decided
+from ragsweep.report.changes import aligned, amount, markdown, null, signed, table
+from ragsweep.terminal import Terminal
+
+FORMAT = "ragsweep.gate/1"
+
+
+def show(found: Decided, terminal: Terminal) -> None:
+    """Say it in lines for people."""
+    terminal.line("gate", f"{found.decision}: {_pair(found)}")
+    if found.reason:
+        terminal.line("refused", found.reason)
+    for factor in found.factors:
+        terminal.line("factor", str(factor))
+    for line in aligned([_cells(check) for check in found.checks]):
+        terminal.line("", line)
+    for said in found.notes:
+        terminal.line("note", said)
+
+
+def _pair(found: Decided) -> str:
+    one, other = (f"{named.result.name} ({named.run[:8]})" for named in (found.candidate, found.baseline))
+    asked = f", {found.questions:,} questions" if found.questions else ""
+    return f"{one} against {other}{asked}"
+
+
+def _cells(check: Check) -> list[str]:
+    """Put one check into cells: what is decided, of which, the means, the difference, and how far from the margin."""
+    found, unit = check.found, check.unit
+    allowed = f"{check.margin.size * 100:g}%" if check.margin.relative else f"{check.margin.size:g}"
+    return [
+        found.decision if check.counts else f"({found.decision})",
+        check.margin.metric,
+        check.where,
+        f"{found.questions} questions{' (few)' if check.small else ''}",
+        f"{amount(found.baseline, unit)} -> {amount(found.candidate, unit)}",
+        signed(found.difference, unit),
+        f"margin {allowed}",
+        _distance(check),
+    ]
+
+
+def _distance(check: Check) -> str:
+    """Say how far the candidate is from the margin, and what would decide where nothing is decided."""
+    found, unit = check.found, check.unit
+    if found.note and math.isnan(found.low):
+        return found.note
+    if math.isnan(found.low):
+        return f"the nearest {signed(found.slack, unit)} from it"
+    said = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
+    return f"{said}; some {check.needed:,} questions would decide" if check.needed else said
+
+
+def _row(check: Check) -> dict[str, Any]:
+    found = check.found
+    return {
+        "metric": check.margin.metric,
+        "label": check.label,
+        "value": check.value,
+        "decision": found.decision,
+        "counts": check.counts,
+        "questions": found.questions,
+        "small": check.small,
+        "baseline": found.baseline,
+        "candidate": found.candidate,
+        "difference": found.difference,
+        "margin": found.margin,
+        "margin_given": str(check.margin),
+        "slack": found.slack,
+        "low": found.low,
+        "high": found.high,
+        "questions_needed": check.needed,
+        "note": found.note,
+    }
+
+
+def as_json(found: Decided) -> str:
+    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
+    document = {
+        "format": FORMAT,
+        "decision": found.decision,
+        "exit_status": EXIT_STATUS[found.decision],
+        "reason": found.reason,
+        "baseline": {"run_id": found.baseline.run, "name": found.baseline.result.name},
+        "candidate": {"run_id": found.candidate.run, "name": found.candidate.result.name},
+        "golden_set": found.baseline.result.dataset.golden_digest,
+        "corpus": found.baseline.result.dataset.corpus_digest,
+        "questions": found.questions,
+        "confidence_level": null(found.checks[0].found.level) if found.checks else None,
+        "factors": [vars(factor) for factor in found.factors],
+        "notes": list(found.notes),
+        "checks": table(_row(check) for check in found.checks),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_markdown(found: Decided) -> str:
+    """Write it for a comment on a change, or the summary of a job."""
+    columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
+    rows = [dict(zip(columns, _cells(check), strict=True)) for check in found.checks]
+    said = [found.reason, *(f"changed: {factor}" for factor in found.factors), *found.notes]
+    listed = "".join(f"- {one}\n" for one in said if one)
+    return "\n".join(
+        part for part in (f"### gate: {found.decision}\n", f"{_pair(found)}\n", markdown(rows), listed) if part
+    )

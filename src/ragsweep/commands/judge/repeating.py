@@ -1,0 +1,80 @@
+"""``ragsweep judge noise``: a judge against itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ragsweep.commands.command_line import find_run
+from ragsweep.commands.judge.labels import Scores, scores_of
+from ragsweep.errors import InputError, nearest
+from ragsweep.results import Result
+from ragsweep.statistics.noise import Noise, noise
+from ragsweep.terminal import Terminal
+
+_OF_NO_MATTER = ("judge.replicate", "store.", "tracking.", "plan", "rerun", "headline", "objective")
+_JUDGED = "ragas_"
+
+
+def compare(given: argparse.Namespace, terminal: Terminal) -> int:
+    """Print the noise floor of every metric that both runs have."""
+    one, other = (find_run(given.path, run) for run in given.runs)
+    told = measure(scores_of(one), scores_of(other), given.metric)
+    differing = differences(one, other)
+    if given.json:
+        plain = {name: {key: _null(value) for key, value in found._asdict().items()} for name, found in told.items()}
+        print(json.dumps({"differing": differing, "metrics": plain}, indent=2, allow_nan=False))
+        return 0
+    if differing:
+        terminal.line("warning", f"the runs differ in more than chance: {', '.join(differing)}")
+    elif one.parameters.get("judge.replicate") == other.parameters.get("judge.replicate"):
+        terminal.line("warning", "both have the same judge.replicate: stored verdicts are the same ones, not new ones")
+    for name, found in told.items():
+        terminal.line("noise", f"{name}: {line(found)}")
+    return 0
+
+
+def measure(one: Scores, other: Scores, wanted: list[str] | None) -> dict[str, Noise]:
+    """Measure the noise of the metrics that are wanted, else of all that are judged and that both have."""
+    shared = [name for name in one if name in other]
+    for name in wanted or ():
+        if name not in shared:
+            raise InputError(f'not both runs have the metric "{name}"{nearest(name, shared)}')
+    chosen = wanted or [name for name in shared if name.startswith(_JUDGED)]
+    if not chosen:
+        raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
+    return {name: noise(*_paired(one[name], other[name])) for name in chosen}
+
+
+def _paired(one: Mapping[str, float], other: Mapping[str, float]) -> tuple[list[float], list[float]]:
+    both = [question for question in one if question in other]
+    return [one[question] for question in both], [other[question] for question in both]
+
+
+def differences(one: Result, other: Result) -> list[str]:
+    """Name the parameters in which two runs differ, and that could make a difference to a score."""
+    names = sorted({*one.parameters, *other.parameters})
+    found = [
+        name
+        for name in names
+        if one.parameters.get(name) != other.parameters.get(name) and not name.startswith(_OF_NO_MATTER)
+    ]
+    facts = (one.dataset.golden_digest, one.dataset.corpus_digest)
+    return found + (["dataset"] if facts != (other.dataset.golden_digest, other.dataset.corpus_digest) else [])
+
+
+def line(found: Noise) -> str:
+    """Say it in a line for people."""
+    if math.isnan(found.spread):
+        return f"{found.n} questions that both judged; two are needed"
+    return (
+        f"{found.spread:.3f} a question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
+        f" questions changed; means that differ by less than {found.of_the_mean:.3f} cannot be told apart"
+    )
+
+
+def _null(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

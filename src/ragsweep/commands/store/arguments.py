@@ -1,0 +1,91 @@
+"""Read what is typed after ``ragsweep store``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ragsweep.commands.store.layout import age, size
+from ragsweep.errors import ConfigError, nearest
+from ragsweep.storekeeping import Place
+
+COMMANDS = ("list", "verify", "evict")
+_CONDITIONS = ("older_than", "to_size", "unreachable", "stage", "quarantine", "all")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message.removeprefix("argument "))
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="ragsweep store", description="Show, check and empty the store of stage results.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(dest="command", metavar="list | verify | evict")
+    described = {
+        "list": "show what is stored (without a command, too)",
+        "verify": "read everything; put what is damaged into quarantine",
+        "evict": "remove what fulfils all conditions that are given",
+    }
+    each = {
+        name: commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        for name, text in described.items()
+    }
+    for one in each.values():
+        one.add_argument("--path", help="the store's folder; else the environment's RAGSWEEP_STORE, else .ragsweep")
+    add = each["list"].add_argument
+    add("--entries", action="store_true", help="one line an entry instead of a stage")
+    add("--stage", help="only this stage")
+    add("--json", action="store_true", help="for programs: times in Unix seconds, sizes in bytes")
+    each["verify"].add_argument("--dry-run", action="store_true", help="only say what is damaged")
+    add = each["evict"].add_argument
+    add("--older-than", type=age, metavar="AGE", help="not used for so long: 12h, 30d, 8w")
+    add("--unreachable", action="store_true", help="not used by any result in the ledger")
+    add("--stage", help="of this stage")
+    add("--quarantine", action="store_true", help="what is in quarantine, and nothing else")
+    add("--all", action="store_true", help="everything, quarantine included")
+    add(
+        "--to-size",
+        type=size,
+        metavar="SIZE",
+        help="the least recently used, until the store takes no more: 500MB, 2GB",
+    )
+    add("--yes", action="store_true", help="do not ask")
+    return parser
+
+
+def read(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read a command and its options; raises ConfigError, in one line, for what means nothing."""
+    words = list(arguments)
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
+        words.insert(0, "list")
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        raise ConfigError(f'store: no command "{words[0]}"{nearest(words[0], COMMANDS)}')
+    given, unknown = _parser().parse_known_args(words)
+    if unknown and unknown[0] in COMMANDS:
+        raise ConfigError(f"the command comes first: ragsweep store {unknown[0]} ...")
+    if unknown:
+        known = [f"--{name.replace('_', '-')}" for name in vars(given) if name != "command"]
+        raise ConfigError(f'store {given.command}: unknown option "{unknown[0]}"{nearest(unknown[0], known)}')
+    if given.command == "evict" and all(
+        vars(given)[name] is None or vars(given)[name] is False for name in _CONDITIONS
+    ):
+        raise ConfigError(
+            "store evict: say what to remove: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
+            " --quarantine, --all; what fulfils all that are given is removed"
+        )
+    return given
+
+
+def find(path: str | None) -> tuple[Place, str]:
+    """Find the store, and say how it was chosen; raises InputError where there is none."""
+    for given, how in ((path, "--path"), (os.environ.get("RAGSWEEP_STORE"), "the environment's RAGSWEEP_STORE")):
+        if given:
+            return Place(Path(given).absolute()), how
+    return Place(Path(".ragsweep").absolute()), "the default, in this folder"

@@ -1,0 +1,113 @@
+"""Check and empty a store, and say what was done."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+
+from ragsweep.blobs import OtherFormat
+from ragsweep.commands.store.layout import counted, duration, print_table, printable, spelled
+from ragsweep.commands.store.listing import LEFTOVERS, SHORT, by_stage, known_stage, say_unknown
+from ragsweep.errors import ConfigError
+from ragsweep.storekeeping import (
+    Conditions,
+    Item,
+    Place,
+    checkable,
+    choose,
+    contents,
+    evict,
+    give_back,
+    read_results,
+    verify,
+)
+from ragsweep.terminal import Terminal
+
+
+def verify_all(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
+    """Check everything; return 1 where something is damaged."""
+    total, read, count, damaged, others = checkable(place), 0, 0, 0, 0
+    with terminal.console.status("") as status:
+        for checked in verify(place, given.dry_run):
+            count, read = count + 1, read + checked.bytes
+            status.update(f"{spelled(read)} of {spelled(total)} read")
+            if isinstance(checked.fault, OtherFormat):
+                others += 1
+            elif checked.fault:
+                damaged += 1
+                done = f"; {checked.done}" if checked.done else ""
+                terminal.line("damaged", f"{printable(checked.name)}: {checked.fault}{done}")
+    say_unknown(terminal, place)
+    if others:
+        terminal.line("other", f"{others} of another version of ragsweep, left alone")
+    said = f"{damaged} damaged" if damaged else "nothing damaged"
+    terminal.line("verified", f"{counted(count, 'value', 'values')} · {spelled(read)} · {said}")
+    return int(damaged > 0)
+
+
+def remove(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
+    """Say what will be removed, ask, and remove it."""
+    conditions = Conditions(
+        given.older_than, given.unreachable, given.stage, given.quarantine, given.all, given.to_size
+    )
+    found = contents(place)
+    known_stage(given.stage, found)
+    items = choose(found, conditions, read_results(place) if given.unreachable else None, time.time())
+    if items:
+        _say_removal(terminal, items)
+        if not (given.yes or _confirmed()):
+            terminal.line("removed", "nothing")
+            return 0
+        _remove(terminal, place, items)
+    else:
+        terminal.line("remove", "nothing: nothing in the store fulfils all of this")
+    _say_room(terminal, place, give_back(place))
+    return 0
+
+
+def _say_removal(terminal: Terminal, items: Sequence[Item]) -> None:
+    rows = [
+        [stage, str(len(found)), spelled(sum(item.bytes for item in found)), duration(sum(i.seconds for i in found))]
+        for stage, found in by_stage(items)
+    ]
+    print_table(terminal, ["<remove", ">count", ">size", ">took to compute"], rows)
+    terminal.line("remove", _amount(items))
+
+
+def _amount(items: Sequence[Item]) -> str:
+    entries = [item for item in items if item.sort in ("whole", "rows")]
+    counts = [counted(len(entries), "entry", "entries")] if entries else []
+    counts += [f"{n} in {sort}" for sort in LEFTOVERS if (n := sum(item.sort == sort for item in items))]
+    seconds = sum(item.seconds for item in items)
+    cost = f" · {duration(seconds)} of computing" if entries else ""
+    return f"{', '.join(counts)} · {spelled(sum(item.bytes for item in items))}{cost}"
+
+
+def _confirmed() -> bool:
+    if not sys.stdin.isatty():
+        raise ConfigError("store evict: not a terminal, so nobody can be asked; --yes removes without asking")
+    print("remove? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _remove(terminal: Terminal, place: Place, items: Sequence[Item]) -> None:
+    removed = []
+    with terminal.console.status("") as status:
+        for item, why in evict(place, items):
+            if why:
+                terminal.line("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}")
+            else:
+                removed.append(item)
+            status.update(f"{len(removed)} of {len(items)} removed")
+    terminal.line("removed", _amount(removed) if removed else "nothing")
+
+
+def _say_room(terminal: Terminal, place: Place, kept: str) -> None:
+    found = contents(place)
+    if kept:
+        terminal.line("note", f"{spelled(found.unused)} stay unused inside store.db until the next evict: {kept}")
+    free = shutil.disk_usage(place.folder).free
+    terminal.line("disk", f"the store takes {spelled(found.bytes)} · {spelled(free)} free")

@@ -1,0 +1,307 @@
+"""`ragsweep ablate`: one change at a time around a recorded config."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ragsweep.commands.ablate import ablate
+from ragsweep.commands.ablate.cases import Case, around
+from ragsweep.commands.ablate.neighbours import OPTIONS, neighbours, other_options
+from ragsweep.commands.ablate.overrides import with_option, with_value
+from ragsweep.commands.ablate.preparing import Ablation, experiment, prepare
+from ragsweep.commands.ablate.running import write
+from ragsweep.commands.ablate.telling import tell
+from ragsweep.commands.command_line import find_run
+from ragsweep.commands.effects import effects
+from ragsweep.commands.gate import gate
+from ragsweep.composition import choices, composed_once, config_folder, read_command
+from ragsweep.errors import ConfigError, InputError, RagsweepError
+from ragsweep.results import Result
+from ragsweep.terminal import Terminal
+from scored import normal, record, scored
+from test_cli import write_dataset
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def composing() -> Iterator[None]:
+    """Compose what is the same once, as the command does."""
+    with composed_once():
+        yield
+
+
+# --- values next to a value ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("top_k", "5", ["3", "8"]),
+        ("top_k", "6", ["5", "8"]),
+        ("retriever.k", "60", ["40", "80"]),
+        ("retriever.alpha", "0.5", ["0.4", "0.6"]),
+        ("retriever.alpha", "1", ["0.9"]),
+        ("retriever.legs.bm25.k1", "1.5", ["1.2", "1.8"]),
+        ("chunker.overlap", "0", ["20"]),
+        ("retriever.index.nprobe", "16", ["8", "32"]),
+        ("retriever.index.nprobe", "1", ["2"]),
+        ("llm.threshold", "0.4", ["0.3", "0.5"]),
+        ("retriever.min_score", "null", []),
+        ("retriever.normalisation", "min_max", []),
+        ("retriever.weights", "nan", []),
+        ("llm.seed", "0", []),
+        ("evidence.threshold", "0.5", []),
+        ("dataset.limit", "100", []),
+    ],
+)
+def test_neighbours_of_a_value_are_the_next_ones_that_are_tried(name: str, value: str, expected: list[str]) -> None:
+    assert neighbours(name, value) == expected
+
+
+def test_options_are_exchanged_where_that_asks_for_nothing_else() -> None:
+    assert other_options("retriever", "bm25") == ["hybrid_rrf", "hybrid_convex", "vector"]
+    assert other_options("reranker", "none") == ["late_interaction"]
+    assert other_options("reranker", "cross_encoder") == ["none"]
+    assert other_options("chunker", "none") == []
+    assert other_options("llm", "openai") == []
+
+
+def test_every_option_that_is_tried_exists() -> None:
+    for group, options in OPTIONS.items():
+        assert {path.stem for path in (config_folder() / group).glob("*.yaml")} >= set(options)
+
+
+# --- overrides ----------------------------------------------------------------------------------------------------
+
+
+def test_a_value_takes_the_place_of_the_one_before() -> None:
+    assert with_value(["top_k=3", "depth=50"], "top_k=5") == ("depth=50", "top_k=5")
+
+
+@pytest.mark.parametrize(
+    ("base", "option", "expected"),
+    [
+        (["retriever=bm25", "retriever.k1=1.2", "top_k=3"], "vector", ["top_k=3", "retriever=vector"]),
+        (["retriever=bm25", "retriever.k1=1.2"], "hybrid_rrf", ["retriever=hybrid_rrf", "retriever.legs.bm25.k1=1.2"]),
+        (["retriever=vector", "retriever/index=hnsw", "retriever.index.m=8"], "hybrid_convex",
+         ["retriever=hybrid_convex", "retriever/index@retriever.legs.vector.index=hnsw",
+          "retriever.legs.vector.index.m=8"]),
+        (["retriever=hybrid_rrf", "retriever.k=20", "retriever.legs.bm25.k1=1.2"], "hybrid_convex",
+         ["retriever=hybrid_convex", "retriever.legs.bm25.k1=1.2"]),
+        (["retriever=hybrid_rrf", "retriever.legs.bm25.k1=1.2", "retriever.legs.vector.min_score=0.1",
+          "retriever/index@retriever.legs.vector.index=hnsw", "retriever.legs.vector.index.m=8"], "vector",
+         ["retriever=vector", "retriever.min_score=0.1", "retriever/index=hnsw", "retriever.index.m=8"]),
+        (["+retriever.legs.bm25.extra=1"], "bm25", ["retriever=bm25", "+retriever.extra=1"]),
+    ],
+)  # fmt: skip
+def test_a_leg_keeps_its_settings_when_the_retriever_is_exchanged(
+    base: Sequence[str], option: str, expected: Sequence[str]
+) -> None:
+    before = next((line.partition("=")[2] for line in base if line.startswith("retriever=")), "hybrid_rrf")
+    assert sorted(with_option(base, "retriever", before, option)) == sorted(expected)
+
+
+@pytest.mark.parametrize("before", OPTIONS["retriever"])
+@pytest.mark.parametrize("after", OPTIONS["retriever"])
+def test_what_is_carried_over_composes(before: str, after: str) -> None:
+    settings = {
+        "bm25": ["retriever.k1=1.2"],
+        "vector": ["retriever/index=hnsw", "retriever.index.m=8"],
+        "hybrid_rrf": ["retriever.k=20", "retriever.legs.bm25.k1=1.2"],
+        "hybrid_convex": ["retriever.alpha=0.2", "retriever/index@retriever.legs.vector.index=hnsw",
+                          "retriever.legs.vector.index.m=8"],
+    }  # fmt: skip
+    base = [f"retriever={before}", *settings[before]]
+    read_command(with_option(base, "retriever", before, after), multirun=False)
+
+
+# --- cases --------------------------------------------------------------------------------------------------------
+
+PARAMETERS: Mapping[str, str] = {"retriever": "bm25", "reranker": "none", "top_k": "5", "retriever.k1": "1.5",
+                                 "seed": "0", "embedder.model": "bundled"}  # fmt: skip
+
+
+def test_each_case_differs_in_one_thing() -> None:
+    cases = around(["retriever=bm25"], PARAMETERS, {})
+    assert [case.factor for case in cases] == ["retriever"] * 3 + ["reranker", "top_k", "top_k"] + ["retriever.k1"] * 2
+    assert cases[0].overrides == ("retriever=hybrid_rrf",)
+    assert cases[3].overrides == ("retriever=bm25", "reranker=late_interaction")
+    assert cases[-1].overrides == ("retriever=bm25", "retriever.k1=1.8")
+
+
+def test_given_values_take_the_place_of_neighbours_and_factors_can_be_chosen() -> None:
+    cases = around([], PARAMETERS, {"top_k": ["1", "2"]}, ["top_k", "reranker"])
+    assert [case.overrides for case in cases] == [("reranker=late_interaction",), ("top_k=1",), ("top_k=2",)]
+    assert {case.factor for case in around([], PARAMETERS, {}, ["retriever"])} == {"retriever", "retriever.k1"}
+    with pytest.raises(ConfigError, match='nothing to change in "topk"; did you mean "top_k"'):
+        around([], PARAMETERS, {}, ["topk"])
+
+
+def test_an_override_stands_for_the_values_it_sweeps() -> None:
+    assert choices("retriever.k=20,40") == ["retriever.k=20", "retriever.k=40"]
+    assert choices("top_k=range(1,4)") == ["top_k=1", "top_k=2", "top_k=3"]
+    assert choices("metrics=[retrieval,answers]") == ["metrics=[retrieval,answers]"]
+    with pytest.raises(ConfigError, match="cannot read"):
+        choices("top_k=[1")
+
+
+def recorded(folder: Path, *overrides: str) -> Result:
+    """Make the result that a config of the small dataset would have, without running it."""
+    made = experiment(overrides, None)
+    parameters = {
+        **made.parameters,
+        "retriever": "bm25",
+        "reranker": "none",
+        "chunker": "recursive",
+        "prompt": "default",
+    }
+    return scored({"context_ndcg": normal(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
+
+
+def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = (*write_dataset(tmp_path), "depth=5")
+    factors = ["top_k", "depth", "prompt"]
+    found = prepare(recorded(tmp_path, *base), [], factors, None)
+    assert found.cases[0].overrides == base
+    assert found.same
+    assert [case.overrides[-1] for case in found.cases[1:]] == ["top_k=3", "depth=20"]
+    assert found.impossible == {"top_k=8": "top_k=8 is more than depth=5; raise depth, or lower top_k"}
+    assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
+
+
+def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = recorded(tmp_path, *write_dataset(tmp_path))
+    found = prepare(result, ["depth=20", "retriever.k1=1,2,3", "hydra/launcher=basic"], ["retriever.k1"], None)
+    assert [case.overrides[-1] for case in found.cases[1:]] == ["retriever.k1=1", "retriever.k1=2", "retriever.k1=3"]
+    assert all("depth=20" in case.overrides for case in found.cases)
+    assert found.hydra == ("hydra/launcher=basic",)
+    assert not found.same
+    for typed, said in ((["llm.api_key=x"], "ends up in files"), (["topk=3"], 'did you mean "top_k"')):
+        with pytest.raises(RagsweepError, match=said):
+            prepare(result, typed, None, None)
+    with pytest.raises(RagsweepError, match="nothing can be changed"):
+        prepare(result, [], ["prompt"], None)
+
+
+def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    then = recorded(tmp_path, *write_dataset(tmp_path), "top_k=2")
+    forgotten = scored(
+        {"m": [0.0]}, overrides=then.overrides[:-1], parameters=then.parameters, signature=then.signature
+    )
+    found = prepare(forgotten, [], ["retriever.b"], None)
+    assert found.same
+    assert "top_k=2" in found.cases[0].overrides
+
+
+def test_a_plan_shows_the_cases_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (run,) = record(tmp_path / "kept", recorded(tmp_path, *write_dataset(tmp_path)))
+    before = {path.name for path in tmp_path.iterdir()}
+    assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 changes, one at a time, of top_k" in printed
+    assert "plan     3 configs" in printed
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = (r"""prompt.system='Say \'no\', # or ${oc.env:HOME}, "é"'""", "top_k=3")
+    cases = (Case("", ("top_k=5",)), Case("top_k", odd))
+    found = Ablation(cases, {}, (), (), True)
+    assert (write(found, "ab" * 16), write(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
+    assert write(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
+    written = OmegaConf.load(tmp_path / "sweeps" / "ablate_abababab.yaml")
+    assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
+    read_command(["sweeps=ablate_abababab_2"], multirun=False)
+
+
+# --- what is said at the end --------------------------------------------------------------------------------------
+
+
+def test_changes_are_told_by_how_much_they_matter(capsys: pytest.CaptureFixture[str]) -> None:
+    base = normal(0.5)
+
+    def result(gain: float, **parameters: str) -> Result:
+        scores = [one + more for one, more in zip(base, normal(gain, 40, 0.01, len(parameters)), strict=True)]
+        return scored({"ndcg": scores if parameters else base}, parameters={"a": "1", "b": "1", **parameters})
+
+    tell([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None, Terminal.current())
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["worse", "better"]
+    assert "b 1 -> 2" in lines[1]
+    assert "-.300 [" in lines[1]
+    assert "a 1 -> 2" in lines[2]
+    assert "intervals that hold for all 3 together" in lines[0]
+
+
+def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
+    record(tmp_path, scored({"ndcg": normal(0.5)}))
+    for arguments, said in (
+        ([], "RUN"),
+        (["z"], 'no result of a run "z"'),
+        (["1", "--factors", "a"], "--factors"),
+    ):
+        with pytest.raises(RagsweepError, match=said) as raised:
+            ablate([*arguments, "--path", str(tmp_path)])
+        assert "\n" not in str(raised.value)
+
+
+# --- as a user types it -------------------------------------------------------------------------------------------
+
+
+def typed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
+        env={**environment, "PYTHONWARNINGS": "ignore"}, timeout=300,
+    )  # fmt: skip
+
+
+def test_a_run_on_the_bundled_set_is_ablated_compared_and_gated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = typed(tmp_path, "run", "retriever=bm25")
+    assert done.returncode == 0, done.stderr
+    run = done.stdout.strip().splitlines()[-1].rpartition("(")[2].rstrip(")")
+    ablated = typed(tmp_path, "ablate", run, "--factor", "top_k", "--metric", "context_recall")
+    assert ablated.returncode == 0, ablated.stderr
+    told = ablated.stdout[ablated.stdout.index("ablate   context_recall") :]
+    assert "top_k 5 -> 3" in told
+    assert "top_k 5 -> 8" in told
+    (sweep,) = (tmp_path / "sweeps").glob("*.yaml")
+    assert sweep.stem == f"ablate_{run}"
+    _read_back(tmp_path, run, capsys)
+
+
+def _read_back(folder: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ask the other commands about what the ablation left in the ledger."""
+    with sqlite3.connect(folder / ".ragsweep" / "ledger.db") as connection:
+        ((parent,),) = connection.execute("SELECT parent FROM sweeps").fetchall()
+        runs = [row[0] for row in connection.execute("SELECT run FROM records WHERE sweep IS NOT NULL ORDER BY job")]
+    path = ["--path", str(folder / ".ragsweep")]
+    assert find_run(path[1], run).signature == find_run(path[1], runs[0]).signature
+    margin = ["--margin", "context_recall=.02"]
+    assert gate(["--baseline", run, "--candidate", runs[0], *margin, *path]) == 0
+    assert gate(["--baseline", run, "--candidate", runs[1], *margin, *path]) in (1, 3)
+    capsys.readouterr()
+    assert effects([parent, "--json", *path]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "full grid"
+    with pytest.raises(InputError, match="is a sweep"):
+        find_run(path[1], parent)

@@ -1,0 +1,92 @@
+"""What the commands share: their help, and the runs and sweeps that they name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragsweep import cli
+from ragsweep.commands.command_line import Parser, find_record, find_run, find_sweep, usual_metrics
+from ragsweep.errors import ConfigError, InputError
+from ragsweep.ledger import Ledger
+from ragsweep.results import Failure
+from scored import normal, record, record_sweep, scored
+
+ONE = scored({"ndcg": normal(0.5)})
+PARENT = "feed" * 8
+
+
+@pytest.mark.parametrize("command", cli._COMMANDS)
+def test_every_command_has_help_and_a_line_in_the_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli._command(command, ["--help"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: ragsweep {command}")
+    assert f"ragsweep {command}" in cli._USAGE
+    assert f"\n  {command} " in cli._USAGE
+
+
+def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:
+    first, second = record(tmp_path, ONE, replace(ONE, name="other"))
+    assert find_record(str(tmp_path), second[:3])[0] == second
+    assert find_run(str(tmp_path), second).name == "other"
+    record_sweep(tmp_path, PARENT, ONE)
+    for run, said in (("", "no result"), ("zz", "no result"), ("feed", "is a sweep"), (f"{first}0", "no result")):
+        with pytest.raises(InputError, match=said):
+            find_run(str(tmp_path), run)
+
+
+def test_runs_that_begin_alike_are_not_guessed_among(tmp_path: Path) -> None:
+    record_sweep(tmp_path, PARENT, ONE, ONE)
+    with pytest.raises(InputError, match='2 runs begin with "0"; give more of the id'):
+        find_run(str(tmp_path), "0")
+
+
+def test_a_sweep_is_its_configs_in_order_without_those_that_failed(tmp_path: Path) -> None:
+    record_sweep(tmp_path, PARENT, ONE, replace(ONE, name="second"), replace(ONE, name="third"))
+    ledger = Ledger(tmp_path)
+    ledger.write(ledger.sweeps()[0].id, 1, Failure("second", (), {}, "it broke"))
+    assert [one.name for one in find_sweep(str(tmp_path), PARENT[:5])] == [ONE.name, "third"]
+    (run,) = record(tmp_path, ONE)
+    for name, said in ((run, "run of one config"), ("zz", "that of the parent run"), ("", "no sweep")):
+        with pytest.raises(InputError, match=said):
+            find_sweep(str(tmp_path), name)
+    record_sweep(tmp_path, f"{PARENT[:-1]}0", ONE)
+    with pytest.raises(InputError, match="2 sweeps begin with"):
+        find_sweep(str(tmp_path), PARENT[:5])
+
+
+def test_a_folder_without_a_ledger_is_an_error_and_stays_empty(tmp_path: Path) -> None:
+    for find in (find_run, find_sweep):
+        with pytest.raises(InputError, match=r"no ledger\.db in it; give the folder of store\.path"):
+            find(str(tmp_path), "1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_usual_metrics_begin_with_the_objective() -> None:
+    result = scored({"ndcg": [1.0], "mrr": [1.0]}, config={"objective": "mrr", "headline": ["ndcg", "mrr", "gone"]})
+    assert usual_metrics([result, result]) == ["mrr", "ndcg"]
+
+
+def test_a_wrong_option_is_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"^judge: unrecognized arguments: --x; see --help$"):
+        Parser(prog="ragsweep judge").parse_args(["--x"])
+
+
+def test_what_is_printed_may_be_cut_off() -> None:
+    found = "import sys; from ragsweep.commands.command_line import until_closed"
+    code = f"{found}; sys.exit(until_closed(lambda: print('x') or 1))"
+    for reader, status in ((True, 1), (False, 0)):
+        read, write = os.pipe()
+        if not reader:
+            os.close(read)
+        done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False)
+        os.close(write)
+        assert (done.returncode, done.stderr) == (status, b"")
+        if reader:
+            os.close(read)

@@ -1,0 +1,150 @@
+"""`ragsweep compare`: two recorded configs, question by question."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from mlflow.utils.validation import _validate_metric_name
+from scipy import stats
+
+from ragsweep.commands.compare import compare
+from ragsweep.errors import ConfigError, InputError, RagsweepError
+from ragsweep.results import PARTIAL
+from scored import FACTS, normal, record, record_sweep, scored
+
+CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert compare([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """Two runs: the second is better by .2 on average, and worse by .1 on one of two categories."""
+    before = normal(0.5)
+    gain = [0.5 + one for one in normal(0, 20, 0.05, 1)] + [one - 0.1 for one in normal(0, 20, 0.05, 2)]
+    after = [one + more for one, more in zip(before, gain, strict=True)]
+    runs = record(
+        tmp_path,
+        scored({"ndcg": before}, {"category": CATEGORY}, name="top_k=3", parameters={"top_k": "3"}),
+        scored({"ndcg": after}, {"category": CATEGORY}, name="top_k=5", parameters={"top_k": "5"}),
+    )
+    return [*runs, "--path", str(tmp_path)]
+
+
+def test_the_difference_is_that_of_the_questions_paired(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, *pair)
+    (row,) = rows(found["table"])
+    assert row["difference"] == pytest.approx(0.2)
+    assert row["low"] < 0.2 < row["high"]
+    assert (row["helped"], row["hurt"], row["alike"], row["questions"]) == (20, 20, 0, 40)
+    gains = np.array([one["difference"] for one in rows(found["questions"])])
+    assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(gains, correction=False, method="asymptotic").pvalue)
+    assert row["effect_size"] == pytest.approx(gains.mean() / gains.std(ddof=1))
+    assert found["metrics"]["ndcg.difference"] == row["difference"]
+    assert found["factors"] == [{"name": "top_k", "before": "3", "after": "5"}]
+    assert found["warnings"] == []
+
+
+def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(pair) == 0
+    printed = capsys.readouterr().out
+    assert "better on average, worse on category trouble" in printed
+    assert "top_k 3 -> 5" in printed
+    assert "20 helped, 20 hurt" in printed
+    slices = {one["value"]: one["verdict"] for one in rows(told(capsys, *pair)["slices"])}
+    assert slices == {"how-to": "better", "trouble": "worse"}
+
+
+def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, *pair)
+    for name, value in found["metrics"].items():
+        _validate_metric_name(name)
+        assert isinstance(value, float)
+    for name in ("table", "slices", "questions"):
+        read = pandas.read_json(io.StringIO(json.dumps(found[name])), orient="split")  # what mlflow.load_table does
+        assert list(read.columns) == found[name]["columns"]
+        assert len(read) == len(found[name]["data"])
+
+
+def test_markdown_is_a_table(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare([*pair, "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "- top_k 3 -> 5" in lines
+    assert len({line.count("|") for line in lines if line.startswith("| ") and "how-to" not in line}) <= 2
+    assert any("category trouble" in line and "worse" in line for line in lines)
+
+
+def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = scored({"ndcg": normal(0.5)})
+    runs = record(tmp_path, one, one)
+    found = told(capsys, *runs, "--path", str(tmp_path))
+    (row,) = rows(found["table"])
+    assert (row["difference"], row["low"], row["high"], row["verdict"]) == (0, 0, 0, "the same")
+    assert "one and the same" in found["warnings"][0]
+    assert found["questions"] == {"columns": [], "data": []}
+
+
+def test_questions_that_one_lacks_are_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = normal(0.5)
+    runs = record(tmp_path, scored({"ndcg": scores}), scored({"ndcg": [float("nan"), *scores[1:]]}))
+    assert compare([*runs, "--path", str(tmp_path)]) == 0
+    assert "compared on 39 of 40 questions" in capsys.readouterr().out
+
+
+def test_few_questions_give_no_interval_and_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = record(tmp_path, scored({"ndcg": [0.0, 0.5, 1.0]}), scored({"ndcg": [0.1, 0.7, 1.0]}))
+    (row,) = rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
+    assert (row["low"], row["high"]) == (None, None)
+    assert row["verdict"] == "cannot tell"
+    assert "fewer than 10" in row["note"]
+
+
+def test_less_is_better_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = normal(20)
+    runs = record(tmp_path, scored({"latency_ms": slow}), scored({"latency_ms": [one - 5 for one in slow]}))
+    (row,) = rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
+    assert (row["verdict"], row["helped"], row["hurt"]) == ("better", 40, 0)
+
+
+def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = normal(0.5)
+    one = scored({"ndcg": scores}, parameters={"top_k": "3", "depth": "50"})
+    runs = record(tmp_path, one, replace(one, parameters={"top_k": "5", "depth": "100"}))
+    assert compare([*runs, "--path", str(tmp_path)]) == 0
+    assert "differ in 2 factors" in capsys.readouterr().out
+
+
+def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
+    one = scored({"ndcg": normal(0.5), "mrr": normal(0.5)})
+    others = [replace(one, dataset=replace(FACTS, golden_digest="e" * 64)), replace(one, state=PARTIAL)]
+    runs = record(tmp_path, one, *others, one)
+    record_sweep(tmp_path, "feed" * 8, one, one)
+    for arguments, kind, said in (
+        ([runs[0], runs[1]], InputError, "^rebaseline: the golden set"),
+        ([runs[0], runs[2]], InputError, "is PARTIAL"),
+        ([runs[0], "9"], InputError, 'no result of a run "9"'),
+        ([runs[0], "feed"], InputError, '"feed" is a sweep'),
+        ([runs[0], runs[3], "--metric", "ndgc"], ConfigError, 'did you mean "ndcg"'),
+        ([runs[0]], ConfigError, "RUN"),
+        ([runs[0], runs[3], "--json", "--markdown"], ConfigError, "not allowed with"),
+    ):
+        with pytest.raises(kind, match=said) as raised:
+            compare([*arguments, "--path", str(tmp_path)])
+        assert isinstance(raised.value, RagsweepError)
+        assert "\n" not in str(raised.value)

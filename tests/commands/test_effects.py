@@ -1,0 +1,91 @@
+"""`ragsweep effects`: what each parameter of a sweep does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.commands.effects import effects
+from ragsweep.errors import InputError, RagsweepError
+from ragsweep.results import PARTIAL, Result
+from scored import FACTS, normal, record, record_sweep, scored
+
+PARENT = "feed" * 8
+BASE = normal(0.5)
+GAINS = normal(0.2, 40, 0.02, 1)
+
+
+def config(a: str, b: str, together: float = 0.1) -> Result:
+    """Make a config in which a=2 gains .2 a question, b=2 nothing, and both together another .1."""
+    gained = [(gain if a == "2" else 0.0) + (together if a == b == "2" else 0.0) for gain in GAINS]
+    scores = [one + more for one, more in zip(BASE, gained, strict=True)]
+    return scored({"ndcg": scores}, name=f"a={a} b={b}", overrides=(f"a={a}", f"b={b}"), parameters={"a": a, "b": b})
+
+
+def told(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> tuple[Any, dict[str, dict[str, Any]]]:
+    assert effects([PARENT, "--path", str(folder), "--json", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = [dict(zip(found["effects"]["columns"], row, strict=True)) for row in found["effects"]["data"]]
+    return found, {row["factors"]: row for row in rows}
+
+
+def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_sweep(tmp_path, PARENT, *(config(a, b) for a, b in product("12", "12")))
+    found, rows = told(capsys, tmp_path)
+    assert (found["method"], found["metric"]) == ("full grid", "ndcg")
+    assert rows["a"]["effect"] == pytest.approx(0.25)  # .2 alone and .3 with b, averaged
+    assert rows["b"]["effect"] == pytest.approx(0.05)
+    assert rows["a x b"]["effect"] == pytest.approx(0.1)
+    assert all(row["low"] <= row["effect"] <= row["high"] and row["beyond_chance"] for row in rows.values())
+    assert effects([PARENT[:6], "--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "a full grid" in printed
+    assert printed.index("a 1 -> 2") < printed.index("b 1 -> 2") < printed.index("together")
+
+
+def test_what_is_no_grid_is_said_with_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_sweep(tmp_path, PARENT, config("1", "1"), config("2", "1"), config("1", "2"))
+    found, rows = told(capsys, tmp_path)
+    assert found["method"] == "least squares without interactions"
+    assert rows.keys() == {"a", "b"}
+    assert rows["a"]["effect"] == pytest.approx(0.2)
+    assert not rows["b"]["beyond_chance"]
+    assert effects([PARENT, "--path", str(tmp_path)]) == 0
+    assert "not a full grid" in capsys.readouterr().out
+
+
+def test_partial_configs_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = [config("1", "1"), config("2", "1")]
+    record_sweep(tmp_path, PARENT, *whole, replace(config("1", "2"), state=PARTIAL))
+    assert told(capsys, tmp_path)[1].keys() == {"a"}
+
+
+def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_sweep(tmp_path, PARENT, config("1", "1"), config("2", "1"))
+    assert effects([PARENT, "--path", str(tmp_path), "--markdown"]) == 0
+    assert "| - | a 1 -> 2 | +.200 [+" in capsys.readouterr().out
+
+
+def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
+    record(tmp_path, config("1", "1"))
+    record_sweep(
+        tmp_path, PARENT, config("1", "1"), replace(config("1", "2"), dataset=replace(FACTS, golden_digest="e"))
+    )
+    record_sweep(tmp_path, "beef" * 8, config("1", "1"), replace(config("1", "2"), state=PARTIAL))
+    for arguments, said in (
+        (["x"], 'no sweep "x"; its id is that of the parent'),
+        (["1" * 8], "it is the run of one config"),
+        ([PARENT], "rebaseline"),
+        (["beef"], "two are needed"),
+        (["beef", "--metric"], "expected one argument"),
+    ):
+        with pytest.raises(RagsweepError, match=said) as raised:
+            effects([*arguments, "--path", str(tmp_path)])
+        assert "\n" not in str(raised.value)
+    with pytest.raises(InputError, match=r"no ledger\.db"):
+        effects([PARENT, "--path", str(tmp_path / "nowhere")])

@@ -1,0 +1,309 @@
+"""`ragsweep gate`: may a candidate replace the baseline?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from configs import evaluate
+from ragsweep import cli
+from ragsweep.app import Session
+from ragsweep.commands.gate import gate
+from ragsweep.commands.gate.arguments import margin, read, read_questions
+from ragsweep.composition import compose_jobs, read_command
+from ragsweep.errors import ConfigError, InputError, RagsweepError
+from ragsweep.results import PARTIAL, Result
+from scored import FACTS, normal, record, scored
+from serving import Reply, serving
+
+ROOT = Path(__file__).parent.parent.parent
+CATEGORY = ["how-to"] * 25 + ["trouble"] * 15
+
+
+def pair(folder: Path, gain: float | list[float], count: int = 40, **changes: Any) -> list[str]:
+    """Record a baseline and a candidate that gains so much a question, and return the options that name them."""
+    before = normal(0.5, count)
+    gains = gain if isinstance(gain, list) else [gain] * count
+    after = [one + more for one, more in zip(before, gains, strict=True)]
+    labels = {"category": CATEGORY} if count == len(CATEGORY) else None
+    return named(folder, scored({"ndcg": before}, labels), replace(scored({"ndcg": after}, labels), **changes))
+
+
+def named(folder: Path, *results: Result) -> list[str]:
+    baseline, candidate = record(folder, *results)
+    return ["--baseline", baseline, "--candidate", candidate, "--path", str(folder)]
+
+
+def decided(folder: Path, *arguments: str) -> tuple[int, Any, list[dict[str, Any]]]:
+    """Run the gate; return its exit status, its JSON, and its checks."""
+    status = gate([*arguments, "--json", str(folder / "out" / "gate.json")])
+    found = json.loads((folder / "out" / "gate.json").read_text())
+    return status, found, [dict(zip(found["checks"]["columns"], row, strict=True)) for row in found["checks"]["data"]]
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "decision", "status"),
+    [(-0.01, 0.01, "pass", 0), (-0.05, 0.01, "fail", 1), (-0.02, 0.1, "inconclusive", 3), (0.0, 0.0, "pass", 0)],
+)
+def test_the_exit_status_says_what_is_decided(
+    gain: float, spread: float, decision: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = pair(tmp_path, normal(gain, 40, spread, 3))
+    found = decided(tmp_path, *options, "--margin", "ndcg=.02")
+    assert (found[0], found[1]["decision"], found[1]["exit_status"]) == (status, decision, status)
+    assert capsys.readouterr().out.startswith(f"gate     {decision}: ")
+    (check,) = found[2]
+    assert check["difference"] == pytest.approx(gain)
+    assert check["slack"] == pytest.approx(gain + 0.02)
+
+
+def test_a_relative_margin_is_a_share_of_the_baseline(tmp_path: Path) -> None:
+    options = pair(tmp_path, normal(-0.04, 40, 0.001, 3))
+    assert decided(tmp_path, *options, "--margin", "ndcg=10%")[0] == 0  # .05 of .5
+    status, _, ((check),) = decided(tmp_path, *options, "--margin", "ndcg=5%")
+    assert status == 1
+    assert check["margin"] == pytest.approx(0.025)
+    assert check["margin_given"] == "ndcg=5%"
+
+
+def test_every_margin_must_hold(tmp_path: Path) -> None:
+    quick, slow = [10 + one for one in normal(0, 40)], [12 + one for one in normal(0, 40)]
+    same = normal(0.5)
+    options = named(tmp_path, scored({"ndcg": same, "latency_ms": quick}), scored({"ndcg": same, "latency_ms": slow}))
+    status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--margin", "latency_ms=10%")
+    assert (status, [check["decision"] for check in checks]) == (1, ["pass", "fail"])
+
+
+def test_a_slice_can_stop_what_is_good_on_average(tmp_path: Path) -> None:
+    gains = [*normal(0.1, 25, 0.01, 1), *normal(-0.1, 15, 0.01, 2)]
+    options = pair(tmp_path, gains)
+    assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 0
+    status, _, checks = decided(tmp_path, *options, "--margin", "ndcg=.02", "--slice", "category")
+    assert status == 1
+    assert [(check["value"], check["decision"]) for check in checks] == [
+        ("", "pass"), ("how-to", "pass"), ("trouble", "fail")
+    ]  # fmt: skip
+
+
+def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gains = [*normal(0.1, 25, 0.01, 1), *normal(0.0, 15, 0.3, 2)]
+    status, found, checks = decided(tmp_path, *pair(tmp_path, gains), "--margin", "ndcg=.02", "--slice", "category")
+    assert status == 0
+    assert [(check["decision"], check["counts"]) for check in checks[2:]] == [("inconclusive", False)]
+    assert any("have no say" in note for note in found["notes"])
+    assert "(inconclusive)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dataset": replace(FACTS, golden_digest="e" * 64)}, "rebaseline: the golden set"),
+        ({"dataset": replace(FACTS, corpus_digest="e" * 64)}, "rebaseline: the corpus"),
+        ({"state": PARTIAL}, "is PARTIAL"),
+        ({"parameters": {"evidence.threshold": "0.9"}}, "rebaseline: evidence.threshold"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found, checks = decided(tmp_path, *pair(tmp_path, 0.1, **changes), "--margin", "ndcg=.02")
+    assert (status, found["decision"], checks) == (3, "refused", [])
+    assert said in found["reason"]
+    assert said in capsys.readouterr().out
+
+
+def test_a_candidate_that_scored_nothing_is_refused_and_no_wrong_option(tmp_path: Path) -> None:
+    lost = scored({"ndcg": [float("nan")] * 40}, state=PARTIAL)
+    options = named(tmp_path, scored({"ndcg": normal(0.5)}), lost)
+    assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == 3
+
+
+def test_a_label_that_no_scored_question_has_is_said(tmp_path: Path) -> None:
+    labels = {"kind": ["", "", *["odd"] * 2]}
+    one = scored({"ndcg": [0.5, 0.5, float("nan"), float("nan")]}, labels)
+    _, found, _ = decided(tmp_path, *named(tmp_path, one, one), "--margin", "ndcg=.02", "--slice", "kind")
+    assert any("no slice" in note for note in found["notes"])
+
+
+def test_markdown_says_what_is_decided(tmp_path: Path) -> None:
+    path = tmp_path / "gate.md"
+    assert gate([*pair(tmp_path, 0.1), "--margin", "ndcg=.02", "--markdown", str(path)]) == 0
+    text = path.read_text()
+    assert text.startswith("### gate: pass\n")
+    assert "| pass | ndcg | all | 40 questions | .500 -> .600 | +.100 | margin 0.02 |" in text
+
+
+# --- critical questions -------------------------------------------------------------------------------------------
+
+
+def listed(folder: Path, *lines: str) -> list[str]:
+    path = folder / "critical.txt"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return ["--questions", str(path)]
+
+
+def test_only_the_questions_of_the_file_count(tmp_path: Path) -> None:
+    options = pair(tmp_path, [*[0.1] * 20, *[-0.5] * 20])
+    chosen = listed(tmp_path, "# none of these may suffer", "", *(f"q{n}" for n in range(20)))
+    status, found, (check,) = decided(tmp_path, *options, *chosen, "--margin", "ndcg=.02")
+    assert (status, check["questions"], found["questions"]) == (0, 20, 20)
+    assert check["difference"] == pytest.approx(0.1)
+
+
+def test_too_few_questions_decide_nothing_as_a_sample(tmp_path: Path) -> None:
+    options = [*pair(tmp_path, 0.1), *listed(tmp_path, "q1", "q2", "q3")]
+    status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02")
+    assert (status, check["decision"]) == (3, "inconclusive")
+    assert "fewer than 10" in check["note"]
+
+
+def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [*pair(tmp_path, [0.5] * 39 + [-0.03]), "--margin", "ndcg=.02", "--each"]
+    assert decided(tmp_path, *options, *listed(tmp_path, "q1", "q2"))[0] == 0
+    status, _, (check,) = decided(tmp_path, *options, *listed(tmp_path, "q1", "q39"))
+    assert (status, check["note"]) == (1, "1 worse by more: q39 -0.03")
+    assert "q39" in capsys.readouterr().out
+    assert decided(tmp_path, *options)[0] == 1
+    assert decided(tmp_path, *options[:-3], "--margin", "ndcg=.04", "--each")[0] == 0
+
+
+def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
+    before = normal(0.5)
+    options = named(tmp_path, scored({"ndcg": before}), scored({"ndcg": [*before[:39], float("nan")]}))
+    status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02", "--each")
+    assert (status, check["note"]) == (3, "not scored in the candidate: q39")
+    assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
+
+
+@given(gains=st.lists(st.sampled_from([-0.1, 0.0, 0.1]), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_question_by_itself_passes_where_another_fails(gains: list[float], tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.mktemp("gate")
+    status, *_ = decided(folder, *pair(folder, gains, len(gains)), "--margin", "ndcg=.05", "--each")
+    assert status == (1 if min(gains) < -0.05 else 0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("q1", "", "refund"), r'critical\.txt:3: no question "refund" in the golden set'),
+        (("q1", "q99"), r'critical\.txt:2: no question "q99" .*did you mean "q9'),
+        (("q1", "q2", "q1"), r'critical\.txt:3: "q1" is named twice, first in .*critical\.txt:1'),
+        (("# q1",), "names no question"),
+    ],
+)
+def test_a_wrong_list_of_questions_names_the_line(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    _, path = listed(tmp_path, *lines)
+    with pytest.raises(InputError, match=said):
+        read_questions(Path(path), {f"q{n}" for n in range(40)} | {"q90"})
+
+
+# --- a system that exists already ---------------------------------------------------------------------------------
+
+
+def test_a_system_behind_http_is_gated_like_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 12
+    for name, rows in (
+        ("corpus", [{"id": f"d{n}", "text": f"the {n}th text"} for n in range(count)]),
+        ("golden", [{"id": f"q{n}", "question": f"which is {n}?", "evidence": [{"document": f"d{n}"}]}
+                    for n in range(count)]),
+    ):  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    dataset = ["dataset=jsonl", f"dataset.corpus={tmp_path}/corpus.jsonl", f"dataset.golden={tmp_path}/golden.jsonl"]
+
+    def answer(body: dict[str, Any], wrong: int) -> Reply:
+        asked = int(body["question"].removeprefix("which is ").removesuffix("?"))
+        found = [f"d{asked if asked >= wrong else (asked + 1) % count}"]
+        return 200, {}, json.dumps({"answer": "that one", "ids": found}).encode()
+
+    def evaluated(wrong: int) -> Result:
+        with serving(monkeypatch, lambda body: answer(body, wrong)) as server:
+            words = [f"system.url={server.url}", "system.ids=ids", "~metrics.semantic_similarity", "targets=none"]
+            return evaluate(Session(), *dataset, "system=http", *words)
+
+    good, worse = evaluated(0), evaluated(8)
+    margin = ["--margin", "recall_at_10=.1"]
+    assert gate([*named(tmp_path / "same", good, replace(good)), *margin]) == 0
+    status, found, (check,) = decided(tmp_path, *named(tmp_path / "worse", good, worse), *margin)
+    assert (status, check["baseline"], check["candidate"]) == (1, 1.0, pytest.approx(4 / 12))
+    assert [factor["name"] for factor in found["factors"]] == ["system.url"]
+
+
+# --- what is typed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["ndcg", "ndcg=", "=.02", "ndcg=x", "ndcg=-1", "ndcg=nan", "ndcg=inf", "ndcg=%"])
+def test_a_margin_that_is_none_is_one_clear_line(text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f'"{text}" is none; write METRIC=NUMBER')) as raised:
+        margin(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_margins_are_numbers_or_shares() -> None:
+    assert margin("ndcg=.02") == ("ndcg", 0.02, False)
+    assert margin("ndcg=10%") == ("ndcg", 0.1, True)
+    assert [str(margin(text)) for text in ("a=0.5", "a=12.5%")] == ["a=0.5", "a=12.5%"]
+
+
+def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
+    options = pair(tmp_path, 0.1)
+    for arguments, said in (
+        ([*options, "--margin", "ndgc=.02"], 'did you mean "ndcg"'),
+        ([*options, "--margin", "ndcg=.02", "--slice", "categories"], 'did you mean "category"'),
+        ([*options, "--margin", "ndcg=.02", "--margin", "ndcg=.03"], "ndcg has two margins"),
+        ([*options, "--margin", "ndcg=.02", "--each", "--slice", "category"], "give one of the two"),
+        (options, "--margin"),
+        (["--baseline", "1", "--margin", "ndcg=.02"], "--candidate"),
+        ([*options, "--margin", "ndcg=.02", "--markdown", f"{tmp_path}"], "cannot be written"),
+        (["--baseline", "z", *options[2:], "--margin", "ndcg=.02"], 'no result of a run "z"'),
+    ):
+        with pytest.raises(RagsweepError, match=said) as raised:
+            gate(arguments)
+        assert raised.value.exit_status == 2
+        assert "\n" not in str(raised.value)
+
+
+# --- the example in the documentation -----------------------------------------------------------------------------
+
+
+def workflow() -> dict[str, Any]:
+    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "gate.md").read_text("utf-8"), re.DOTALL)
+    loaded = yaml.safe_load(text)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def commands() -> list[list[str]]:
+    """Split the commands of the workflow, lines that go on joined, and what stands in $(...) by itself."""
+    scripts = [step["run"] for job in workflow()["jobs"].values() for step in job["steps"] if "run" in step]
+    lines = [line for script in scripts for line in script.replace("\\\n", " ").splitlines()]
+    found = [match for line in lines for match in re.findall(r"ragsweep [^|>)&]*", line)]
+    return [shlex.split(one) for one in found]
+
+
+def test_the_workflow_of_the_documentation_runs_on_changes() -> None:
+    found = workflow()
+    assert {"pull_request", "push"} & set(found[True])  # YAML 1.1 reads "on" as true
+    for job in found["jobs"].values():
+        assert job["runs-on"]
+        assert all({"uses", "run"} & step.keys() for step in job["steps"])
+
+
+def test_the_commands_of_the_workflow_exist() -> None:
+    kinds = {words[1] for words in commands()}
+    assert {"run", "gate"} <= kinds
+    for words in commands():
+        assert words[1] == "run" or words[1] in cli._COMMANDS
+        if words[1] == "gate":
+            assert read(words[2:]).margin
+        if words[1] == "run":
+            compose_jobs(read_command([word for word in words[2:] if "=" in word and "$" not in word], False))

@@ -1,0 +1,203 @@
+"""`ragsweep judge`: what a judge is worth, from files and from the ledger."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from ragsweep.commands.judge import judge
+from ragsweep.commands.judge.calibrating import measure
+from ragsweep.errors import ConfigError, InputError
+from ragsweep.ledger import Ledger
+from ragsweep.results import Result, Summary
+from recorded import a_result
+
+FAITHFUL = "ragas_faithfulness"
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def drawn(count: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]]:
+    """Draw a judge that finds 9 of 10 right answers and passes 2 of 10 wrong ones, and what people say."""
+    chance = np.random.default_rng(seed)
+    right = chance.random(count) < 0.6
+    passed = np.where(right, chance.random(count) < 0.9, chance.random(count) < 0.2)
+    ids = [f"q{n}" for n in range(count)]
+    return dict(zip(ids, passed.astype(float), strict=True)), dict(zip(ids, right.astype(float), strict=True))
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert judge([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts, people = drawn(400)
+    labelled = dict(list(people.items())[:100])
+    labels = written(
+        tmp_path / "labels.jsonl",
+        [{"question_id": one, "metric": FAITHFUL, "label": bool(value)} for one, value in labelled.items()],
+    )
+    given = written(
+        tmp_path / "verdicts.jsonl",
+        [{"question_id": one, "metric": FAITHFUL, "value": value} for one, value in verdicts.items()],
+    )
+    (found,) = told(capsys, "calibrate", labels, "--verdicts", given)
+    both = [(verdicts[one], value) for one, value in labelled.items()]
+    assert found["n_verdicts"], found["n_compared"] == (400, 100)
+    assert found["kappa"][0] == pytest.approx(cohen_kappa_score(*zip(*both, strict=True)))
+    assert found["sensitivity"][0] == pytest.approx(np.mean([judged for judged, right in both if right]))
+    assert found["specificity"][0] == pytest.approx(np.mean([1 - judged for judged, right in both if not right]))
+    truth = float(np.mean(list(people.values())))
+    low, high = found["corrected_passed"][1:]
+    assert low <= truth <= high
+    assert found["corrected_mean"][1] <= truth <= found["corrected_mean"][2]
+    assert judge(["calibrate", labels, "--verdicts", given]) == 0
+    printed = capsys.readouterr().out
+    assert FAITHFUL in printed
+    assert "corrected for its errors" in printed
+
+
+def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "labels.csv").write_text(
+        "question_id,metric,label,who\na,m,1,x\nb,m,0,x\nc,m,yes,y\nd,m,false,y\ne,other,0.5,y\n", "utf-8"
+    )
+    (tmp_path / "verdicts.tsv").write_text(
+        "question_id\tmetric\tvalue\na\tm\t1\nb\tm\t0\nc\tm\t1\nd\tm\t1\ne\tother\t0.25\n", "utf-8"
+    )
+    arguments = ("calibrate", str(tmp_path / "labels.csv"), "--verdicts", str(tmp_path / "verdicts.tsv"))
+    first, second = told(capsys, *arguments)
+    assert (first["metric"], first["sensitivity"][0], first["specificity"][0]) == ("m", 1, 0.5)
+    assert second["corrected_passed"] == [None, None, None]
+    (only,) = told(capsys, *arguments, "--metric", "other")
+    assert only == second
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({"question_id": "a", "metric": "m"}, 'has no "label", a number'),
+        ({"question_id": "a", "metric": "m", "label": "good"}, '"good", not a number'),
+        ({"question_id": "a", "metric": "m", "label": "nan"}, "not a number"),
+        ({"question_id": "", "metric": "m", "label": 1}, "is blank"),
+        ({"question_id": "b", "metric": "m", "label": 1}, "is given twice"),
+    ],
+)
+def test_a_bad_label_is_refused_with_its_line(row: dict[str, Any], fault: str, tmp_path: Path) -> None:
+    labels = written(tmp_path / "labels.jsonl", [{"question_id": "b", "metric": "m", "label": 1}, row])
+    with pytest.raises(InputError, match=rf"labels\.jsonl:2: .*{fault}"):
+        judge(["calibrate", labels, "--verdicts", labels])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["calibrat"], 'did you mean "calibrate"'),
+        (["calibrate"], "LABELS"),
+        (["calibrate", "x.csv"], "--run --verdicts is required"),
+        (["calibrate", "x.csv", "--run", "a", "--verdicts", "b"], "not allowed with"),
+        (["noise", "a"], "RUN"),
+        (["noise", "a", "b", "--such"], "--such"),
+    ],
+)
+def test_a_wrong_command_is_one_line(arguments: list[str], fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        judge(arguments)
+
+
+def test_labels_without_verdicts_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="none of the 1 labelled questions has a verdict"):
+        measure("m", {"a": 1.0}, {"b": 1.0}, 0.5)
+    labels = written(tmp_path / "l.jsonl", [{"question_id": "b", "metric": "ragas_faithfull", "label": 1}])
+    given = written(tmp_path / "v.jsonl", [{"question_id": "b", "metric": FAITHFUL, "value": 1}])
+    with pytest.raises(InputError, match=f'did you mean "{FAITHFUL}"'):
+        judge(["calibrate", labels, "--verdicts", given])
+
+
+def test_marks_of_right_and_wrong_do_not_correct_a_share() -> None:
+    verdicts = {f"q{n}": n / 10 for n in range(10)}
+    marks = measure("m", verdicts, {"q1": 0.0, "q9": 1.0, "q2": 0.0}, 0.5)
+    scores = measure("m", verdicts, {"q1": 0.2, "q9": 0.8, "q2": 0.2}, 0.5)
+    assert math.isnan(marks.corrected_mean.value)
+    assert scores.corrected_mean.value == pytest.approx(np.mean([0, 3, 4, 5, 6, 7, 8]) / 10 + (0.1 - 0.1 + 0) / 3)
+
+
+# --- from the ledger ----------------------------------------------------------------------------------------------
+
+
+def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result:
+    """Make a result with one judged metric."""
+    ids = [f"q{n}" for n in range(len(scores))]
+    summary = Summary(FAITHFUL, 0.5, 0.4, 0.6, len(scores), len(scores), 0, 0)
+    outcomes = {
+        "question_id": ids, "question": ids, "unscored": ["{}"] * len(scores), "context": [[] for _ in ids],
+        FAITHFUL: scores,
+    }  # fmt: skip
+    return replace(
+        a_result(), summaries={FAITHFUL: summary}, outcomes=outcomes, groups={}, targets=(),
+        parameters={"judge.replicate": str(replicate), **parameters},
+    )  # fmt: skip
+
+
+def recorded(folder: Path, *results: Result) -> None:
+    ledger = Ledger(folder)
+    for n, one in enumerate(results):
+        ledger.mirrored(ledger.write(None, n, one), f"run{n}abc")
+
+
+def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path, judged([0.5, 1.0, 0.0, math.nan]), judged([0.5, 0.5, 0.5, 1.0], replicate=1))
+    found = told(capsys, "noise", "run0", "run1", "--path", str(tmp_path))
+    assert found["differing"] == []
+    assert found["metrics"][FAITHFUL]["n"] == 3
+    assert found["metrics"][FAITHFUL]["spread"] == pytest.approx(0.5)
+    assert judge(["noise", "run0", "run1", "--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "0.500 a question" in printed
+    assert "warning" not in printed
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (judged([0.1, 0.2]), "same judge.replicate"),
+        (judged([0.1, 0.2], 1, top_k="9"), "differ in more than chance: top_k"),
+    ],
+)
+def test_what_is_no_repetition_is_said(
+    other: Result, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path, judged([0.1, 0.3]), other)
+    assert judge(["noise", "run0", "run1", "--path", str(tmp_path)]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path, judged([1.0, 0.0, math.nan]))
+    labels = written(
+        tmp_path / "labels.jsonl", [{"question_id": f"q{n}", "metric": FAITHFUL, "label": 1} for n in range(3)]
+    )
+    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
+
+
+def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no ledger\.db in it"):
+        judge(["noise", "a", "b", "--path", str(tmp_path)])
+    recorded(tmp_path, judged([1.0]), judged([0.0]))
+    with pytest.raises(InputError, match="2 runs begin with"):
+        judge(["noise", "run", "run0", "--path", str(tmp_path)])
+    with pytest.raises(InputError, match='no result of a run "x%"'):
+        judge(["noise", "x%", "run0", "--path", str(tmp_path)])
+    with pytest.raises(InputError, match="not both runs have the metric"):
+        judge(["noise", "run0", "run1", "--metric", "mrr", "--path", str(tmp_path)])

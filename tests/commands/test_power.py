@@ -1,0 +1,111 @@
+"""`ragsweep power`: what a golden set can see."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from ragsweep.commands.power import CORRELATION, power
+from ragsweep.errors import InputError, RagsweepError
+from scored import FACTS, normal, record, scored
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list[dict[str, Any]]]:
+    assert power([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return found, [dict(zip(found["table"]["columns"], row, strict=True)) for row in found["table"]["data"]]
+
+
+def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, gains = normal(0.5), normal(0.1, 40, 0.2, 5)
+    after = [one + more for one, more in zip(before, gains, strict=True)]
+    runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
+    found, (row,) = told(capsys, *runs, "--path", str(tmp_path))
+    spread = float(np.std(gains, ddof=1))
+    exact = TTestPower().solve_power(nobs=40, power=0.8, alpha=0.05) * spread
+    assert row["detectable"] == pytest.approx(exact, rel=0.01)
+    assert row["spread"] == pytest.approx(spread)
+    needed = TTestPower().solve_power(effect_size=0.02 / spread, power=0.8, alpha=0.05)
+    assert row["questions_needed"] == pytest.approx(needed, abs=2)
+    assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 40, None)
+
+
+def test_a_smaller_effect_needs_more_questions_and_more_configs_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [*record(tmp_path, scored({"ndcg": normal(0.5)}), scored({"ndcg": normal(0.6, seed=1)}))]
+    options = [*runs, "--path", str(tmp_path)]
+    usual, small, many = (
+        told(capsys, *options, *more)[1][0]["questions_needed"]
+        for more in ([], ["--effect", ".01"], ["--configs", "50"])
+    )
+    assert small > 3 * usual
+    assert many > usual
+
+
+def test_with_one_run_it_is_said_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = normal(0.5)
+    (run,) = record(tmp_path, scored({"ndcg": scores}))
+    found, (row,) = told(capsys, run, "--path", str(tmp_path))
+    assert found["assumed_correlation"] == CORRELATION
+    assert row["spread"] == pytest.approx(np.std(scores, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))
+    assert power([run, "--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "assumed" in printed
+    assert "no stage of this config is random" in printed
+
+
+def test_an_effect_on_an_amount_is_a_share_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = record(tmp_path, scored({"latency_ms": normal(50)}))
+    assert told(capsys, run, "--path", str(tmp_path))[1][0]["effect"] == pytest.approx(1.0)
+
+
+def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, again = normal(0.5), normal(0.5, seed=4)
+    one = scored({"ndcg": first}, parameters={"judge.replicate": "0"}, usage={"judge": {"calls": 9.0}})
+    two = replace(scored({"ndcg": again}), parameters={"judge.replicate": "1"})
+    runs = record(tmp_path, one, two, scored({"ndcg": normal(0.6, seed=2)}, parameters={"top_k": "9"}))
+    spread = float(np.std(np.array(again) - np.array(first), ddof=1))
+    floor = 1.96 * spread / math.sqrt(40)
+    path = ["--path", str(tmp_path)]
+    for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
+        assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
+    assert power([runs[0], *path]) == 0
+    assert "--repeat" in capsys.readouterr().out
+
+
+def test_few_questions_and_equal_scores_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = scored({"ndcg": [0.0, 1.0, 0.5]})
+    same = scored({"ndcg": normal(0.5)}, dataset=replace(FACTS, golden_digest="e" * 64))
+    runs = record(tmp_path, few, same, same)
+    for chosen, said in ((runs[:1], "fewer than 10"), (runs[1:], "no config differs")):
+        _, (row,) = told(capsys, *chosen, "--path", str(tmp_path))
+        assert (row["detectable"], row["questions_needed"]) == (None, None)
+        assert said in row["note"]
+        assert power([*chosen, "--path", str(tmp_path)]) == 0
+        assert said in capsys.readouterr().out
+
+
+def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
+    one = scored({"ndcg": normal(0.5)})
+    runs = record(tmp_path, one, replace(one, dataset=replace(FACTS, corpus_digest="e" * 64)), one)
+    for arguments, said in (
+        ([runs[0], "--effect", "0"], "--effect: must be above 0"),
+        ([runs[0], "--effect", "much"], "invalid float"),
+        ([runs[0], "--configs", "0"], "--configs: must be at least 1"),
+        ([*runs], "one run or two"),
+        ([runs[0], "--metric", "ndgc"], 'did you mean "ndcg"'),
+        ([], "RUN"),
+    ):
+        with pytest.raises(RagsweepError, match=said) as raised:
+            power([*arguments, "--path", str(tmp_path)])
+        assert "\n" not in str(raised.value)
+    with pytest.raises(InputError, match="rebaseline"):
+        power([*runs[:2], "--path", str(tmp_path)])

@@ -1,0 +1,261 @@
+"""What ``ragsweep store`` prints, asks and refuses, and how it exits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.commands.store import store
+from ragsweep.commands.store.arguments import read
+from ragsweep.commands.store.layout import age, ago, duration, laid_out, size, spelled
+from ragsweep.ledger import Ledger
+from ragsweep.store import Store
+from ragsweep.storekeeping import Place
+from test_ledger import opened, result
+from test_storekeeping import NODES, fill, kept, tree
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
+    return fill(tmp_path / ".ragsweep")
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Type a command; return its exit status, and what it printed to the screen and as errors."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+
+    def typed(*arguments: str) -> tuple[int, str, str]:
+        status = store(arguments)
+        return status, *capsys.readouterr()
+
+    yield typed
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def numbers(line: str) -> list[str]:
+    return re.split(r" {3,}", line.strip())
+
+
+def test_stages_are_listed_with_their_sums(place: Place, call: Call) -> None:
+    status, out, err = call()
+    lines = {line.split("  ")[0]: numbers(line) for line in out.splitlines() if line}
+    assert (status, err) == (0, "")
+    assert lines["stage"] == ["stage", "entries", "size", "took", "oldest", "newest", "last used"]
+    assert lines["chunk"][1:4] == [
+        "1",
+        spelled((place.folder / "whole" / NODES["chunk"].address).stat().st_size),
+        "2.0 s",
+    ]
+    assert lines["all"][1] == "4"
+    assert lines["all"][3] == "8.0 s"
+    assert lines["pieces of interrupted computations"][1] == "1"
+    assert re.search(r"disk +the store takes .* · .* of .* free", out)
+    assert call("list")[1].splitlines()[0] == out.splitlines()[0]
+
+
+def test_entries_say_who_used_them(place: Place, call: Call) -> None:
+    ledger, kept_store = Ledger(place.path), Store(place.folder, print)
+    ledger.write(opened(ledger, "a").id, 0, result("a"))
+    kept_store.used([NODES["chunk"].address], "s" * 64)
+    kept_store.used([NODES["chunk"].address], "unwritten")
+    (line,) = (
+        line for line in call("--entries", "--stage", "chunk")[1].splitlines() if NODES["chunk"].address[:12] in line
+    )
+    assert numbers(line)[1:3] == ["chunk", "Chunk"]
+    assert numbers(line)[-2:] == ["2", "s (1), not in the ledger (1)"]
+
+
+def test_json_is_strict_and_complete(place: Place, call: Call) -> None:
+    status, out, _ = call("--json", "--entries")
+    facts = json.loads(out, parse_constant=pytest.fail)
+    assert status == 0
+    assert facts["path"] == str(place.path)
+    assert {stage: found["entries"] for stage, found in facts["stages"].items()} == dict.fromkeys(NODES, 1)
+    assert {one["address"] for one in facts["entries"]} == {node.address for node in NODES.values()}
+    assert facts["pieces"]["count"] == 1
+    assert "entries" not in json.loads(call("--json")[1])
+
+
+@pytest.mark.parametrize("how", ["flag", "environment", "default"])
+def test_says_which_store_it_is_and_how_that_was_chosen(
+    how: str, place: Place, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    if how == "default":
+        assert f"store    {place.path} (the default" in call()[1]
+        return
+    fill(other)
+    monkeypatch.setenv("RAGSWEEP_STORE", str(other if how == "environment" else tmp_path / "nowhere"))
+    said = call(*(["--path", str(other)] if how == "flag" else []))[1]
+    assert f"store    {other} ({'--path' if how == 'flag' else 'the environment'}" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["lst"], 'no command "lst"; did you mean "list"?'),
+        (["--entires"], 'unknown option "--entires"; did you mean "--entries"?'),
+        (["--path", ".ragsweep", "verify"], "the command comes first: ragsweep store verify"),
+        (["--path", "nowhere"], "no store in"),
+        (["--path", ".ragsweep/stages"], "did you mean"),
+        (["--stage", "chnk"], 'did you mean "chunk"?'),
+        (["evict"], "--older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, --quarantine, --all"),
+        (["evict", "--yes"], "say what to remove"),
+        (["evict", "--older-than", "30"], '--older-than: must be an age such as 45m, 12h, 30d or 8w, given "30"'),
+        (["evict", "--to-size", "big"], '--to-size: must be a size such as 500MB or 2GB, given "big"'),
+        (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),
+        (["evict", "--unreachable", "--yes"], "no ledger"),
+        (["evict", "--all"], "--yes removes without asking"),
+    ],
+)
+def test_bad_input_exits_2_with_one_line_and_changes_nothing(
+    typed: list[str], message: str, place: Place, call: Call
+) -> None:
+    before = tree(place.path)
+    status, _, err = call(*typed)
+    assert status == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert tree(place.path) == before
+
+
+def test_verify_says_what_is_damaged_and_exits_1(place: Place, call: Call) -> None:
+    assert call("verify")[0] == 0
+    target = place.folder / "whole" / NODES["chunk"].address
+    target.write_bytes(target.read_bytes()[:-1])
+    (place.folder / "notes\x1b[31m").write_text("")
+    status, out, _ = call("verify", "--dry-run")
+    assert status == 1
+    assert f"damaged  whole/{target.name}: " in out
+    assert "\x1b" not in out
+    assert "'notes\\x1b[31m' is not the store's, and left alone" in out
+    assert "put into quarantine" in call("verify")[1]
+    status, out, _ = call("verify")
+    assert status == 0
+    assert "nothing damaged" in out
+    assert numbers(next(line for line in call()[1].splitlines() if line.startswith("quarantine")))[1] == "1"
+
+
+def test_evict_says_what_goes_and_leaves_the_rest(place: Place, call: Call) -> None:
+    status, out, _ = call("evict", "--stage", "index", "--older-than", "0s", "--yes")
+    assert status == 0
+    assert re.search(r"remove   1 entry · .* kB · 2\.0 s of computing", out)
+    assert re.search(r"removed  1 entry", out)
+    assert kept(place.path) == set(NODES) - {"index"}
+
+
+def test_evict_of_nothing_is_fine(place: Place, call: Call) -> None:
+    before = tree(place.path)
+    status, out, _ = call("evict", "--older-than", "1w", "--yes")
+    assert (status, tree(place.path)) == (0, before)
+    assert "nothing in the store fulfils" in out
+
+
+def test_evict_of_all_leaves_a_store_that_works(place: Place, call: Call) -> None:
+    assert call("evict", "--all", "--yes")[0] == 0
+    assert kept(place.path) == set()
+    assert "nothing is stored" in call()[1]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 4), ("", 4)])
+def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ragsweep", "store", "evict", "--all"]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, text=True) as process:
+        os.write(ours, f"{answer}\n".encode())
+        out, _ = process.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 0
+    assert "remove? [y/N]" in out
+    assert len(kept(place.path)) == left
+
+
+def test_nothing_heavy_is_loaded(place: Place) -> None:
+    code = (
+        "import sys\nfrom ragsweep.cli import main\n"
+        "for rest in ([], ['verify'], ['evict', '--all', '--yes']):\n"
+        "    sys.argv = ['ragsweep', 'store', *rest]\n"
+        "    try: main()\n    except SystemExit as end: assert not end.code, end.code\n"
+        "loaded = {'torch', 'mlflow', 'hydra', 'omegaconf', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# --- sizes, ages, tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("500MB", 5e8), ("2GB", 2e9), ("1.5 kB", 1500), ("1GiB", 2**30), ("0B", 0), ("7b", 7)]
+)
+def test_sizes_as_people_type_them(typed: str, expected: float) -> None:
+    assert read(["evict", "--to-size", typed]).to_size == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("12h", 43200), ("30d", 2592000), ("45m", 2700), ("0.5 s", 0.5), ("2W", 1209600)]
+)
+def test_ages_as_people_type_them(typed: str, expected: float) -> None:
+    assert read(["evict", "--older-than", typed]).older_than == expected
+
+
+@given(st.text(max_size=6) | st.from_regex(r"[0-9.]{1,3} ?[a-zA-Z]{0,3}", fullmatch=True))
+def test_anything_else_is_refused(typed: str) -> None:
+    for reads, pattern in ((size, r"\s*\d+(\.\d+)? *([kmgt]i?)?b\s*"), (age, r"\s*\d+(\.\d+)? *[smhdw]\s*")):
+        if re.fullmatch(pattern, typed, re.IGNORECASE):
+            assert reads(typed) >= 0
+        else:
+            with pytest.raises(argparse.ArgumentTypeError, match="must be a"):
+                reads(typed)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_960, "100 kB"), (999_600, "1.0 MB"), (5e12, "5.0 TB")],
+)
+def test_sizes_are_spelled_with_their_unit(number: float, text: str) -> None:
+    assert spelled(number) == text
+
+
+def test_times_are_spelled_with_their_unit() -> None:
+    assert [duration(s) for s in (0.005, 1, 12.4, 179, 200, 7200, 20_000)] == [
+        "0.01 s", "1.0 s", "12 s", "179 s", "3 min", "120 min", "5.6 h",
+    ]  # fmt: skip
+    assert [ago(s) for s in (-5, 59.6, 60, 3599, 86399, 86400 * 1200)] == [
+        "0 s", "60 s", "1 min", "59 min", "23 h", "1,200 d",
+    ]  # fmt: skip
+
+
+CELLS = st.text("abc", min_size=1, max_size=12)
+
+
+@given(
+    st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=1)),
+    st.integers(10, 80),
+)
+def test_table_cuts_nothing_and_fits_where_its_cells_do(table: list[list[str]], width: int) -> None:
+    header = [f"<column{n}" for n in range(len(table[0]))]
+    lines = laid_out(header, table, width)
+    words = " ".join(lines).split()
+    assert words == [*(name[1:] for name in header), *(cell for row in table for cell in row)]
+    assert all(len(line) <= max(width, 4 + 12) for line in lines)
