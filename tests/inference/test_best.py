@@ -35,6 +35,10 @@ def test_a_config_that_is_always_better_is_the_best_for_sure() -> None:
 def test_those_that_tie_share() -> None:
     base = np.arange(20) / 20
     assert chances(matrix([base, base, base - 0.1])) == pytest.approx([0.5, 0.5, 0])
+    level = np.tile(
+        [0.1, -0.1], 10
+    )  # as good as the twins on average: it wins every other time, and they share the rest
+    assert probability_of_best(matrix([base, base, base + level])) == pytest.approx([0.25, 0.25, 0.5], abs=0.06)
 
 
 @given(matrices())

@@ -82,6 +82,15 @@ def test_one_pass_is_the_stepwise_definition(one: Matrix) -> None:
     assert range_p_values(compared, [drawn]) == pytest.approx(slowly(compared, drawn), abs=1 / 300 + 1e-9)
 
 
+def test_what_only_the_one_that_left_had_shown_is_forgotten() -> None:
+    """The second is worse than the first by 4, which leaves before it; than the third, by 1, less than chance does."""
+    worse = np.array([[0.0, -4.0, 5.0], [4.0, 0.0, 1.0], [-5.0, -1.0, 0.0]])
+    drawn = np.tile(np.array([0.0, 1.0, -1.0], dtype=np.float32), (99, 1))
+    compared = Pairs(worse, np.ones((3, 3), dtype=np.float32))
+    assert range_p_values(compared, [drawn]).tolist() == [0.01, 1.0, 1.0]
+    assert slowly(compared, drawn).tolist() == [0.01, 1.0, 1.0]
+
+
 def test_comparison_with_the_best_by_its_definition() -> None:
     data = clustered(normal(5, 40, 0.03).values, np.arange(40))
     compared, drawn = pairs(data), np.concatenate(list(deviations(data.sums, data.sizes, 300)))

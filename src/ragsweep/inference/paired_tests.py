@@ -128,7 +128,7 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
         return np.asarray(_beyond(sums, _all_signs(sums.shape[1]), observed) / 2.0 ** sums.shape[1])
     p_values = tail_bound(sums)
     unknown = np.flatnonzero(p_values > 1 / flips)
-    p_values[unknown] = np.minimum(p_values[unknown], _flipped(sums[unknown], observed[unknown], flips))
+    p_values[unknown] = _flipped(sums[unknown], observed[unknown], flips)
     return p_values
 
 
