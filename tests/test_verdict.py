@@ -206,6 +206,13 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
     assert "not by latency_p95_ms: it is no mean over questions" in said(*results)
 
 
+def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
+    config = {"objective": "faithfulness", "headline": [METRIC]}
+    results = scored("a", noisy(0.4), config=config), scored("b", noisy(0.6, seed=1), config=config)
+    assert judged(*results).metric == METRIC
+    assert "not by faithfulness: it was not measured of every config" in said(*results)
+
+
 def test_headline_metrics_are_compared_too() -> None:
     results = scored("a", noisy(0.4), context_tokens=500.0), scored("b", noisy(0.6, seed=1), context_tokens=900.0)
     matrix, found = judged(*results).others["context_tokens"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,10 @@ class _Inputs:
 
     def progress(self, done: int, total: int) -> None:
         """Say nothing: one question is no progress."""
+
+    def notes(self, node: Node) -> MutableMapping[str, str]:
+        """Know of no notes, and forget those that are made: what is timed is all of the work."""
+        return {}
 
     def keep(self, rows: Rows, value: Any) -> None:
         """Keep nothing: what is timed is known already."""

@@ -91,6 +91,8 @@ def weigh(results: Sequence[Result], failures: Sequence[Failure] = ()) -> Verdic
     named = _named(whole)
     skipped = {name: why for name in named if (why := _not_compared(whole, name))}
     usable = [name for name in named if name not in skipped]
+    if (objective := whole[0].config.get("objective")) and objective not in named:
+        skipped[objective] = "it was not measured of every config"
     if not usable:
         return Unweighed("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     scored = [one for one in whole if one.summaries[usable[0]].n_scored]
