@@ -129,6 +129,11 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
     return _resolved(found, settled, {name: conditions.get(name, []) for name in settled})
 
 
+def merged(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Join overrides; of those of one key the last stays."""
+    return tuple({read(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
+
+
 def _resolved(found: dict[str, Parameter], settled: dict[str, str], when: dict[str, list[Condition]]) -> Space:
     """Decide the conditions on what has one value only, and put the parameters in order."""
     known = {**{name: one.domain for name, one in found.items()}, **{n: Choice((v,)) for n, v in settled.items()}}

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
@@ -19,7 +18,7 @@ from hydra_plugins.ragsweep_grid._writing import text
 from hydra_plugins.ragsweep_optuna._config import register
 from hydra_plugins.ragsweep_optuna._settings import Settings
 from hydra_plugins.ragsweep_optuna._signing import Signing
-from hydra_plugins.ragsweep_optuna._space import Space, read_space
+from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
 
 _log = logging.getLogger(__name__)
 register()
@@ -79,7 +78,7 @@ class OptunaSweeper(Sweeper):
         subject = settings.subject or " ".join(sorted(space.fixed))
         named = digest([space.described(), settings.directions, subject])[:8]
         first = [()] if settings.default else []
-        lists = [_merged(space.fixed, lines) for lines in [*first, *settings.enqueue]]
+        lists = [merged(space.fixed, lines) for lines in [*first, *settings.enqueue]]
         extend = settings.custom_search_space
         return Asked(
             settings.study_name or f"{config.hydra.job.name}-{named}",
@@ -101,9 +100,3 @@ def summary(study: Any) -> dict[str, Any]:
         found: Mapping[str, Any] = {"best_params": best[0].params, "best_value": best[0].value} if best else {}
         return {"name": "optuna", **found}
     return {"name": "optuna", "solutions": [{"params": one.params, "values": list(one.values)} for one in best]}
-
-
-def _merged(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """Join overrides; of those of one key the last stays."""
-    parser = OverridesParser.create()
-    return tuple({parser.parse_override(line).get_key_element(): line for line in [*fixed, *more]}.values())
