@@ -62,7 +62,9 @@ def run_job(config: DictConfig) -> Returned:
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(map(str, hydra.overrides.task))
-    name = sweep.names[number] if sweep and not search else searching.named(overrides)
+    name = " ".join(overrides) or "defaults"
+    if sweep:
+        name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)

@@ -47,8 +47,13 @@ def key(command: Command, signature: str, place: str) -> str:
     How many trials a search has, and who draws them, may change when it is continued.
     """
     settings = command.search or {}
-    swept = [line for line in command.overrides if not line.startswith("hydra")]
-    return content_hash(["search", {name: settings.get(name) for name in _SEARCHED}, swept, signature, place])
+    searched = {name: settings.get(name) for name in _SEARCHED}
+    return content_hash(["search", searched, typed(command), signature, place])
+
+
+def typed(command: Command) -> list[str]:
+    """List what was typed of a search, without what Hydra was told of how to do it."""
+    return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
 def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -56,9 +61,10 @@ def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"trial {number}" for number in range(int(settings.get("n_trials") or 1)))
 
 
-def named(overrides: tuple[str, ...]) -> str:
-    """Name a trial by what it changes."""
-    return " ".join(line for line in overrides if not line.startswith("sweeps=")) or "defaults"
+def named(overrides: tuple[str, ...], search: str) -> str:
+    """Name a trial by what it changes, beside what was typed for all trials of the search."""
+    general = search.split()
+    return " ".join(line for line in overrides if line not in general) or "defaults"
 
 
 def returned(result: Result, value: float | None) -> dict[str, object]:

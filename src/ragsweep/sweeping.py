@@ -172,6 +172,9 @@ class _Sweeping:
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return self.command.jobs
 
+    def _name(self) -> str:
+        return " ".join(self.command.overrides) or "sweep"
+
     def _names(self) -> tuple[str, ...]:
         return tuple(self.command.names())
 
@@ -186,7 +189,7 @@ class _Sweeping:
         return 0
 
     def _open(self, key: str) -> Sweep:
-        name = " ".join(self.command.overrides) or "sweep"
+        name = self._name()
         sweep = self.ledger.open_sweep(key, Sweep("", name, "", self._jobs(), self._names(), self.tracker.identity))
         adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
         return dataclasses.replace(sweep, parent=mirroring.open_parent(self.ledger, self.tracker, sweep, adopt))
@@ -287,6 +290,9 @@ class _Searching(_Sweeping):
 
     def _key(self, signatures: Sequence[str]) -> str:
         return searching.key(self.command, signatures[0], self.tracker.identity)
+
+    def _name(self) -> str:
+        return " ".join(searching.typed(self.command)) or "search"
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return ((),) * len(self._names())

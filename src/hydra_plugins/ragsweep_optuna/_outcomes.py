@@ -35,7 +35,7 @@ class Outcome:
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: tuple[float, ...] = ()
+    violations: tuple[tuple[str, float], ...] = ()  # by how much each constraint is broken; at most 0: it is kept
     charged: bool = True  # whether it counts as one of the study's trials
 
     def text(self) -> str:
@@ -46,7 +46,8 @@ class Outcome:
 def outcome_of(text: str) -> Outcome:
     """Read an outcome back."""
     plain = json.loads(text)
-    return Outcome(tuple(plain["values"]), plain["reason"], tuple(plain["violations"]), plain["charged"])
+    violations = tuple((name, value) for name, value in plain["violations"])
+    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"])
 
 
 def read_directions(given: Any) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
         measured = _number((plain.get("measured") or {}).get(bound.name))
         if measured is None:
             return Outcome(reason=f'did not measure "{bound.name}", which is constrained', charged=charged)
-        violations.append(bound.violation(measured))
+        violations.append((f"{bound.name} {'<=' if bound.upper else '>='} {bound.limit:g}", bound.violation(measured)))
     return Outcome(tuple(number for number in numbers if number is not None), "", tuple(violations), charged)
 
 

@@ -132,7 +132,7 @@ def domain(override: Override, where: str) -> Choice | Numbers:
     if isinstance(value, RangeSweep):
         return _range(value, log, where)
     listed = tuple(_some(override.sweep_string_iterator(), where))
-    values = tuple(dict.fromkeys(listed))
+    values = tuple(dict.fromkeys({"True": "true", "False": "false"}.get(value, value) for value in listed))
     if log:
         raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, given {override.input_line!r}")
     if not values:

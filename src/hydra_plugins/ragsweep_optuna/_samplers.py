@@ -20,13 +20,9 @@ CLASSES: Mapping[str, str] = {
     "random": "RandomSampler",
     "brute_force": "BruteForceSampler",
 }
-_CONSTRAINED = ("tpe", "gp", "nsgaii", "nsgaiii")
 _SINGLE = ("cmaes",)
 _QUIET = ("gp", "cmaes", "qmc")
 """They cannot model conditional parameters and choices, draw those by themselves, and warn at each."""
-
-VIOLATIONS = "violations"
-"""The attribute of a trial that says by how much it breaks each constraint; at most 0 where it keeps it."""
 
 
 def check(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
@@ -40,8 +36,8 @@ def check(settings: Mapping[str, Any], objectives: int, constraints: int) -> Non
         raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, given {seed!r}")
     if name in _SINGLE and objectives > 1:
         raise HydraException(f"{where}={name}: knows one objective, given {objectives}; use tpe, gp or nsgaii")
-    if constraints and name not in _CONSTRAINED:
-        raise HydraException(f"{where}={name}: knows no constraints; use {', '.join(_CONSTRAINED)}")
+    if constraints and name in _SINGLE:
+        raise HydraException(f"{where}={name}: knows no constraints; use tpe, gp or nsgaii")
 
 
 def seed_of(study: int, trial: int) -> int:
@@ -50,7 +46,7 @@ def seed_of(study: int, trial: int) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def seeded(settings: Mapping[str, Any], constrained: bool) -> Any:
+def seeded(settings: Mapping[str, Any]) -> Any:
     """Make the sampler of a study: for each trial a fresh one of the kind that is named, with the trial's own seed.
 
     A sampler's state would be lost with its process; what it needs of earlier trials is in the storage.
@@ -68,7 +64,7 @@ def seeded(settings: Mapping[str, Any], constrained: bool) -> Any:
             if trial.number not in self._inner:
                 seed = seed_of(study_seed, trial.number)
                 blind = self.blind() or settings.get("name") == GRID
-                self._inner[trial.number] = RandomSampler(seed) if blind else _make(settings, seed, constrained)
+                self._inner[trial.number] = RandomSampler(seed) if blind else _make(settings, seed)
             return self._inner[trial.number]
 
         def before_trial(self, study: Any, trial: Any) -> None:
@@ -92,14 +88,12 @@ def seeded(settings: Mapping[str, Any], constrained: bool) -> Any:
     return Seeded()
 
 
-def _make(settings: Mapping[str, Any], seed: int, constrained: bool) -> Any:
+def _make(settings: Mapping[str, Any], seed: int) -> Any:
     from optuna import samplers
     from optuna.exceptions import ExperimentalWarning
 
     name = str(settings["name"])
     given = {key: value for key, value in settings.items() if key not in ("name", "seed")}
-    if constrained:
-        given["constraints_func"] = _violations
     if name in _QUIET:
         given |= {"warn_independent_sampling": False, "independent_sampler": samplers.RandomSampler(seed)}
     if name == "qmc":  # one sequence for the study: its trials take turns in it
@@ -111,7 +105,3 @@ def _make(settings: Mapping[str, Any], seed: int, constrained: bool) -> Any:
             return getattr(samplers, CLASSES[name])(seed=seed, **given)
         except TypeError as fault:
             raise HydraException(f"hydra.sweeper.sampler: {str(fault).rpartition('() ')[2]}") from None
-
-
-def _violations(trial: Any) -> tuple[float, ...]:
-    return tuple(trial.user_attrs.get(VIOLATIONS, ()))

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from hydra.errors import HydraException
 
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation, Evaluations
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome
-from hydra_plugins.ragsweep_optuna._samplers import GRID, VIOLATIONS, seeded
+from hydra_plugins.ragsweep_optuna._samplers import GRID, seeded
 from hydra_plugins.ragsweep_optuna._space import Space
 from hydra_plugins.ragsweep_optuna._storage import Storage
 
@@ -25,6 +26,9 @@ REPEATED = 20
 
 EXHAUSTED = 200
 """Duplicates in a row after which the space counts as exhausted."""
+
+LISTED = 1000
+"""Points of a space that is so small that it is known when it is exhausted."""
 
 _IDENTITY, _OVERRIDES, _PLACED, _POINT, _TWIN = "identity", "overrides", "placed", "point", "duplicate_of"
 
@@ -38,7 +42,6 @@ class Asked:
     subject: str  # what is measured: a study goes on only with the same
     sampler: Mapping[str, Any]
     n_trials: int
-    constrained: bool
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and where that is in the space
     lapse: float = 90.0
     extend: Callable[[Any], None] | None = None  # upstream's custom_search_space, the config given already
@@ -103,7 +106,7 @@ class Study:
         """Say whether nothing new is found any more."""
         if self.asked.sampler.get("name") == GRID:
             return self._next_point() is None
-        return self._straight() >= EXHAUSTED
+        return self._straight() >= EXHAUSTED or self._all_known()
 
     def _may_run(self, one: Evaluation) -> bool:
         if one.token <= ATTEMPTS:
@@ -175,16 +178,23 @@ class Study:
                 self._set(trial, {"reason": outcome.reason})
                 self.optuna.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
                 return
-            self._set(trial, {VIOLATIONS: list(outcome.violations)} if outcome.violations else {})
+            for name, violation in outcome.violations:
+                # What Trial.set_constraint does; a Trial, which would ask the sampler again, is not at hand.
+                known = self._storage.get_trial_id_from_study_id_trial_number(self.optuna._study_id, trial)
+                self._storage.set_trial_system_attr(known, f"constraints:{name}", violation)
             self.optuna.tell(trial, list(outcome.values), skip_if_finished=True)
 
     def _set(self, trial: int, attributes: Mapping[str, Any]) -> None:
         from optuna.exceptions import UpdateFinishedTrialError
 
-        known = self.optuna._storage.get_trial_id_from_study_id_trial_number(self.optuna._study_id, trial)
+        known = self._storage.get_trial_id_from_study_id_trial_number(self.optuna._study_id, trial)
         with suppress(UpdateFinishedTrialError):
             for key, value in attributes.items():
-                self.optuna._storage.set_trial_user_attr(known, key, value)
+                self._storage.set_trial_user_attr(known, key, value)
+
+    @property
+    def _storage(self) -> Any:
+        return self.optuna._storage  # Optuna's own, which remembers what it read
 
     def _straight(self) -> int:
         """Count the duplicates that the study ends with."""
@@ -195,6 +205,16 @@ class Study:
                     break
                 count += 1
         return count
+
+    def _all_known(self) -> bool:
+        """Say whether each point of a small space has a trial."""
+        if self._points is None:
+            ends = all(one.domain.listed() is not None for one in self.space.parameters)
+            self._points = list(islice(self.space.points(), LISTED + 1)) if ends else []
+        if not 0 < len(self._points) <= LISTED:
+            return False
+        known = {frozenset(trial.params.items()) for trial in self.optuna.get_trials(deepcopy=False)}
+        return all(frozenset(self.space.named(point).items()) in known for point in self._points)
 
     def _next_point(self) -> int | None:
         """Return the number of the first point of the grid that no trial has, or None behind the last."""
@@ -214,7 +234,7 @@ def open_study(asked: Asked, space: Space, storage: Storage) -> Study:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = seeded(asked.sampler, asked.constrained)
+    sampler = seeded(asked.sampler)
     directions: Any = list(asked.directions)
     with storage.turn():
         made = optuna.create_study(

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.ragsweep_grid._writing import text
 from hydra_plugins.ragsweep_optuna._config import register
+from hydra_plugins.ragsweep_optuna._samplers import GRID
 from hydra_plugins.ragsweep_optuna._settings import Settings
 from hydra_plugins.ragsweep_optuna._signing import Signing
 from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
@@ -55,6 +56,8 @@ class OptunaSweeper(Sweeper):
         assert self.launcher is not None
         loader, settings = self.hydra_context.config_loader, self.settings
         space, signing = read_space(arguments, settings.params, loader), Signing(loader, self.config)
+        if settings.sampler["name"] == GRID:
+            space.points()
         for probe in space.probes():
             signing.check(probe)
         asked = self._asked(space, signing)
@@ -86,7 +89,6 @@ class OptunaSweeper(Sweeper):
             subject,
             settings.sampler,
             settings.n_trials,
-            bool(settings.bounds),
             tuple((lines, space.place(signing.values(lines, space.parameters))) for lines in lists),
             settings.lapse,
             partial(get_method(extend), config) if extend else None,
@@ -95,7 +97,7 @@ class OptunaSweeper(Sweeper):
 
 def summary(study: Any) -> dict[str, Any]:
     """Say what came of Optuna's study, in the words of Hydra's former plugin."""
-    best = study.best_trials
+    best = [trial for trial in study.best_trials if "duplicate_of" not in trial.user_attrs]
     if len(study.directions) == 1:
         found: Mapping[str, Any] = {"best_params": best[0].params, "best_value": best[0].value} if best else {}
         return {"name": "optuna", **found}
