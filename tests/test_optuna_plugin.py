@@ -124,9 +124,9 @@ def test_a_condition_that_cannot_hold_is_refused_before_anything_is_launched(par
 def test_probes_try_every_choice_and_every_end_beside_what_it_needs() -> None:
     probes = read_space(["fixed=1"], KINDS).probes()
     assert probes[0] == ("fixed=1",)
-    assert ("fixed=1", "kind=convex", "alpha=0.5") in probes
-    assert ("fixed=1", "kind=rrf", "k=80") in probes
-    assert len(probes) == 1 + 3 + 2 + 3
+    assert ("kind=convex", "alpha=0.5", "fixed=1") in probes
+    assert ("kind=rrf", "k=80", "fixed=1") in probes
+    assert len(probes) == 1 + 1 + 2 + 3  # the default, plain, two of alpha, three of k
 
 
 # --- trials ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A Hydra program that knows nothing of us searches with the plugin: alone, after a stop, and with several processes."""
+"""A Hydra program that knows nothing of us searches with the plugin: alone, after a stop, with several processes."""
 
 from __future__ import annotations
 

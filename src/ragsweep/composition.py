@@ -155,7 +155,7 @@ def _search(
         first = [merged(space.fixed, lines) for lines in named["enqueue"] or []]
     except (HydraException, OmegaConfBaseException) as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
-    return named, tuple(dict.fromkeys([*space.probes(), *first]))
+    return named, tuple(dict.fromkeys([*space.probes(bool(named["default"])), *first]))
 
 
 def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -23,6 +23,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # of the keys, as they were written
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Ask a trial for a value of each parameter that exists: key -> value as it is typed."""
@@ -34,7 +35,9 @@ class Space:
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """Write out the overrides of a trial."""
-        return (*self.fixed, *(f"{key}={value}" for key, value in values.items()))
+        lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
+        places = {name: number for number, name in enumerate(self.order)}
+        return tuple(sorted(lines, key=lambda line: places.get(line.partition("=")[0], len(places))))
 
     def place(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Find the values of a config in this space: what Optuna calls those that are in it.
@@ -69,20 +72,30 @@ class Space:
             )
         return self._points(self.parameters, {})
 
-    def probes(self) -> list[tuple[str, ...]]:
+    def probes(self, default: bool = True) -> list[tuple[str, ...]]:
         """List overrides that try each choice, and each end of each stretch, once: all must be possible.
 
-        A parameter that exists only beside some values of another is tried beside each of them.
+        A parameter that exists only beside some values of another is tried beside each of them; what else exists has
+        its first value. With ``default`` the config without anything searched comes first.
         """
-        found = [self.fixed]
+        found = [self.fixed] if default else []
         for one in self.parameters:
             for values in self._beside(one):
-                found += [self.overrides({**values, one.name: value}) for value in one.domain.borders()]
-        return list(dict.fromkeys(found))
+                tried = [self._completed({**values, one.name: value}) for value in one.domain.borders()]
+                found += [self.overrides(each) for each in tried]
+        return list(dict.fromkeys(found or [self.fixed]))
 
     def described(self) -> list[Any]:
         """Spell the space out, to be compared."""
         return [[one.name, repr(one.domain), *map(str, one.when)] for one in self.parameters]
+
+    def _completed(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Add the first value of every other parameter that exists."""
+        found: dict[str, str] = {}
+        for one in self.parameters:
+            if one.exists(found):
+                found[one.name] = values.get(one.name, one.domain.borders()[0])
+        return found
 
     def _points(self, left: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
         if not left:
@@ -126,7 +139,8 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
             found[name] = Parameter(name, domain(override, places[name]), when_all)
         else:
             settled[name] = override.get_value_element_as_str()
-    return _resolved(found, settled, {name: conditions.get(name, []) for name in settled})
+    space = _resolved(found, settled, {name: conditions.get(name, []) for name in settled})
+    return replace(space, order=tuple(last))
 
 
 def merged(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

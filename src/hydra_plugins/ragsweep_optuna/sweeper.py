@@ -58,7 +58,7 @@ class OptunaSweeper(Sweeper):
         space, signing = read_space(arguments, settings.params, loader), Signing(loader, self.config)
         if settings.sampler["name"] == GRID:
             space.points()
-        for probe in space.probes():
+        for probe in space.probes(settings.default):
             signing.check(probe)
         asked = self._asked(space, signing)
         folder = Path(str(self.config.hydra.sweep.dir))
