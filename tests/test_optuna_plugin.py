@@ -95,6 +95,11 @@ def test_the_command_line_has_the_last_word_on_what_is_searched_and_keeps_the_co
     assert (alpha.domain, [str(one) for one in alpha.when]) == (Numbers(0.2, 0.4), ["kind=convex"])
 
 
+def test_whoever_types_fewer_values_of_a_parent_searches_less() -> None:
+    assert [one.name for one in read_space(["kind=plain,rrf"], KINDS).parameters] == ["kind", "k"]
+    assert [point["kind"] for point in read_space(["kind=plain,rrf"], KINDS).points()] == ["plain", "rrf", "rrf", "rrf"]
+
+
 def test_parents_come_before_their_children_however_they_are_written() -> None:
     params = {"c": {"over": "1,2", "when": "b=2"}, "b": {"over": "1,2", "when": "a=2"}, "a": "1,2"}
     assert [one.name for one in read_space([], params).parameters] == ["a", "b", "c"]

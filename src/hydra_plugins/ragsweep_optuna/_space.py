@@ -139,7 +139,9 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
             found[name] = Parameter(name, domain(override, places[name]), when_all)
         else:
             settled[name] = override.get_value_element_as_str()
-    space = _resolved(found, settled, {name: conditions.get(name, []) for name in settled})
+    chosen = {one.get_key_element() for one in overrides[len(params or {}) :]}
+    everything = {name: conditions.get(name, []) for name in last}
+    space = _resolved(found, settled, everything, chosen)
     return replace(space, order=tuple(last))
 
 
@@ -148,13 +150,17 @@ def merged(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     return tuple({read(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
 
 
-def _resolved(found: dict[str, Parameter], settled: dict[str, str], when: dict[str, list[Condition]]) -> Space:
-    """Decide the conditions on what has one value only, and put the parameters in order."""
+def _resolved(
+    found: dict[str, Parameter], settled: dict[str, str], everything: dict[str, list[Condition]], chosen: set[str]
+) -> Space:
+    """Decide the conditions on what has one value only, and put the parameters in order.
+
+    Whoever types other values of a parent means that what hangs on the rest is not searched.
+    """
     known = {**{name: one.domain for name, one in found.items()}, **{n: Choice((v,)) for n, v in settled.items()}}
-    everything = {name: list(one.when) for name, one in found.items()} | when
     for name, conditions in everything.items():
         for condition in conditions:
-            _check(name, condition, known, condition.parent in settled)
+            _check(name, condition, known, condition.parent in chosen | settled.keys())
     graph = {name: {condition.parent for condition in conditions} for name, conditions in everything.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
@@ -172,8 +178,10 @@ def _resolved(found: dict[str, Parameter], settled: dict[str, str], when: dict[s
             if condition.parent in settled:
                 possible &= condition.parent not in gone and settled[condition.parent] in condition.values
             else:
-                possible &= condition.parent not in gone
-                open_.append(condition)
+                values = known[condition.parent].listed() or ()
+                left = tuple(value for value in condition.values if value in values)
+                possible &= condition.parent not in gone and bool(left)
+                open_.append(Condition(condition.parent, left))
         if not possible:
             gone.add(name)
         elif name in found:
@@ -210,7 +218,7 @@ def _condition(line: str, where: str) -> Condition:
     return Condition(name, values)
 
 
-def _check(name: str, condition: Condition, known: Mapping[str, Choice | Numbers], settled: bool) -> None:
+def _check(name: str, condition: Condition, known: Mapping[str, Choice | Numbers], lenient: bool) -> None:
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in known:
         near = difflib.get_close_matches(condition.parent, known, 1)
@@ -220,5 +228,5 @@ def _check(name: str, condition: Condition, known: Mapping[str, Choice | Numbers
     if values is None:
         raise HydraException(f"{where}: {condition.parent} has no end of values; depend on one with choices")
     unknown = [value for value in condition.values if value not in values]
-    if unknown and not settled:
+    if unknown and not lenient:
         raise HydraException(f"{where}: {condition.parent} never is {unknown[0]}; it is one of {', '.join(values[:9])}")
