@@ -8,6 +8,7 @@ import time
 import traceback
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -136,7 +137,7 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _returned(result: Result, config: DictConfig, hydra: DictConfig) -> Returned:
+def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
     """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
     value = result.summaries[str(config.objective)].value
     finite = value if value == value else None

@@ -284,6 +284,11 @@ class _Sweeping:
             self.ledger.set_status(sweep.id, status)
         return status
 
+    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+        """List the jobs that left no record, with why."""
+        lost = sorted(set(range(len(sweep.jobs))) - recorded)
+        return [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
+
 
 class _Searching(_Sweeping):
     """One search: the sweeper decides what its jobs are, and where it goes on."""

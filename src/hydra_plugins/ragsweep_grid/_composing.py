@@ -61,7 +61,7 @@ class Composer:
         repository = getattr(self._loader, "repository", None)
         found = repository.load_config(name) if repository is not None else None
         chosen = (found.defaults_list or []) if found is not None else []
-        return {str(one.group).lstrip("/"): str(one.value) for one in chosen if one.is_override()}  # type: ignore[attr-defined]
+        return {str(one.group).lstrip("/"): str(one.value) for one in chosen if one.is_override()}
 
     def compose(self, name: str | None, overrides: Sequence[str], *, task_only: bool = False) -> DictConfig:
         """Compose a config; with ``task_only`` without its node ``hydra``. Raises what Hydra raises."""
