@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,12 @@ from ragsweep.types import Question
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 SALT = "ragsweep.racing/1"
 """Decides, with the seed and a cluster's name, when its questions are asked."""
+LARGEST = 700.0
+"""Logarithm of the largest evidence that is told: more is no number."""
 
 
 class Order(NamedTuple):
@@ -76,6 +80,17 @@ class Look:
     dropped: tuple[str, ...]
     evidence: Mapping[str, float]
     behind: Mapping[str, float]
+
+
+class _Weighed(NamedTuple):
+    """What is made of scores: one a config, and of each what ``observed`` returns."""
+
+    leaders: Flags
+    running: Flags
+    dropped: Flags
+    strength: Doubles  # logarithms
+    sums: Doubles
+    sizes: Doubles
 
 
 class Betting:
@@ -148,7 +163,7 @@ class Betting:
 
     def drop(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> tuple[str, ...]:
         """Name the configs to drop; arguments and errors as of ``look``."""
-        return self.look(scores, groups).dropped
+        return tuple(compress(scores, self._weigh(scores, groups).dropped))
 
     def look(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> Look:
         """Weigh all scores so far. The same scores give the same answer, whatever was asked before.
@@ -162,23 +177,26 @@ class Betting:
         Raises:
             InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
         """
+        found = self._weigh(scores, groups)
+        out = tuple(compress(scores, found.dropped))
+        bounds = lower_bound(found.sums[found.dropped], found.sizes[found.dropped], self.level, self.spread)
+        strength = np.exp(np.minimum(found.strength[found.running], LARGEST)).tolist()
+        return Look(
+            tuple(compress(scores, found.leaders)),
+            out,
+            dict(zip(compress(scores, found.running), strength, strict=True)),
+            dict(zip(out, bounds.tolist(), strict=True)),
+        )
+
+    def _weigh(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None) -> _Weighed:
         values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
         self._check_scores(values, groups)
-        if not values.size:
-            return Look(tuple(scores), (), dict.fromkeys(scores, 1.0), {})
         numbers, starts = _numbered(groups, values.shape[1])
         sums, sizes = observed(behind(values, asked, starts), numbers)
-        strength = evidence(self._capital(sums, sizes))[:, -1]
+        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
         first, running = leading(values, asked), asked == values.shape[1]
         out = running & ~first & (strength >= -math.log(1 - self.level))
-        bounds = lower_bound(sums[out], sizes[out], self.level, self.spread)
-        names = np.array(list(scores), dtype=object)
-        return Look(
-            tuple(names[first]),
-            tuple(names[out]),
-            {name: math.exp(min(value, 700.0)) for name, value in zip(names[running], strength[running], strict=True)},
-            dict(zip(names[out], bounds.tolist(), strict=True)),
-        )
+        return _Weighed(first, running, out, strength, sums, sizes)
 
     def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
         return betting(sums, sizes, self.margin, self.spread)

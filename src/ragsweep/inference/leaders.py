@@ -31,7 +31,7 @@ def behind(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """
     means = _means(better)[:, starts]
     means[np.arange(better.shape[1]) >= asked[:, None]] = -np.inf
-    near = TIE * np.abs(np.nan_to_num(better)).max(initial=0.0)
+    near = _near(better)
     first = _highest(means, near)
     second = _highest(np.where(first, -np.inf, means), near)
     leaders, total = first.sum(axis=0), np.where(first, better, 0.0).sum(axis=0)
@@ -45,7 +45,11 @@ def leading(better: Doubles, asked: Numbers) -> Flags:
     """Say which configs lead now: the highest mean among those that were asked all questions, or several that tie."""
     means = _means(better)[:, -1:]
     means[asked < better.shape[1]] = -np.inf
-    return _highest(means, TIE * np.abs(np.nan_to_num(better)).max(initial=0.0))[:, 0]
+    return _highest(means, _near(better))[:, 0]
+
+
+def _near(better: Doubles) -> float:
+    return TIE * float(np.fmax.reduce(np.abs(better), axis=None, initial=0.0))
 
 
 def _means(better: Doubles) -> Doubles:
