@@ -2,10 +2,11 @@
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/racing.py [--replications 2000] [--jobs 2] [--write]
 
-256 questions in blocks of 16. Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out
-without the folder). The same scores for every rule. Prints the tables; --write puts them into docs/racing.md between
-the markers. Bars: with four configs and the best ahead by .02 betting loses it in at most 5 % of the races, by .05 it
-saves at least 20 % of the questions, by .10 at least 45 %; anywhere else it loses at most 5 %. Deterministic: a replication has a seed of its own.
+256 questions in blocks of 16. Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left
+out without the folder). The same scores for every rule. Prints the tables; --write puts them into docs/racing.md
+between the markers. Bars: with four configs and the best ahead by .02 betting loses it in at most 5 % of the races,
+by .05 it saves at least 20 % of the questions, by .10 at least 45 %; anywhere else it loses at most 5 %.
+Deterministic: a replication has a seed of its own.
 """
 
 from __future__ import annotations
