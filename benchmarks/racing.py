@@ -80,10 +80,16 @@ def sources(gain: float, generator: np.random.Generator) -> Planted:
     return planted(drawn.matrix.values[:, :QUESTIONS], drawn.truth, drawn.matrix.clusters[:QUESTIONS])
 
 
+def reordered(pool: Doubles, generator: np.random.Generator) -> Planted:
+    """Ask each real question once, in random order: the truth is what all of them say."""
+    return planted(pool[:, generator.permutation(pool.shape[1])], pool.mean(axis=1))
+
+
 def drawn_from(name: str, pool: Doubles) -> list[Scenario]:
     return [
         Scenario(f"{name}, 1 of 16 by .05", partial(shuffled, pool, QUESTIONS, 0.05), continuous=False),
         Scenario(f"{name} as it is", partial(resampled, pool, QUESTIONS), continuous=False),
+        Scenario(f"{name}, all {pool.shape[1]} of its own", partial(reordered, pool), continuous=False),
     ]
 
 
@@ -161,7 +167,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
     saved = [[one.scenario.name, *(f"{100 * one.saved[rule] / count:.0f}" for rule in RULES)] for one in tallies]
     short = [[one.scenario.name, *(f"{one.short[rule] / count:.4f}" for rule in (WHOLE, *RULES))] for one in tallies]
     return [
-        f"{count:,} races of {QUESTIONS} questions each, in blocks of {BLOCK}.",
+        f"{count:,} races of {QUESTIONS} questions each (where nothing else is said), in blocks of {BLOCK}.",
         *table("**The best is lost**, in per cent (where several are, a certain one of them)", RULES, lost),
         *table("**Questions saved**, in per cent of all questions times configs", RULES, saved),
         *table("**How far the highest mean in the end is from the best**, in true scores", (WHOLE, *RULES), short),
