@@ -37,6 +37,7 @@ PAGE = ROOT / "docs" / "racing.md"
 BEGIN, END = "<!-- racing: begin -->", "<!-- racing: end -->"
 QUESTIONS = 256
 WHOLE = "no race"
+REAL = ("scifact", "python_faq")
 LOST = 6.5
 """Per cent, in any other scenario: 5 and three Monte Carlo errors of 2,000 races."""
 BARS = {"4, best by .02": (5.0, 0.0), "4, best by .05": (5.0, 20.0), "4, best by .10": (5.0, 45.0)}
@@ -123,6 +124,9 @@ class Tally:
     saved: dict[str, float] = field(default_factory=lambda: dict.fromkeys(RULES, 0.0))
     short: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*RULES, WHOLE), 0.0))
 
+    def share(self, count: float) -> float:
+        return 100 * count / self.replications
+
     def add(self, rule: str, drawn: Planted, asked: Numbers) -> None:
         """Count one race. The best is the last of those that are best."""
         values, truth = drawn.matrix.values, drawn.truth
@@ -162,12 +166,14 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def report(tallies: Sequence[Tally]) -> list[str]:
-    count = tallies[0].replications
-    lost = [[one.scenario.name, *(f"{100 * one.lost[rule] / count:.1f}" for rule in RULES)] for one in tallies]
-    saved = [[one.scenario.name, *(f"{100 * one.saved[rule] / count:.0f}" for rule in RULES)] for one in tallies]
-    short = [[one.scenario.name, *(f"{one.short[rule] / count:.4f}" for rule in (WHOLE, *RULES))] for one in tallies]
+    lost = [[one.scenario.name, *(f"{one.share(one.lost[rule]):.1f}" for rule in RULES)] for one in tallies]
+    saved = [[one.scenario.name, *(f"{one.share(one.saved[rule]):.0f}" for rule in RULES)] for one in tallies]
+    short = [[one.scenario.name, *(f"{one.share(one.short[rule]) / 100:.4f}" for rule in (WHOLE, *RULES))]
+             for one in tallies]  # fmt: skip
+    races = " or ".join(f"{count:,}" for count in sorted({one.replications for one in tallies}, reverse=True))
+    fewer = " (the fewer where scores are real)" if "or" in races else ""
     return [
-        f"{count:,} races of {QUESTIONS} questions each (where nothing else is said), in blocks of {BLOCK}.",
+        f"{races} races{fewer} of {QUESTIONS} questions each where nothing else is said, in blocks of {BLOCK}.",
         *table("**The best is lost**, in per cent (where several are, a certain one of them)", RULES, lost),
         *table("**Questions saved**, in per cent of all questions times configs", RULES, saved),
         *table("**How far the highest mean in the end is from the best**, in true scores", (WHOLE, *RULES), short),
@@ -178,7 +184,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
 def held(tally: Tally) -> bool:
     """Say whether betting keeps the bars of a scenario, and print it where there are some."""
     most, least = BARS.get(tally.scenario.name, (LOST, 0.0))
-    lost, saved = (100 * found["betting"] / tally.replications for found in (tally.lost, tally.saved))
+    lost, saved = tally.share(tally.lost["betting"]), tally.share(tally.saved["betting"])
     if tally.scenario.name in BARS:
         print(f"bar: {tally.scenario.name}: lost {lost:.1f} (at most {most:g}), saved {saved:.1f} (at least {least:g})")
     return lost <= most and saved >= least
@@ -194,7 +200,7 @@ def chosen(only: str, store: str) -> list[Scenario]:
     found = scenarios()
     if "RAGSWEEP_COLLECTIONS" in os.environ:
         with tempfile.TemporaryDirectory() as folder:
-            for name, collection in (("scifact", "scifact"), ("python_faq", "python_faq_en")):
+            for name, collection in zip(REAL, ("scifact", "python_faq_en"), strict=True):
                 found += drawn_from(name, real(collection, store or folder))
     return [one for one in found if only in one.name]
 
@@ -202,6 +208,9 @@ def chosen(only: str, store: str) -> list[Scenario]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replications", type=int, default=2000)
+    parser.add_argument(
+        "--real", type=int, default=200, help="replications where scores are real: sixteen configs each"
+    )
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
@@ -209,7 +218,9 @@ def main() -> None:
     given = parser.parse_args()
     tallies, began = [], time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
-        for tally in pool.map(partial(run, replications=given.replications), chosen(given.only, given.store)):
+        found = chosen(given.only, given.store)
+        counts = [given.real if one.name.startswith(REAL) else given.replications for one in found]
+        for tally in pool.map(run, found, counts):
             tallies.append(tally)
             print(f"{tally.scenario.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     lines = report(tallies)

@@ -46,6 +46,7 @@ def test_a_cluster_is_one_bet_that_cannot_lose_more_than_nine_tenths() -> None:
     first, second = np.exp(betting(sums, sizes))[0]
     assert first == pytest.approx((1.3 + 1.45 + 1.45) / 3)
     assert second == pytest.approx((1.3 * 0.4 + 1.45 * 0.1 + 1.45 * 0.1) / 3)
+    assert np.exp(betting(sums, sizes, margin=0.25))[0, 0] == pytest.approx((1.12 + 1.18 + 1.18) / 3)  # .5 / 1.25 = .4
 
 
 def slowly(differences: list[float], margin: float) -> list[float]:
