@@ -14,7 +14,7 @@ from matrices import matrices
 from ragsweep.clusters import clusters
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.inference.matrix import Matrix
-from ragsweep.racing import Betting, order
+from ragsweep.racing import Betting, Order, order
 from ragsweep.types import Evidence, Question
 
 
@@ -65,6 +65,16 @@ def test_every_question_is_asked_once_and_clusters_stay_together() -> None:
     assert [clusters(questions)[position] for position in found.positions] == list(found.clusters)
     changes = sum(one != other for one, other in zip(found.clusters, found.clusters[1:], strict=False))
     assert changes + 1 == len(set(found.clusters)) == 108
+
+
+def test_the_first_questions_end_where_a_cluster_ends() -> None:
+    found = Order((3, 1, 0, 2), ("a", "b", "b", "c"))
+    assert [found.first(until) for until in range(6)] == [(), (3,), (3, 1, 0), (3, 1, 0), (3, 1, 0, 2), (3, 1, 0, 2)]
+    questions = order(asked())
+    lengths = Betting(block=16).blocks(questions.clusters)
+    assert [len(questions.first(sum(lengths[:rung]))) for rung in range(len(lengths) + 1)] == [
+        sum(lengths[:rung]) for rung in range(len(lengths) + 1)
+    ]
 
 
 def test_any_first_part_holds_each_category_in_proportion() -> None:

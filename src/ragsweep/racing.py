@@ -36,6 +36,13 @@ class Order(NamedTuple):
     positions: tuple[int, ...]
     clusters: tuple[str, ...]
 
+    def first(self, until: int) -> tuple[int, ...]:
+        """Return the positions of the first ``until`` questions, and of those that share the last one's cluster."""
+        end = min(max(until, 0), len(self.positions))
+        while 0 < end < len(self.positions) and self.clusters[end] == self.clusters[end - 1]:
+            end += 1
+        return self.positions[:end]
+
 
 def order(questions: Sequence[Question], seed: int = 0) -> Order:
     """Put questions into one random order, for all configs: any first part of it holds each category in proportion.
