@@ -51,7 +51,10 @@ def bounded(draw: Callable[[np.random.Generator], Planted], generator: np.random
 
 
 def opposed(gain: float, generator: np.random.Generator) -> Planted:
-    """Each config is strong in one of four categories (.3) and weak in the next; categories take turns."""
+    """Each config is strong in one of four categories (.3) and weak in the next; categories take turns.
+
+    Departures are cut more often here, above for one category as often as below for the other.
+    """
     drawn = normal(one_better(4, gain), QUESTIONS, generator)
     category = np.arange(QUESTIONS) % 4
     values = drawn.matrix.values
