@@ -67,7 +67,7 @@ def test_single_runs_do_not_replace_each_other(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.write(None, 0, result("a"))
     ledger.write(None, 0, result("b"))
-    with ledger._transaction() as connection:
+    with ledger._file.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (2,)
 
 
@@ -124,7 +124,7 @@ def test_process_of_another_machine_lives_as_long_as_its_heart_beats(tmp_path: P
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "a")
     for silent, free in ((LAPSE / 2, False), (2 * LAPSE, True)):
-        with ledger._transaction() as connection:
+        with ledger._file.transaction() as connection:
             connection.execute("DELETE FROM claims WHERE job = 0")
             row = (sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
             connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -172,7 +172,7 @@ def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
 
 
 def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
-    with Ledger(tmp_path)._transaction() as connection:
+    with Ledger(tmp_path)._file.transaction() as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(TrackingError, match=r"another version of ragsweep \(format 99.*set store\.path"):
         Ledger(tmp_path)
@@ -182,7 +182,7 @@ def test_record_that_was_changed_on_disk_is_not_believed(tmp_path: Path) -> None
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "a")
     ledger.write(sweep.id, 0, result("a"))
-    with ledger._transaction() as connection:
+    with ledger._file.transaction() as connection:
         connection.execute("UPDATE records SET scores = x'000000000000f03f'")
     with pytest.raises(InputError, match=r"ledger\.db: record 1 \(job 0\) is not what was written"):
         ledger.records(sweep.id)

@@ -72,7 +72,7 @@ def folder(tracked: Path, tmp_path: Path) -> Path:
 def same_place(folder: Path) -> None:
     """Let the ledger of a copied folder mean the copied database."""
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
-    with Ledger(folder / ".ragsweep")._transaction() as connection:
+    with Ledger(folder / ".ragsweep")._file.transaction() as connection:
         for table in ("sweeps", "records"):
             connection.execute(f"UPDATE {table} SET place = ? WHERE place != ''", (place,))
 
@@ -108,7 +108,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     key = ledger.latest(sweep.id.rpartition("-")[0])
     assert key is not None
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
-    with ledger._transaction() as connection:  # the copied folder's sweep, under the copy's own key
+    with ledger._file.transaction() as connection:  # the copied folder's sweep, under the copy's own key
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
         signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))

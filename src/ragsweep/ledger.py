@@ -7,44 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragsweep.errors import InputError, TrackingError
+from ragsweep.errors import InputError
 from ragsweep.leases import BEAT, Holder, myself
-from ragsweep.locks import private_file, private_folder
+from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
 
-VERSION = 2
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS sweeps (
-    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL,
-    parent TEXT NOT NULL, status TEXT NOT NULL, jobs TEXT NOT NULL, names TEXT NOT NULL, created REAL NOT NULL
-);
-CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
-CREATE TABLE IF NOT EXISTS records (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
-    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL,
-    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
-);
-CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
-CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS claims (
-    sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
-    heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
-);
-CREATE TABLE IF NOT EXISTS looks (golden TEXT NOT NULL, by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, by));
-"""
 WHOLE = -1
 """The number under which a sweep itself is claimed, by the process that runs the command."""
 
@@ -91,24 +69,19 @@ class Ledger:
     """Open (or make) the ledger in a folder; safe for many processes of one machine."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "ledger.db"
+        self._file = LedgerFile(folder / "ledger.db")
         self._beating = False
-        self._connections = threading.local()
-        try:
-            private_folder(folder)
-            private_file(self.path)
-            with self._transaction() as connection:
-                self._make_tables(connection)
-        except (OSError, sqlite3.Error) as fault:
-            raise TrackingError(
-                f"cannot write results to {self.path}: {fault}; set store.path to another folder"
-            ) from None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
 
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
         """Return the last sweep of this key: of these configs, tracked at one place."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {_SWEEP} FROM sweeps WHERE key = ? ORDER BY round DESC LIMIT 1", (key,)
             ).fetchone()
@@ -116,7 +89,7 @@ class Ledger:
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
         """Write a sweep down before its first job starts, as the next round of its key, and claim it."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
             connection.execute(
@@ -132,26 +105,26 @@ class Ledger:
 
     def sweep(self, identifier: str) -> Sweep:
         """Read a sweep back; in a job's process, say."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             row = connection.execute(f"SELECT {_SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
         return _sweep(row)
 
     def sweeps(self) -> list[Sweep]:
         """Read all sweeps, the oldest first."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute(f"SELECT {_SWEEP} FROM sweeps ORDER BY created").fetchall()
         return [_sweep(row) for row in rows]
 
     def set_status(self, sweep: str, status: str) -> None:
         """Say how far a sweep is; one that is not RUNNING is claimed by nobody."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
             if status != RUNNING:
                 connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE))
 
     def set_parent(self, sweep: str, parent: str) -> None:
         """Note a sweep's parent run, which is made only when there is something to show."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
 
     def abandoned(self) -> list[Sweep]:
@@ -162,7 +135,7 @@ class Ledger:
 
     def claim(self, sweep: str, job: int) -> Claim | Literal["finished"] | None:
         """Take a job for this process; None if it is now ours, else who has it, or that it is finished."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             found = connection.execute(
                 "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status = 'finished'", (sweep, job)
             ).fetchone()
@@ -179,14 +152,14 @@ class Ledger:
 
     def release(self, sweep: str, job: int) -> None:
         """Give a job back that was not done, and that is to be done later."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
 
     def release_mine(self, sweep: str) -> None:
         """Give back all jobs of a sweep that this process holds; the sweep itself stays its own."""
         me = myself()
         if any(claim.holder == me for claim in self.claims(sweep)):
-            with self._transaction() as connection:
+            with self._file.transaction() as connection:
                 connection.execute(
                     "DELETE FROM claims WHERE sweep = ? AND job != ? AND host = ? AND process = ? AND started = ?",
                     (sweep, WHOLE, me.host, me.process, me.started),
@@ -194,7 +167,7 @@ class Ledger:
 
     def claims(self, sweep: str) -> list[Claim]:
         """List who works on which job, dead processes included."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute(
                 f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job != ?", (sweep, WHOLE)
             ).fetchall()
@@ -207,7 +180,7 @@ class Ledger:
         has them.
         """
         kept = encode(outcome)
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
             connection.execute("DELETE FROM records WHERE sweep = ? AND job = ?", (sweep, job))
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
@@ -228,7 +201,7 @@ class Ledger:
 
     def looks(self, golden: str) -> int:
         """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             return int(connection.execute("SELECT count(*) FROM looks WHERE golden = ?", (golden,)).fetchone()[0])
 
     def tuned(self, golden: str) -> list[Record]:
@@ -238,24 +211,24 @@ class Ledger:
 
     def mirrored(self, record: int, run: str) -> None:
         """Note the MLflow run that shows a record."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute("UPDATE records SET run = ?, mirrored = 1 WHERE id = ?", (run, record))
 
     def run(self, record: int) -> str | None:
         """Return the MLflow run that an earlier attempt at a record's job left."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             found = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return found[0] if found else None
 
     def retry(self, sweep: str) -> None:
         """Let the jobs of a sweep be run again that failed, or that came to a part of their scores only."""
         again = "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')"
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
         """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed"."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
         return {job for job, status in rows if status in statuses}
 
@@ -265,7 +238,7 @@ class Ledger:
 
     def forget_runs(self, sweep: str) -> None:
         """Forget the runs of a sweep's records: the tracker that had them has lost them."""
-        with self._transaction() as connection:
+        with self._file.transaction() as connection:
             connection.execute("UPDATE records SET run = NULL, mirrored = 0 WHERE sweep = ?", (sweep,))
 
     def records(self, sweep: str) -> list[Record]:
@@ -281,7 +254,7 @@ class Ledger:
         return self._records("substr(run, 1, ?) = ? ORDER BY id", (len(run), run))
 
     def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT id, sweep, job, run, mirrored, place, digest, status, signature, text, scores, counts, own,"
                 f" data, shared FROM records JOIN shared ON shared.name = records.shared WHERE {condition}",
@@ -301,23 +274,11 @@ class Ledger:
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _held(self, sweep: str) -> bool:
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE)
             ).fetchone()
         return row is not None and _held(row).lives
-
-    def _make_tables(self, connection: sqlite3.Connection) -> None:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version != VERSION:
-            raise TrackingError(
-                f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
-                " move it away, or set store.path to another folder"
-            )
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _beat(self) -> None:
         """Keep this process's claims alive in the eyes of other machines for as long as it lives."""
@@ -329,41 +290,11 @@ class Ledger:
         me = myself()
         while True:
             time.sleep(BEAT)
-            with suppress(sqlite3.Error), self._transaction() as connection:
+            with suppress(sqlite3.Error), self._file.transaction() as connection:
                 connection.execute(
                     "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
                     (time.time(), me.host, me.process, me.started),
                 )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
-        try:
-            with self._reading() as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-        except sqlite3.OperationalError as fault:
-            free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
-            raise TrackingError(
-                f"cannot write results to {self.path}: {fault} ({free}); mend that, and the same command goes on from"
-                " here, or set store.path to another folder"
-            ) from None
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
-        known = self._connections
-        if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
-            known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-            known.connection.execute("PRAGMA journal_mode=WAL")
-            known.process = os.getpid()
-        inside = known.connection.in_transaction  # somebody else's, who ends it
-        try:
-            yield known.connection
-        finally:
-            if known.connection.in_transaction and not inside:
-                known.connection.rollback()
 
 
 _SWEEP = "id, name, parent, jobs, names, place, status"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,19 +68,21 @@ def paired(results: Sequence[Result], metric: str) -> Matrix:
     """
     for result in results:
         _check(result, metric)
-    scores = [_scores(result, metric) for result in results]
-    scored = [{name for name, value in row.items() if not math.isnan(value)} for row in scores]
-    both = reduce(set.intersection, scored) if scored else set()
-    names = tuple(name for name in scores[0] if name in both) if scores else ()
+    ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
+    rows = [_scores(result, metric, ids) for result in results]
+    scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
+    known = ~np.isnan(scores)
+    both = np.flatnonzero(known.all(axis=0))
     sources = dict(zip(results[0].outcomes["question_id"], _sources(results[0]), strict=True)) if results else {}
+    names = tuple(ids[n] for n in both.tolist())
     return Matrix(
-        np.array([[row[name] for name in names] for row in scores], dtype=np.float64).reshape(len(results), len(names)),
+        scores[:, both],
         _numbered(np.array([sources[name] for name in names], dtype=np.str_)),
         tuple(result.name for result in results),
         names,
         metric,
         bool(results[0].summaries[metric].higher_is_better) if results else True,
-        len(set().union(*scored)),
+        int(known.any(axis=0).sum()),
     )
 
 
@@ -91,8 +93,13 @@ def _check(result: Result, metric: str) -> None:
         raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
 
 
-def _scores(result: Result, metric: str) -> dict[str, float]:
-    return dict(zip(result.outcomes["question_id"], map(float, result.outcomes[metric]), strict=True))
+def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
+    """Return a result's scores of these questions; NaN of those that it was not asked."""
+    asked, column = result.outcomes["question_id"], result.outcomes[metric]
+    if list(asked) == ids:
+        return column
+    scored = dict(zip(asked, column, strict=True))
+    return [scored.get(name, math.nan) for name in ids]
 
 
 def _sources(result: Result) -> Sequence[str]:
