@@ -106,7 +106,9 @@ def test_item_that_makes_no_call_is_done_too() -> None:
 
 
 CHILD = """
+    import signal
     import sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
     from ragsweep.calls import Endpoint, each
     from ragsweep.interruption import Interrupted, caught, listen
 
