@@ -21,20 +21,17 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop
 from ragsweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "racing.md"
-BEGIN, END = "<!-- racing: begin -->", "<!-- racing: end -->"
 QUESTIONS = 256
 WHOLE = "no race"
 REAL = ("scifact", "python_faq")
@@ -193,12 +190,6 @@ def held(tally: Tally) -> bool:
     return lost <= most and saved >= least
 
 
-def write(lines: Sequence[str]) -> None:
-    page = PAGE.read_text()
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text("\n".join([before + BEGIN, "", *lines]) + END + after)
-
-
 def chosen(only: str, store: str) -> list[Scenario]:
     found = scenarios()
     if "RAGSWEEP_COLLECTIONS" in os.environ:
@@ -229,7 +220,7 @@ def main() -> None:
     lines = report(tallies)
     print("\n".join(lines))
     if given.write:
-        write(lines)
+        fill("racing.md", "racing", lines)
     broken = [tally.scenario.name for tally in tallies if not held(tally)]
     sys.exit(f"a bar is missed: {', '.join(broken)}" if broken else 0)
 
