@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from doc_pages import fill
 from planted_scores import Planted, Scenario, drawn_from, real, synthetic
 from ragsweep.inference.best import optimism, winner
 from ragsweep.inference.confidence_set import indistinguishable
@@ -34,9 +34,6 @@ from ragsweep.inference.slices import by_slice, reversals
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "inference.md"
-BEGIN, END = "<!-- planted: begin -->", "<!-- planted: end -->"
 RESAMPLES = 1999
 
 
@@ -215,12 +212,6 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
     ]  # fmt: skip
 
 
-def write(lines: Sequence[str]) -> None:
-    page = PAGE.read_text()
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text("\n".join([before + BEGIN, "", *lines]) + END + after)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replications", type=int, default=2000)
@@ -243,7 +234,7 @@ def main() -> None:
     lines = report(tallies, given.replications)
     print("\n".join(lines))
     if given.write:
-        write(lines)
+        fill("inference.md", "planted", lines)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ FLOORS = [
      "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
-     "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions", "ranking",
+     "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions", "racing", "ranking",
      "reading", "reasons", "record_format", "remembering", "reordering", "responses", "room", "rows", "secrets",
      "sentences", "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files",
      "tokens", "tracking", "trec", "trust", "verdict"},
@@ -98,7 +98,14 @@ def test_modules_import_in_no_circle() -> None:
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
-    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {*PARTS, "prices", "prompts", "targets", "tracking"}
+    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {
+        *PARTS,
+        "prices",
+        "prompts",
+        "racing",
+        "targets",
+        "tracking",
+    }
 
 
 def test_wiring_names_no_part() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -45,7 +45,9 @@ def started() -> Iterator[Start]:
 
 def says_within(process: subprocess.Popen[str], seconds: float) -> bool:
     assert process.stdout is not None
-    return bool(select.select([process.stdout], [], [], seconds)[0]) and process.stdout.readline() == "held\n"
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return bool(selector.select(seconds)) and process.stdout.readline() == "held\n"
 
 
 def test_lock_of_another_process_is_waited_for_until_it_dies(tmp_path: Path, started: Start) -> None:

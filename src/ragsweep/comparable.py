@@ -36,14 +36,16 @@ class Factor:
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List in what two configs differ; a part that was exchanged is one factor, whatever parameters it has."""
-    names = sorted({*one.parameters, *other.parameters})
-    differing = [
-        name
-        for name in names
-        if one.parameters.get(name) != other.parameters.get(name) and not name.startswith(OF_NO_MATTER)
-    ]
-    parts = dict.fromkeys(_exchanged(name, differing, one.config, other.config) for name in differing)
+    found = differing(one, other)
+    parts = dict.fromkeys(_exchanged(name, found, one.config, other.config) for name in found)
     return tuple(Factor(part, _told(one, part), _told(other, part)) for part in parts)
+
+
+def differing(one: Result, other: Result) -> list[str]:
+    """Name the parameters in which two configs differ, and that could make a difference to a score."""
+    names = sorted({*one.parameters, *other.parameters})
+    apart = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
+    return [name for name in apart if not name.startswith(OF_NO_MATTER)]
 
 
 def swept(results: Sequence[Result]) -> list[dict[str, str]]:

@@ -10,13 +10,14 @@ import json
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragsweep.errors import InputError
+from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import BEAT, Holder, myself
 from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
@@ -289,20 +290,26 @@ class Ledger:
         return row is not None and _held(row).lives
 
     def _beat(self) -> None:
-        """Keep this process's claims alive in the eyes of other machines for as long as it lives."""
+        """Keep this process's claims alive in the eyes of other machines for as long as it has the ledger."""
         if not self._beating:
             self._beating = True
-            threading.Thread(target=self._keep_beating, name="ragsweep-heartbeat", daemon=True).start()
+            kept = weakref.ref(self._file)  # whoever forgets the ledger closes its file
+            threading.Thread(target=_keep_beating, args=(kept,), name="ragsweep-heartbeat", daemon=True).start()
 
-    def _keep_beating(self) -> None:
-        me = myself()
-        while True:
-            time.sleep(BEAT)
-            with suppress(sqlite3.Error), self._file.transaction() as connection:
-                connection.execute(
-                    "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
-                    (time.time(), me.host, me.process, me.started),
-                )
+
+def _keep_beating(kept: weakref.ref[LedgerFile]) -> None:
+    me = myself()
+    while True:
+        time.sleep(BEAT)
+        file = kept()
+        if file is None:
+            return
+        with suppress(sqlite3.Error, TrackingError), file.transaction() as connection:
+            connection.execute(
+                "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
+                (time.time(), me.host, me.process, me.started),
+            )
+        del file
 
 
 _SWEEP = "id, name, parent, jobs, names, place, status"

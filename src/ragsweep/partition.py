@@ -112,7 +112,7 @@ def holdout(questions: Sequence[Question]) -> tuple[str, ...]:
     for question, cluster in zip(questions, clusters(questions), strict=True):
         members[cluster].append(question)
     held: list[str] = []
-    for names in _strata(members).values():
+    for names in strata(members).values():
         size = sum(len(members[name]) for name in names)
         before = 0
         for name in sorted(names, key=_chance):
@@ -127,7 +127,7 @@ def digest(questions: Sequence[Question]) -> str:
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 
-def _strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
+def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
     """Group the clusters by category and kind; strata of few questions are one."""
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():

@@ -261,7 +261,7 @@ def test_deadline_of_a_call_holds_however_slowly_the_answer_comes(kind: str) -> 
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"within 0\.3 seconds \(after 1 calls\)"):
         run(ask(endpoint(server, timeout=10, deadline=0.3), 1))
     assert len(server.log) == 1
-    assert all(one.ended - one.began < 20 for one in server.log)  # what the server would have taken
+    assert not any(one.ended - one.began >= 20 for one in server.log)  # what the server would have taken, had it ended
 
 
 def test_no_wait_is_begun_that_ends_after_the_deadline() -> None:

@@ -24,7 +24,7 @@ from ragsweep.commands.ablate.telling import tell
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
-from ragsweep.composition import choices, composed_once, config_folder, read_command
+from ragsweep.composition import choices, compose_jobs, composed_once, config_folder, read_command
 from ragsweep.errors import ConfigError, InputError, RagsweepError
 from ragsweep.results import Result
 from ragsweep.terminal import Terminal
@@ -123,7 +123,11 @@ def test_what_is_carried_over_composes(before: str, after: str) -> None:
                           "retriever.legs.vector.index.m=8"],
     }  # fmt: skip
     base = [f"retriever={before}", *settings[before]]
-    read_command(with_option(base, "retriever", before, after), multirun=False)
+    exchanged, plain = (
+        compose_jobs(read_command(lines, multirun=False))[0].retriever
+        for lines in (with_option(base, "retriever", before, after), [f"retriever={after}"])
+    )
+    assert exchanged._target_ == plain._target_
 
 
 # --- cases --------------------------------------------------------------------------------------------------------

@@ -171,5 +171,8 @@ def test_many_configs_have_fewer_resamples() -> None:
 def test_nothing_is_divided_by_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        kept(matrix(np.zeros((4, 20))))
-        kept(matrix([np.zeros(20), np.arange(20), np.arange(20) + 1.0]), "best")
+        same = kept(matrix(np.zeros((4, 20))))
+        apart = kept(matrix([np.zeros(20), np.arange(20), np.arange(20) + 1.0]), "best")
+    assert same.mask.tolist() == [True] * 4
+    assert same.p_values.tolist() == [1.0] * 4
+    assert apart.mask.tolist() == [False, False, True]  # the second is worse by a constant

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.judge.labels import Scores, read_scores, scores_of
 from ragsweep.errors import InputError, nearest
+from ragsweep.report.changes import null
 from ragsweep.statistics.calibration import (
     Interval,
     Share,
@@ -57,7 +58,7 @@ class Calibration:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON types; null where there is nothing to say."""
         return {
-            name: [_null(item) for item in value] if isinstance(value, tuple) else _null(value)
+            name: [null(item) for item in value] if isinstance(value, tuple) else null(value)
             for name, value in vars(self).items()
         }
 
@@ -154,7 +155,3 @@ def _shown(value: Interval) -> str:
         return "-"
     bounds = "" if math.isnan(value.low) else f" [{value.low:.3f}, {value.high:.3f}]"
     return f"{value.value:.3f}{bounds}"
-
-
-def _null(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

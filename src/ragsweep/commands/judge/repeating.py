@@ -6,16 +6,17 @@ import argparse
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.judge.labels import Scores, scores_of
+from ragsweep.comparable import differing
 from ragsweep.errors import InputError, nearest
+from ragsweep.report.changes import null
 from ragsweep.results import Result
 from ragsweep.statistics.noise import Noise, noise
 from ragsweep.terminal import Terminal
 
-_OF_NO_MATTER = ("judge.replicate", "store.", "tracking.", "plan", "rerun", "headline", "objective")
+_REPLICATE = "judge.replicate"
 _JUDGED = "ragas_"
 
 
@@ -23,14 +24,14 @@ def compare(given: argparse.Namespace, terminal: Terminal) -> int:
     """Print the noise floor of every metric that both runs have."""
     one, other = (find_run(given.path, run) for run in given.runs)
     told = measure(scores_of(one), scores_of(other), given.metric)
-    differing = differences(one, other)
+    apart = differences(one, other)
     if given.json:
-        plain = {name: {key: _null(value) for key, value in found._asdict().items()} for name, found in told.items()}
-        print(json.dumps({"differing": differing, "metrics": plain}, indent=2, allow_nan=False))
+        plain = {name: {key: null(value) for key, value in found._asdict().items()} for name, found in told.items()}
+        print(json.dumps({"differing": apart, "metrics": plain}, indent=2, allow_nan=False))
         return 0
-    if differing:
-        terminal.line("warning", f"the runs differ in more than chance: {', '.join(differing)}")
-    elif one.parameters.get("judge.replicate") == other.parameters.get("judge.replicate"):
+    if apart:
+        terminal.line("warning", f"the runs differ in more than chance: {', '.join(apart)}")
+    elif one.parameters.get(_REPLICATE) == other.parameters.get(_REPLICATE):
         terminal.line("warning", "both have the same judge.replicate: stored verdicts are the same ones, not new ones")
     for name, found in told.items():
         terminal.line("noise", f"{name}: {line(found)}")
@@ -55,13 +56,8 @@ def _paired(one: Mapping[str, float], other: Mapping[str, float]) -> tuple[list[
 
 
 def differences(one: Result, other: Result) -> list[str]:
-    """Name the parameters in which two runs differ, and that could make a difference to a score."""
-    names = sorted({*one.parameters, *other.parameters})
-    found = [
-        name
-        for name in names
-        if one.parameters.get(name) != other.parameters.get(name) and not name.startswith(_OF_NO_MATTER)
-    ]
+    """Name what two runs differ in beside the replicate, and that could make a difference to a score."""
+    found = [name for name in differing(one, other) if name != _REPLICATE]
     facts = (one.dataset.golden_digest, one.dataset.corpus_digest)
     return found + (["dataset"] if facts != (other.dataset.golden_digest, other.dataset.corpus_digest) else [])
 
@@ -74,7 +70,3 @@ def line(found: Noise) -> str:
         f"{found.spread:.3f} a question (standard deviation of the difference), {found.changed:.0%} of {found.n}"
         f" questions changed; means that differ by less than {found.of_the_mean:.3f} cannot be told apart"
     )
-
-
-def _null(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

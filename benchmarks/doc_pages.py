@@ -1,0 +1,16 @@
+"""Put what a benchmark measured into its page of docs/, between two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def fill(page: str, name: str, lines: Sequence[str]) -> None:
+    """Replace what stands between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    text = (DOCS / page).read_text()
+    before, after = text.partition(begin)[0], text.partition(end)[2]
+    (DOCS / page).write_text("\n".join([before + begin, "", *lines]) + end + after)

@@ -1,0 +1,123 @@
+"""The rules that benchmarks/racing.py compares: who is dropped after some questions, and who is stopped alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.inference.confidence_sequence import betting, empirical_bernstein, evidence, observed
+from ragsweep.inference.paired_tests import wilcoxon
+from ragsweep.racing import Betting
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Drop = Callable[[Doubles, Numbers, Numbers], list[int]]
+"""Scores so far (configs, questions), how many questions each was asked, clusters: the rows to drop."""
+
+ALPHA = 0.05
+BLOCK = 16
+SPENT, LOOKS = 32, 7
+"""With 256 questions in blocks of 32 there are seven looks before the last question."""
+PATHS = 1_000_000
+
+
+class Bernstein(Betting):
+    """The same race on the empirical Bernstein capital."""
+
+    def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
+        return empirical_bernstein(sums, sizes, self.margin, self.spread, self.level)
+
+
+def by(rule: Betting) -> Drop:
+    """Ask one of our own rules, as a sweep does."""
+
+    def drop(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
+        scores = {str(row): line[: asked[row]] for row, line in enumerate(values)}
+        apart = len(clusters) == clusters[-1] + 1
+        return [int(name) for name in rule.drop(scores, None if apart else clusters.tolist())]  # type: ignore[arg-type]
+
+    return drop
+
+
+def median(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
+    """Drop whose mean so far is below the median of those that still run."""
+    running = np.flatnonzero(asked == values.shape[1])
+    means = values[running].mean(axis=1)
+    return running[means < np.median(means)].tolist() if len(running) > 1 else []
+
+
+def signed_ranks(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
+    """Drop who is worse than the highest mean by Wilcoxon's test at .1, one-sided: Optuna's default, in a race."""
+    running = np.flatnonzero(asked == values.shape[1])
+    means = values[running].mean(axis=1)
+    found = wilcoxon(values[running] - values[running[means.argmax()]]).p / 2 < 0.1
+    return running[found & (means < means.max())].tolist()
+
+
+def spending(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
+    """Drop who is worse than the highest mean by a z-test at one of seven looks; each look spends as much of 5 %."""
+    configs, questions = values.shape
+    if questions // SPENT > LOOKS:
+        return []
+    running = np.flatnonzero(asked == questions)
+    means = values[running].mean(axis=1)
+    apart = values[running[means.argmax()]] - values[running]
+    errors = apart.std(axis=1, ddof=1) / np.sqrt(questions)
+    limit = boundaries(ALPHA / (configs - 1))[questions // SPENT - 1]
+    return running[apart.mean(axis=1) > np.maximum(limit * errors, 1e-9)].tolist()
+
+
+@lru_cache
+def boundaries(alpha: float) -> tuple[float, ...]:
+    """Find limits for z at seven equally spaced looks that chance first passes with alpha / 7 each (Lan and DeMets)."""
+    generator = np.random.default_rng(0)
+    sums, found = np.zeros(PATHS, dtype=np.float32), []
+    for look in range(1, LOOKS + 1):
+        sums += generator.standard_normal(len(sums), dtype=np.float32)
+        spent = round(alpha / LOOKS * PATHS)
+        limit = np.partition(sums, len(sums) - spent)[len(sums) - spent]
+        found.append(float(limit) / look**0.5)
+        sums = sums[sums < limit]
+    return tuple(found)
+
+
+INTERLEAVED: dict[str, tuple[int, Drop]] = {
+    "betting": (BLOCK, by(Betting())),
+    "betting, margin .01": (BLOCK, by(Betting(margin=0.01))),
+    "empirical Bernstein": (BLOCK, by(Bernstein())),
+    "seven looks": (SPENT, spending),
+    "Wilcoxon": (BLOCK, signed_ranks),
+    "median": (BLOCK, median),
+}
+"""Questions of a block, and the rule."""
+
+Stop = Callable[[Doubles, Numbers, Sequence[int]], int]
+"""How far a config is behind the best before it (questions,), clusters, looks: how many questions it is asked."""
+
+
+def stopped_by_betting(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
+    """Stop at the first look that finds a capital of 20 against the config."""
+    reached = evidence(betting(*observed(behind[None, :], clusters)))[0] >= -np.log(ALPHA)
+    return next((look for look in looks if reached[clusters[look - 1]] and behind[:look].mean() > 0), len(behind))
+
+
+def stopped_by_wilcoxon(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
+    """Stop at the first look at which Wilcoxon's test finds it worse at .1: Optuna's WilcoxonPruner with its default.
+
+    Optuna looks after every question and splits differences of 0; here looks are by block, and those are left out.
+    """
+    for look in looks:
+        part = behind[:look]
+        if part.mean() > 0 and wilcoxon(part[None, :]).p[0] / 2 < 0.1:
+            return look
+    return len(behind)
+
+
+ONE_BY_ONE: dict[str, Stop] = {
+    "betting, one by one": stopped_by_betting,
+    "WilcoxonPruner": stopped_by_wilcoxon,
+}
+RULES = (*INTERLEAVED, *ONE_BY_ONE)
