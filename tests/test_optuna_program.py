@@ -8,7 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import yaml
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, LauncherTestSuite
+from hydra.version import VersionBase, getbase, setbase
 
 from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeper
 
@@ -159,13 +161,26 @@ GRID = [
 ]  # fmt: skip
 
 
+@pytest.fixture
+def oldest_rules() -> Iterator[None]:
+    """Let jobs have folders of their own, as Hydra's suites take for granted: another test may have asked otherwise."""
+    before = getbase()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        setbase("1.1")
+    yield
+    VersionBase.instance().setbase(before)
+
+
 @pytest.mark.filterwarnings("ignore:Future Hydra versions")
+@pytest.mark.usefixtures("oldest_rules")
 @pytest.mark.parametrize(("launcher_name", "overrides"), [("basic", [*GRID, "hydra.sweeper.n_jobs=2"])])
 class TestHydrasOwnBatches(BatchedSweeperTestSuite):
     """The suite that Hydra ships for sweepers that launch batches."""
 
 
 @pytest.mark.filterwarnings("ignore:Future Hydra versions")
+@pytest.mark.usefixtures("oldest_rules")
 @pytest.mark.parametrize(("launcher_name", "overrides"), [("basic", [*GRID, "hydra.sweeper.n_jobs=100"])])
 class TestHydrasOwnLaunching(LauncherTestSuite):
     """The suite that Hydra ships for launchers, through this sweeper."""

@@ -112,10 +112,19 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
     found = []
     for override in parsed:
         if override.key_or_group == "sweeps" and isinstance(override.value(), str):
-            for group, option in composer.overridden(f"sweeps/{override.value()}").items():
+            for group, option in _overridden(composer, f"sweeps/{override.value()}").items():
                 if group.startswith("hydra/sweeper") and group not in typed:
                     found.append(f"{group}={option}")
     return found
+
+
+def _overridden(composer: Composer, name: str) -> dict[str, str]:
+    from hydra.errors import HydraException
+
+    try:
+        return composer.overridden(name)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+        return {}  # what is wrong with the file is said when it is composed
 
 
 def searches(hydra: Any) -> bool:
