@@ -93,6 +93,27 @@ PAYLOADS = {
         },
     ),
     "case": Payload(["-m", 'hydra.sweeper.cases=[["reranker._target_=canary.act"]]'], "reranker._target_"),
+    "search": Payload(
+        ["-m", "hydra/sweeper=optuna", "reranker._target_=ragsweep.rerankers.NoReranker,canary.act"],
+        "reranker._target_",
+    ),
+    "search, beside a value": Payload(
+        [
+            "-m",
+            "hydra/sweeper=optuna",
+            "top_k=3,5",
+            "hydra.sweeper.params={reranker._target_: {over: 'canary.act,canary.go', when: top_k=5}}",
+        ],
+        "reranker._target_",
+    ),
+    "enqueued": Payload(
+        ["-m", "hydra/sweeper=optuna", "top_k=3,5", 'hydra.sweeper.enqueue=[["reranker._target_=canary.act"]]'],
+        "reranker._target_",
+    ),
+    "function of a search": Payload(
+        ["-m", "hydra/sweeper=optuna", "hydra.sweeper.custom_search_space=canary.act"],
+        "hydra.sweeper.custom_search_space",
+    ),
     # What Hydra itself imports and calls.
     "package to search": Payload(["hydra.searchpath=[pkg://canary]"], "hydra.searchpath"),
     "package to search, from a case": Payload(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,9 +42,14 @@ class Command:
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
     picks: bool = False  # the sweeper can be told which jobs to launch
-    searching: bool = False  # the sweeper decides by results what it tries next
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, where it decides by results what it tries next
     expanded: tuple[Job, ...] = field(default=(), repr=False, compare=False)  # the jobs with the cases they come from
     guard: Guard | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def searching(self) -> bool:
+        """Whether results decide what is tried next: then the jobs are the first one, and others that must compose."""
+        return self.search is not None
 
     @property
     def arguments(self) -> list[str]:
@@ -75,6 +80,8 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     """
     parsed = _parse(overrides)
     guard = Guard(_composer(config_dir))
+    overrides = [*_sweepers(parsed, guard.composer), *overrides]
+    parsed = _parse(overrides)
     fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
     guard.check(fixed)
     hydra = _compose(guard.composer, fixed, with_hydra=True).hydra
@@ -87,10 +94,37 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
         if override.is_hydra_override():
             raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
     task = tuple(o.input_line or "" for o in parsed if not o.is_hydra_override())
+    if multirun and searches(hydra):
+        search, jobs = _search(hydra, task, guard.composer)
+        return Command(tuple(overrides), multirun, jobs, config_dir, search=search, guard=guard)
     expanded = _expand(hydra, task) if multirun else ()
     jobs = tuple(job.overrides for job in expanded) or (task,)
     picks = str(hydra.sweeper._target_).endswith(".GridSweeper")
-    return Command(tuple(overrides), multirun, jobs, config_dir, picks, multirun and searches(hydra), expanded, guard)
+    return Command(tuple(overrides), multirun, jobs, config_dir, picks, None, expanded, guard)
+
+
+def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
+    """List the sweeper, and its sampler, that a named sweep chooses, where nothing else was typed.
+
+    In Hydra the main config's own choice would win over that of a config which it names.
+    """
+    typed = {override.key_or_group for override in parsed}
+    found = []
+    for override in parsed:
+        if override.key_or_group == "sweeps" and isinstance(override.value(), str):
+            for group, option in _overridden(composer, f"sweeps/{override.value()}").items():
+                if group.startswith("hydra/sweeper") and group not in typed:
+                    found.append(f"{group}={option}")
+    return found
+
+
+def _overridden(composer: Composer, name: str) -> dict[str, str]:
+    from hydra.errors import HydraException
+
+    try:
+        return composer.overridden(name)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+        return {}  # what is wrong with the file is said when it is composed
 
 
 def searches(hydra: Any) -> bool:
@@ -112,14 +146,33 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
         raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
 
 
+def _search(
+    hydra: DictConfig, task: Sequence[str], composer: Composer
+) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
+    """Read a search: its settings, and its first jobs, and those that show whether all is possible."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import merged, read_space
+
+    try:
+        settings = OmegaConf.to_container(hydra.sweeper, resolve=True)
+        assert isinstance(settings, dict)
+        named = {str(key): value for key, value in settings.items()}
+        if not str(named["_target_"]).endswith(".OptunaSweeper"):
+            return named, (tuple(task),)
+        space = read_space(task, named["params"], composer.loader)
+        first = [merged(space.fixed, lines) for lines in named["enqueue"] or []]
+    except (HydraException, OmegaConfBaseException) as fault:
+        raise ConfigError(str(fault).splitlines()[0]) from None
+    return named, tuple(dict.fromkeys([*space.probes(bool(named["default"])), *first]))
+
+
 def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:
-    """Multiply out what is swept, as the sweeper will; a search has no jobs yet."""
+    """Multiply out what is swept, as the sweeper will."""
     from hydra.errors import HydraException
 
     from hydra_plugins.ragsweep_grid import expand
 
-    if searches(hydra):
-        return ()
     try:
         settings = OmegaConf.to_container(hydra.sweeper, resolve=True)
         assert isinstance(settings, dict)

@@ -6,10 +6,13 @@ import logging
 import os
 import time
 import traceback
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from omegaconf import DictConfig
 
+from ragsweep import searching
 from ragsweep.app import Job, Session, session
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
@@ -26,11 +29,15 @@ SWEEP = "RAGSWEEP_SWEEP"
 """Environment variable by which a job of a sweep finds the sweep."""
 
 
+Returned = float | dict[str, object] | None
+"""What a job gives its sweeper."""
+
+
 class Partial(Exception):
     """Too many questions could not be scored: what there is has been written down, and is no value for a search."""
 
 
-def run_job(config: DictConfig) -> float | None:
+def run_job(config: DictConfig) -> Returned:
     """Evaluate one config: write it down, show it, track it; return the objective.
 
     A job of a sweep that is done already, or that another process does, is left alone. A failure is written down as
@@ -43,24 +50,30 @@ def run_job(config: DictConfig) -> float | None:
     own = session(config)
     kept = own.ledger
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
+    search = sweep is not None and searches(hydra)
+    if sweep and search:  # the number of its trials may have been raised since
+        trials = searching.names(hydra.sweeper)
+        sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
     number = int(hydra.job.num) if sweep else 0
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
         taken = kept.claim(sweep.id, number)
         if taken == "finished":
-            return _stored(kept, sweep, number, str(config.objective))
+            return _returned(_stored(kept, sweep, number), config, hydra)
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(map(str, hydra.overrides.task))
-    name = sweep.names[number] if sweep else " ".join(overrides) or "defaults"
-    job = Job(config, name, overrides, hydra.runtime.choices, searching=sweep is not None and searches(hydra))
+    name = " ".join(overrides) or "defaults"
+    if sweep:
+        name = searching.named(overrides, sweep.name) if search else sweep.names[number]
+    job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
     result = _run(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    return _finite(result, str(config.objective))
+    return _returned(result, config, hydra)
 
 
 @lru_cache(8)
@@ -104,10 +117,10 @@ def _stop_after(kept: Ledger, sweep: Sweep, failures: int | None) -> None:
         raise RagsweepError(f"not run: {failures} configs failed, and max_failures={failures}")
 
 
-def _stored(kept: Ledger, sweep: Sweep, number: int, objective: str) -> float | None:
+def _stored(kept: Ledger, sweep: Sweep, number: int) -> Result:
     outcome = kept.record(sweep.id, number).outcome
     assert isinstance(outcome, Result)
-    return _finite(outcome, objective)
+    return outcome
 
 
 def _failure(job: Job, fault: BaseException, started: float) -> Failure:
@@ -124,7 +137,9 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _finite(result: Result, objective: str) -> float | None:
-    """Return the objective; NaN is no value to search by."""
-    value = result.summaries[objective].value
-    return value if value == value else None
+def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
+    """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
+    value = result.summaries[str(config.objective)].value
+    finite = value if value == value else None
+    ours = str(hydra.sweeper._target_).endswith(searching.SWEEPER)
+    return searching.returned(result, finite) if ours else finite

@@ -123,6 +123,14 @@ class Ledger:
             if status != RUNNING:
                 connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE))
 
+    def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
+        """Say how many jobs a search has: it may be continued with more than it was begun with."""
+        with self._file.transaction() as connection:
+            connection.execute(
+                "UPDATE sweeps SET jobs = ?, names = ? WHERE id = ?",
+                (json.dumps([[]] * len(names)), json.dumps(list(names)), sweep),
+            )
+
     def set_parent(self, sweep: str, parent: str) -> None:
         """Note a sweep's parent run, which is made only when there is something to show."""
         with self._file.transaction() as connection:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption, mirroring
+from ragsweep import interruption, mirroring, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.closing import ending
@@ -47,6 +47,9 @@ def run(command: Command) -> int:
     spending.reset()  # a budget is one command's, in each of its processes
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
+    if command.searching:
+        searching.check(command, configs[0], experiments[0])
+        del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
     foretell(planned, experiments, own.evaluator.executor)
     if configs[0].plan == "json":
@@ -63,8 +66,9 @@ def run(command: Command) -> int:
         terminal.plan(planned)
         status = _single(command)
     else:
+        kind = _Searching if command.searching else _Sweeping
         signatures = [experiment.signature for experiment in experiments]
-        status = _Sweeping(command, configs[0], kept, tracker, terminal).run(signatures, planned)
+        status = kind(command, configs[0], kept, tracker, terminal).run(signatures, planned)
     mirroring.end_abandoned(kept, tracker, terminal)
     return status
 
@@ -150,16 +154,29 @@ class _Sweeping:
     terminal: Terminal
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
-        key = content_hash([signatures, self.tracker.identity])
+        key = self._key(signatures)
         found = None if self.config.rerun else self.ledger.latest(key)
         if found is None:
             self.terminal.plan(planned)
             return self._go(self._open(key))
         if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
-        if found.status == FINISHED:
+        if found.status == FINISHED and len(found.jobs) == len(self._names()):
             return self._show_again(found)
         return self._go(self._resume(found, planned))
+
+    def _key(self, signatures: Sequence[str]) -> str:
+        """Tell equal sweeps: of the same configs, tracked at one place."""
+        return content_hash([signatures, self.tracker.identity])
+
+    def _jobs(self) -> tuple[tuple[str, ...], ...]:
+        return self.command.jobs
+
+    def _name(self) -> str:
+        return " ".join(self.command.overrides) or "sweep"
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self.command.names())
 
     def _show_again(self, sweep: Sweep) -> int:
         """Show a sweep that is finished, and send to the tracker what that has lost."""
@@ -172,10 +189,8 @@ class _Sweeping:
         return 0
 
     def _open(self, key: str) -> Sweep:
-        name = " ".join(self.command.overrides) or "sweep"
-        sweep = self.ledger.open_sweep(
-            key, Sweep("", name, "", self.command.jobs, tuple(self.command.names()), self.tracker.identity)
-        )
+        name = self._name()
+        sweep = self.ledger.open_sweep(key, Sweep("", name, "", self._jobs(), self._names(), self.tracker.identity))
         adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
         return dataclasses.replace(sweep, parent=mirroring.open_parent(self.ledger, self.tracker, sweep, adopt))
 
@@ -228,8 +243,12 @@ class _Sweeping:
     def _launch_once(self, sweep: Sweep, jobs: Sequence[int]) -> str:
         """Let Hydra run jobs; a job that failed has been recorded and does not stop the others."""
         only = [f"hydra.sweeper.only={list(jobs)}"] if self.command.picks and len(jobs) < len(sweep.jobs) else []
+        return self._hand_over(sweep, only) or "its process ended"
+
+    def _hand_over(self, sweep: Sweep, more: Sequence[str]) -> str:
+        """Call Hydra for a sweep; return what it raised, or an empty text."""
         try:
-            hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *only])
+            hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
         except Exception as fault:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
             return f"{type(fault).__name__}: {fault}"
@@ -237,7 +256,7 @@ class _Sweeping:
             self.ledger.release_mine(
                 sweep.id
             )  # of a job that could not even be written down, on a full disk for instance
-        return "its process ended"
+        return ""
 
     def _bury(self, sweep: Sweep) -> None:
         """Write down as failed the jobs whose process died again and again."""
@@ -250,8 +269,7 @@ class _Sweeping:
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Say what came of the sweep; the parent run must not be left open, whatever fails."""
         records = self.ledger.records(sweep.id)
-        lost = sorted(set(range(len(sweep.jobs))) - {record.job for record in records})
-        missed = [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
+        missed = self._missed(sweep, {record.job for record in records}, why)
         came = ending(self.ledger, records, missed, weighed=status != KILLED)
         partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
         shown = not self.tracker.identity or all(record.mirrored for record in records)
@@ -266,12 +284,52 @@ class _Sweeping:
             self.ledger.set_status(sweep.id, status)
         return status
 
+    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+        """List the jobs that left no record, with why."""
+        lost = sorted(set(range(len(sweep.jobs))) - recorded)
+        return [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
+
+
+class _Searching(_Sweeping):
+    """One search: the sweeper decides what its jobs are, and where it goes on."""
+
+    def _key(self, signatures: Sequence[str]) -> str:
+        return searching.key(self.command, signatures[0], self.tracker.identity)
+
+    def _name(self) -> str:
+        return " ".join(searching.typed(self.command)) or "search"
+
+    def _jobs(self) -> tuple[tuple[str, ...], ...]:
+        return ((),) * len(self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        return searching.names(self.command.search or {})
+
+    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
+        """Take a search up again: failed trials stay failed, and it may have more trials than before."""
+        done = len(self.ledger.jobs(sweep.id, *DONE))
+        self.terminal.line("resume", f"{done} of {len(self._names())} trials are done already")
+        self.terminal.plan(planned)
+        self.ledger.set_jobs(sweep.id, self._names())
+        self.ledger.set_status(sweep.id, "RUNNING")
+        self.ledger.claim(sweep.id, WHOLE)
+        sweep = dataclasses.replace(sweep, jobs=self._jobs(), names=self._names())
+        return mirroring.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
+
+    def _launch(self, sweep: Sweep) -> str:
+        """Let Hydra search; return what stopped it, or an empty text."""
+        return self._hand_over(sweep, [f"hydra.sweeper.subject={sweep.id}"])
+
+    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+        """A search may end early; where it was stopped, the next trial is what did not run."""
+        return [_lost(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []
+
 
 def _lost(sweep: Sweep, number: int, why: str) -> Failure:
     return Failure(sweep.names[number], sweep.jobs[number], {}, why)
 
 
-def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], float | None] = run_job) -> int:
+def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], object] = run_job) -> int:
     """Call Hydra with these arguments; whatever it raises reaches the caller."""
     import hydra
 

@@ -51,6 +51,18 @@ class Composer:
         self._known = _shared.known(loader)
         self.slow = 0  # how often Hydra's own loader was asked
 
+    @property
+    def loader(self) -> ConfigLoader:
+        """The loader that this composes for."""
+        return self._loader
+
+    def overridden(self, name: str) -> dict[str, str]:
+        """Return which options a config chooses for groups of others; of one that does not exist, none."""
+        repository = getattr(self._loader, "repository", None)
+        found = repository.load_config(name) if repository is not None else None
+        chosen = (found.defaults_list or []) if found is not None else []
+        return {str(one.group).lstrip("/"): str(one.value) for one in chosen if one.is_override()}
+
     def compose(self, name: str | None, overrides: Sequence[str], *, task_only: bool = False) -> DictConfig:
         """Compose a config; with ``task_only`` without its node ``hydra``. Raises what Hydra raises."""
         try:

@@ -1,0 +1,8 @@
+"""Hydra plugin ``hydra/sweeper=optuna``: search with Optuna 5, for any Hydra program. Overrides in, numbers out.
+
+Hydra runs every module of a plugin again when it looks for plugins; those that hold something begin with an underscore.
+"""
+
+from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
+
+__all__ = ["Space", "merged", "read_space"]

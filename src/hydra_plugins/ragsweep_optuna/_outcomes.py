@@ -1,0 +1,122 @@
+"""Read what a job returned: numbers, or why there are none. A job without a number is a failure, never a value."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+
+DIRECTIONS = ("maximize", "minimize")
+_BOUND = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A constraint: what a job measured under a name must not be above, or below, a number."""
+
+    name: str
+    upper: bool
+    limit: float
+
+    def violation(self, value: float) -> float:
+        """Say by how much a value breaks the bound; at most 0 where it keeps it."""
+        return value - self.limit if self.upper else self.limit - value
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial: its values, one an objective, or the reason why there are none."""
+
+    values: tuple[float, ...] = ()
+    reason: str = ""
+    violations: tuple[tuple[str, float], ...] = ()  # by how much each constraint is broken; at most 0: it is kept
+    charged: bool = True  # whether it counts as one of the study's trials
+
+    def text(self) -> str:
+        """Write the outcome down."""
+        return json.dumps(asdict(self))
+
+
+def outcome_of(text: str) -> Outcome:
+    """Read an outcome back."""
+    plain = json.loads(text)
+    violations = tuple((name, value) for name, value in plain["violations"])
+    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"])
+
+
+def read_directions(given: Any) -> tuple[str, ...]:
+    """Read the key ``direction``: one, or a list with one for each objective. Raises HydraException."""
+    listed = tuple(str(getattr(one, "name", one)) for one in (given if isinstance(given, list) else [given]))
+    if not listed or any(one not in DIRECTIONS for one in listed):
+        raise HydraException(f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {given!r}")
+    return listed
+
+
+def read_bounds(given: Any) -> tuple[Bound, ...]:
+    """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
+    if given is not None and not isinstance(given, list):
+        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {given!r}')
+    bounds = []
+    for line in given or []:
+        found = _BOUND.fullmatch(str(line))
+        try:
+            assert found is not None
+            bounds.append(Bound(found[1], found[2] == "<=", float(found[3])))
+        except (AssertionError, ValueError):
+            raise HydraException(
+                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
+            ) from None
+    return tuple(bounds)
+
+
+def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
+    """Read a job's result.
+
+    A job returns a number, or a sequence with one for each objective; or a mapping with ``values`` (one of these),
+    ``measured`` (name -> number, what constraints are about) and ``charged`` (false: it cost nothing, and does not
+    count as one of the trials).
+    """
+    if job.status != JobStatus.COMPLETED:
+        return Outcome(reason=_reason(job))
+    returned = job.return_value
+    plain = returned if isinstance(returned, Mapping) else {"values": returned}
+    charged = plain.get("charged", True) is not False
+    values = plain.get("values")
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        values = [values]
+    if len(values) != objectives:
+        return Outcome(reason=f"returned {len(values)} values for {objectives} objectives", charged=charged)
+    numbers = [_number(value) for value in values]
+    for value, number in zip(values, numbers, strict=True):
+        if number is None:
+            return Outcome(reason=f"returned {value!r}, which is no number", charged=charged)
+    violations = []
+    for bound in bounds:
+        measured = _number((plain.get("measured") or {}).get(bound.name))
+        if measured is None:
+            return Outcome(reason=f'did not measure "{bound.name}", which is constrained', charged=charged)
+        violations.append((f"{bound.name} {'<=' if bound.upper else '>='} {bound.limit:g}", bound.violation(measured)))
+    return Outcome(tuple(number for number in numbers if number is not None), "", tuple(violations), charged)
+
+
+def _number(value: Any) -> float | None:
+    """Turn a value into a number; None where it is not finite, or none at all."""
+    try:
+        number = float(value) if not isinstance(value, bool | str) and value is not None else math.nan
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _reason(job: JobReturn) -> str:
+    fault = getattr(job, "_return_value", None)
+    if not isinstance(fault, BaseException):
+        return "its job did not complete"
+    said = str(fault).splitlines()
+    return f"{type(fault).__name__}: {said[0]}" if said else type(fault).__name__

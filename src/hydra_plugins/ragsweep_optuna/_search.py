@@ -1,0 +1,95 @@
+"""The loop of a search: ask for a batch, launch it, settle what came of it, until the study has its trials."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hydra.core.utils import JobReturn
+from hydra.errors import HydraException
+
+from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
+from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
+from hydra_plugins.ragsweep_optuna._study import Study
+
+Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is done with a study by this process."""
+
+    study: Study
+    launch: Launch  # overrides of jobs, and the number of the first -> their results
+    sign: Callable[[Sequence[str]], tuple[str, str]]  # overrides -> signature, and why they cannot be composed
+    n_jobs: int
+    max_failure_rate: float
+    bounds: tuple[Bound, ...]
+
+    def run(self) -> list[Sequence[JobReturn]]:
+        """Search until the study has all of its trials; return the results of the jobs that this process launched.
+
+        Raises HydraException, with the reasons counted, when more trials failed than may.
+        """
+        results: list[Sequence[JobReturn]] = []
+        evaluations = self.study.evaluations
+        if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
+            evaluations.beat()
+        try:
+            self._refuse_failures()
+            while True:
+                batch = self.study.batch(self.n_jobs, self.sign)
+                results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                self._refuse_failures()
+                if batch:
+                    continue
+                if not self.study.busy():
+                    break
+                time.sleep(0.2)  # another process may die, and leave its trial to this one
+        finally:
+            evaluations.rest()
+        self._say_if_short()
+        return results
+
+    def _evaluate(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        returned = self.launch([list(one.overrides) for one in batch], batch[0].number)
+        objectives = len(self.study.asked.directions)
+        for one, job in zip(batch, returned, strict=True):
+            outcome = judge(job, objectives, self.bounds)
+            if not self.study.settle(one, outcome):
+                _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
+            elif outcome.reason:
+                _log.warning("trial %d failed: %s", one.trial, outcome.reason)
+        return returned
+
+    def _refuse_failures(self) -> None:
+        reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)
+        reasons.pop("", None)
+        failed, total = reasons.total(), self.study.asked.n_trials
+        if failed > self.max_failure_rate * total:
+            counted = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
+            raise HydraException(
+                f"{failed} of {total} trials failed, and hydra.sweeper.max_failure_rate={self.max_failure_rate:g}:"
+                f" {counted}"
+            )
+
+    def _say_if_short(self) -> None:
+        found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
+        if found < wanted:
+            _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
+    """Put trials together whose jobs have consecutive numbers."""
+    stretch: list[Evaluation] = []
+    for one in sorted(batch, key=lambda each: each.number):
+        if stretch and one.number != stretch[-1].number + 1:
+            yield stretch
+            stretch = []
+        stretch.append(one)
+    if stretch:
+        yield stretch

@@ -1,0 +1,104 @@
+"""The sweeper ``hydra/sweeper=optuna``: what it is told, checked before anything is launched."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from hydra.utils import get_method
+from omegaconf import DictConfig, OmegaConf
+
+from hydra_plugins.ragsweep_grid._writing import text
+from hydra_plugins.ragsweep_optuna._config import register
+from hydra_plugins.ragsweep_optuna._samplers import GRID
+from hydra_plugins.ragsweep_optuna._settings import Settings
+from hydra_plugins.ragsweep_optuna._signing import Signing
+from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
+
+_log = logging.getLogger(__name__)
+register()
+
+
+class OptunaSweeper(Sweeper):
+    """Search with Optuna. The settings are those of ``OptunaSweeperConf``."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = Settings.read(settings)
+        self.config: DictConfig | None = None
+        self.launcher: Launcher | None = None
+        self.hydra_context: HydraContext | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives, and make the launcher."""
+        self.hydra_context, self.config = hydra_context, config
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
+        """Search, and return the results of the jobs that this process launched, a list a batch.
+
+        No job starts before each value of each parameter was composed once. What came of the study is written to
+        ``optimization_results.yaml`` in the sweep's folder.
+        """
+        from hydra_plugins.ragsweep_optuna._search import Search
+        from hydra_plugins.ragsweep_optuna._storage import open_storage
+        from hydra_plugins.ragsweep_optuna._study import open_study
+
+        assert self.config is not None
+        assert self.hydra_context is not None
+        assert self.launcher is not None
+        loader, settings = self.hydra_context.config_loader, self.settings
+        space, signing = read_space(arguments, settings.params, loader), Signing(loader, self.config)
+        if settings.sampler["name"] == GRID:
+            space.points()
+        for probe in space.probes(settings.default):
+            signing.check(probe)
+        asked = self._asked(space, signing)
+        folder = Path(str(self.config.hydra.sweep.dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
+        study = open_study(asked, space, open_storage(settings.storage))
+        launch, rate = self.launcher.launch, settings.max_failure_rate
+        results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds).run()
+        came = summary(study.optuna)
+        OmegaConf.save(OmegaConf.create(came), folder / "optimization_results.yaml")
+        _log.info("study %s: %s", asked.name, came)
+        return results
+
+    def _asked(self, space: Space, signing: Signing) -> Any:
+        """Put together what the study is to find out."""
+        from hydra_plugins.ragsweep_optuna._study import Asked, digest
+
+        settings, config = self.settings, self.config
+        assert config is not None
+        subject = settings.subject or " ".join(sorted(space.fixed))
+        named = digest([space.described(), settings.directions, subject])[:8]
+        first = [()] if settings.default else []
+        lists = [merged(space.fixed, lines) for lines in [*first, *settings.enqueue]]
+        extend = settings.custom_search_space
+        return Asked(
+            settings.study_name or f"{config.hydra.job.name}-{named}",
+            settings.directions,
+            subject,
+            settings.sampler,
+            settings.n_trials,
+            tuple((lines, space.place(signing.values(lines, space.parameters))) for lines in lists),
+            settings.lapse,
+            partial(get_method(extend), config) if extend else None,
+        )
+
+
+def summary(study: Any) -> dict[str, Any]:
+    """Say what came of Optuna's study, in the words of Hydra's former plugin."""
+    best = [trial for trial in study.best_trials if "duplicate_of" not in trial.user_attrs]
+    if len(study.directions) == 1:
+        found: Mapping[str, Any] = {"best_params": best[0].params, "best_value": best[0].value} if best else {}
+        return {"name": "optuna", **found}
+    return {"name": "optuna", "solutions": [{"params": one.params, "values": list(one.values)} for one in best]}
