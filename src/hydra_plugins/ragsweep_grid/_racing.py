@@ -1,4 +1,4 @@
-"""Race jobs: ask all of them a little, drop who need not be asked any further, and so on; then the rest is run whole."""
+"""Race jobs: ask all of them a little, drop who need not be asked any further, and so on; run whole who is left."""
 
 from __future__ import annotations
 
