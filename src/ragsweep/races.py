@@ -170,8 +170,11 @@ class Race(ABC):
         until_next = self._next(now.course, asked) if len(rivals) > 1 else None
         return Rung(until_next, tuple(map(int, behind)))
 
-    def end(self, returned: Mapping[int, Any]) -> None:  # noqa: B027 - not abstract: whoever has nothing to add
-        """Hear what the whole configs returned: it is in the ledger."""
+    def end(self, returned: Mapping[int, Any]) -> None:
+        """Say so where nobody was dropped: what whole configs returned is in the ledger."""
+        (now,) = _now
+        if now.start.costs and all(one.state != DROPPED for one in now.results().values()):
+            now.terminal.line("race", f"nobody was dropped so far, and no question saved; {self.facts['guarantee']}")
 
     def _next(self, course: Course, asked: int) -> int | None:
         """Return how far the next rung goes; None where that is all questions."""

@@ -155,4 +155,4 @@ def register() -> None:
     for one in samplers:
         store.store(group="hydra/sweeper/sampler", name=one.name, node=one, provider=_PROVIDER)
     for one in (WilcoxonConf, MedianConf):
-        store.store(group="hydra/sweeper/race", name=one.name, node=one, provider=_PROVIDER)
+        store.store(group="hydra/sweeper/race", name=f"{one.name}_pruner", node=one, provider=_PROVIDER)
