@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,9 @@ def test_who_is_worse_is_dropped_and_its_calls_are_not_made(
     assert Counter(CALLED) == asked  # once each, and none of a question that need not be asked
     assert 8 <= asked["bad"] <= asked["poor"] < QUESTIONS
     assert found["bad"].race["ahead"] > 0
+    with closing(sqlite3.connect("store/ledger.db")) as connection:  # of rungs that are over nothing is left
+        kept = connection.execute("SELECT count(*), count(DISTINCT shared) FROM records").fetchone()
+        assert (*kept, *connection.execute("SELECT count(*) FROM shared").fetchone()) == (4, 3, 3)
     told = saved(list(found.values()))
     assert told.questions == told.calls == 4 * QUESTIONS - len(server.log)
     assert f"saved {told.questions} of {4 * QUESTIONS} questions" in said
@@ -219,6 +224,10 @@ def test_where_nothing_is_asked_nothing_is_raced(
         (["llm.model=good,bad", "objective=token_f1,refusal"], "objective: cannot differ in a race"),
         (["llm.model=good,bad", "seed=0,1"], "seed: cannot differ in a race"),
         (["llm.model=good,bad", "dataset.limit=20,30"], "must be asked the same questions"),
+        (
+            ["llm.model=good,bad", "hydra/sweeper=optuna", "hydra.sweeper.direction=[maximize,minimize]"],
+            "about one number",
+        ),
         (["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race"),
         (["llm.model=good,bad", "questions.until=8"], "questions.until: is set by a race"),
         (["llm.model=good,bad", "hydra.sweeper.race._target_=os.system"], "not trusted"),

@@ -209,6 +209,11 @@ class Ledger:
                 connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
             return record
 
+    def forget_unread(self) -> None:
+        """Forget what several records had in common of which none is left: each rung of a race has other questions."""
+        with self._file.transaction() as connection:
+            connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
+
     def looks(self, golden: str) -> int:
         """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
         with self._file.reading() as connection:

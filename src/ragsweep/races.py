@@ -173,6 +173,7 @@ class Race(ABC):
     def end(self, returned: Mapping[int, Any]) -> None:
         """Say so where nobody was dropped: what whole configs returned is in the ledger."""
         (now,) = _now
+        now.ledger.forget_unread()
         if now.start.costs and all(one.state != DROPPED for one in now.results().values()):
             now.terminal.line("race", f"nobody was dropped so far, and no question saved; {self.facts['guarantee']}")
 

@@ -101,6 +101,8 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
         return None
     if own.evaluator.executor.store is None:
         raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
+    if isinstance(directions := (command.search or {}).get("direction"), list) and len(directions) > 1:
+        raise ConfigError(f"hydra.sweeper.race: a race is about one number, and direction names {len(directions)}")
     rule = own.builder.build(command.race, "hydra.sweeper.race").value
     return races.started(
         rule, experiments, len(searching.names(command.search)) if command.search else len(experiments)
