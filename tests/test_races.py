@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -21,6 +26,9 @@ from ragsweep.ledger import Ledger
 from ragsweep.report.race import saved
 from ragsweep.results import COMPLETE, DROPPED, Result
 from ragsweep.testing.llm_server import Asked, LlmServer
+from test_cli import ROOT, environment, runs
+
+__all__ = ["environment"]
 
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}
@@ -161,6 +169,38 @@ def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
         }
         assert found == expected
         assert len(server.log) == needed
+
+
+@pytest.mark.nightly
+def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_twice(
+    server: LlmServer, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Kill -9 after so many calls; what was in flight then may be asked again."""
+    lines = [line for line in typed(server, tmp_path, *GRID) if line != "tracking=none"]
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
+    variables = {**environment, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
+    for limit in (5, 30, 45, 70, 100):
+        process = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, start_new_session=True)
+        while len(CALLED) < limit and process.poll() is None:
+            time.sleep(0.005)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(".ragsweep")
+    assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
+    needed = sum(one.race["asked"] if one.state == DROPPED else QUESTIONS for one in found.values())
+    assert needed <= len(CALLED) <= needed + 5 * 4  # llm.concurrency=4
+    (parent,) = runs(tmp_path, "sweep")
+    children = runs(tmp_path, "config")
+    assert len(children) == 4
+    assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
+    states = {run.data.params["llm.model"]: run.data.tags.get("ragsweep.state") for run in children}
+    assert states == {"good": None, "fair": None, "poor": "dropped", "bad": "dropped"}
+    assert parent.data.metrics["race/questions_saved"] == 4 * QUESTIONS - needed
+    (dropped,) = (run for run in children if run.data.params["llm.model"] == "bad")
+    assert dropped.data.metrics["race/asked"] == found["bad"].race["asked"]
 
 
 @pytest.mark.parametrize("name", ["wilcoxon", pytest.param("median", marks=pytest.mark.nightly)])
