@@ -6,14 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragsweep.calls.spending import spending
 from ragsweep.gap import Gap, holdout_gap
 from ragsweep.ledger import Ledger, Record
 from ragsweep.partition import HOLDOUT
 from ragsweep.report import artifacts
+from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import gap_line, looks_line, sentence, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.results import Failure, Result
+from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.verdict import Unweighed, Verdict, weigh
 
@@ -40,9 +42,11 @@ class Ending:
     gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
 
     def show(self, terminal: Terminal) -> None:
-        """Print the comparison, what failed, and the verdict."""
-        terminal.comparison(self.results, headline(self.results))
+        """Print the comparison, what failed, what a race has saved, and the verdict."""
+        shown = [one for one in self.results if one.state != DROPPED]
+        terminal.comparison(shown, headline(shown))
         terminal.failures(self.failures)
+        terminal.lines(race_lines(self.results, spending.currency))
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
         terminal.lines(gap_line(self.gap))
@@ -52,11 +56,13 @@ class Ending:
     def parent(self, name: str) -> Parent:
         """Make what the parent run holds."""
         facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
+        facts |= race_facts(self.results)
         files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict)
         if self.verdict is None:
             return Parent(files)
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+        metrics |= race_numbers(self.results)
         return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict)})
 
 
@@ -66,7 +72,8 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     verdict = _weighed(results, failures) if weighed and results else None
     seen = looks(ledger, results[0]) if results else 0
-    return Ending(results, failures, seen, verdict, _gap(ledger, results, verdict))
+    whole = [one for one in results if one.state != DROPPED]
+    return Ending(results, failures, seen, verdict, _gap(ledger, whole, verdict))
 
 
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: Verdict | Unweighed | None) -> Gap | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep import searching
+from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
@@ -22,6 +22,7 @@ from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.rungs import KEY
 from ragsweep.secrets import mask_logs, mask_text
 from ragsweep.terminal import Terminal
 
@@ -47,6 +48,7 @@ def run_job(config: DictConfig) -> Returned:
 
     mask_logs()
     hydra = HydraConfig.get()
+    until, config.questions.until = config.questions.until, None  # a rung is no config of its own
     own = session(config)
     kept = own.ledger
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
@@ -62,13 +64,15 @@ def run_job(config: DictConfig) -> Returned:
             return _returned(_stored(kept, sweep, number), config, hydra)
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
-    overrides = tuple(map(str, hydra.overrides.task))
+    overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
     name = " ".join(overrides) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
+    if until is not None:
+        return _rung(own, job, terminal, records, int(until))
     result = _run(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
@@ -84,11 +88,34 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
+    """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
+    result = _come(records, until)
+    if result is None:
+        result = _run(own, job, terminal, records, until)
+        records.keep_rung(result)
+    elif records.sweep:
+        records.ledger.release(records.sweep.id, records.number)
+    name = str(job.config.objective)
+    value = result.summaries[name].value
+    steps = [float(score) for score in result.outcomes[name]]
+    return {"values": value if value == value else None, "steps": steps}
+
+
+def _come(records: Records, until: int) -> Result | None:
+    """Return what is kept of a config that has come so far in a race already."""
+    assert records.sweep
+    if records.number not in records.ledger.jobs(records.sweep.id, "racing"):
+        return None
+    known = _stored(records.ledger, records.sweep, records.number)
+    return known if known.race["asked"] >= until else None
+
+
+def _run(own: Session, job: Job, terminal: Terminal, records: Records, until: int | None = None) -> Result:
     started = time.time()
     try:
         with deadline(job.config.timeout):
-            return _evaluate(own, job, terminal)
+            return _evaluate(own, job, terminal, until)
     except (Exception, SystemExit) as fault:
         logging.getLogger(__name__).exception("the job failed")
         records.keep_failure(_failure(job, fault, started), terminal)
@@ -101,10 +128,10 @@ def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result
         raise
 
 
-def _evaluate(own: Session, job: Job, terminal: Terminal) -> Result:
-    experiment = own.experiment(job)
+def _evaluate(own: Session, job: Job, terminal: Terminal, until: int | None) -> Result:
+    experiment = own.experiment(job, last=until is None)
     with terminal.listening(own.evaluator.executor):
-        result = own.evaluator.evaluate(experiment)
+        result = rungs.evaluate(own.evaluator, experiment, until) if until else own.evaluator.evaluate(experiment)
     if own.evaluator.executor.store:
         used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
         own.evaluator.executor.store.used(used, experiment.signature)

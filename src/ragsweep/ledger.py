@@ -146,7 +146,8 @@ class Ledger:
         """Take a job for this process; None if it is now ours, else who has it, or that it is finished."""
         with self._file.transaction() as connection:
             found = connection.execute(
-                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status = 'finished'", (sweep, job)
+                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status IN ('finished', 'dropped')",
+                (sweep, job),
             ).fetchone()
             if found:
                 return "finished"
@@ -208,6 +209,11 @@ class Ledger:
                 connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
             return record
 
+    def forget_unread(self) -> None:
+        """Forget what several records had in common of which none is left: each rung of a race has other questions."""
+        with self._file.transaction() as connection:
+            connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
+
     def looks(self, golden: str) -> int:
         """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
         with self._file.reading() as connection:
@@ -236,7 +242,7 @@ class Ledger:
             connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed"."""
+        """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed")."""
         with self._file.reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
         return {job for job, status in rows if status in statuses}
@@ -252,7 +258,11 @@ class Ledger:
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
+        return self._records("records.sweep = ? AND status NOT IN ('retry', 'racing') ORDER BY job", (sweep,))
+
+    def raced(self, sweep: str) -> list[Record]:
+        """Read what is known of a sweep's jobs so far, those that are still in a race included."""
+        return self._records("records.sweep = ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job", (sweep,))
 
     def singles(self) -> list[Record]:
         """Read the records of configs that were run by themselves."""

@@ -17,10 +17,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragsweep.errors import InputError
-from ragsweep.results import PARTIAL, DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.results import COMPLETE, DROPPED, PARTIAL, RACING, DatasetFacts, Failure, Judged, Result, Summary
 
 FORMAT = "ragsweep.record/1"
 FINISHED, FAILED, UNFINISHED = "finished", "failed", "partial"
+STATUS = {COMPLETE: FINISHED, PARTIAL: UNFINISHED, RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
@@ -45,7 +46,7 @@ Lost = tuple[Path, str]
 class Encoded:
     """One record: what the ledger's columns hold. ``shared`` is the same for all configs of a golden set."""
 
-    status: str  # "finished", "partial" or "failed"
+    status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
     text: str  # JSON: every field but the table of questions, and how that is laid out
     scores: bytes = b""  # columns of floats, one behind the other, as little-endian doubles
@@ -75,7 +76,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     shared, digest = _shared({name: columns[name] for name in blocks["shared"]})
     layout = [[name, kinds[name], len(columns[name])] for name in columns]
     return Encoded(
-        status=UNFINISHED if outcome.state == PARTIAL else FINISHED,
+        status=STATUS[outcome.state],
         signature=outcome.signature,
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
         scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),

@@ -42,6 +42,14 @@ class Records:
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 
+    def keep_rung(self, result: Result) -> None:
+        """Keep what a config shows that is still in a race; nobody else is told."""
+        self._write(result)
+
+    def keep_dropped(self, result: Result, terminal: Terminal) -> None:
+        """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
+        self._mirror(self._write(result), result, terminal)
+
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
         self._mirror(self._write(failure), failure, terminal)

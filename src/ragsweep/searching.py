@@ -47,7 +47,7 @@ def key(command: Command, signature: str, place: str) -> str:
     How many trials a search has, and who draws them, may change when it is continued.
     """
     settings = command.search or {}
-    searched = {name: settings.get(name) for name in _SEARCHED}
+    searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
     return content_hash(["search", searched, typed(command), signature, place])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption, mirroring, searching
+from ragsweep import interruption, mirroring, races, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.closing import ending
@@ -36,8 +36,8 @@ from ragsweep.tracking import Tracker
 ATTEMPTS = 3
 """How often a job is begun whose process dies."""
 
-DONE = ("finished", "partial", "failed")
-"""What is said of jobs that need not be run now; the two that did not end well are run when the command is repeated."""
+DONE = ("finished", "partial", "failed", "dropped")
+"""What is said of jobs that need not be run now; those that did not end well are run when the command is repeated."""
 
 
 def run(command: Command) -> int:
@@ -47,6 +47,7 @@ def run(command: Command) -> int:
     spending.reset()  # a budget is one command's, in each of its processes
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
+    race = _race(own, command, experiments)
     if command.searching:
         searching.check(command, configs[0], experiments[0])
         del experiments[1:]  # the others only show that what is searched is possible
@@ -68,7 +69,7 @@ def run(command: Command) -> int:
     else:
         kind = _Searching if command.searching else _Sweeping
         signatures = [experiment.signature for experiment in experiments]
-        status = kind(command, configs[0], kept, tracker, terminal).run(signatures, planned)
+        status = kind(command, configs[0], kept, tracker, terminal, race).run(signatures, planned)
     mirroring.end_abandoned(kept, tracker, terminal)
     return status
 
@@ -80,6 +81,10 @@ def _check(configs: Sequence[DictConfig]) -> None:
         raise ConfigError(f"plan: must be true, false or json, given {config.plan!r}")
     if not isinstance(config.rerun, bool):
         raise ConfigError(f"rerun: must be true or false, given {config.rerun!r}")
+    if config.questions.until is not None:
+        raise ConfigError(
+            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
+        )
     for key in ("timeout", "max_failures"):
         value = config[key]
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
@@ -88,6 +93,20 @@ def _check(configs: Sequence[DictConfig]) -> None:
     for key in ("store", "tracking"):
         if any(other[key] != config[key] for other in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
+
+
+def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> races.Start | None:
+    """Lay out the race that the sweeper runs; None where it runs none."""
+    if command.race is None:
+        return None
+    if own.evaluator.executor.store is None:
+        raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
+    if isinstance(directions := (command.search or {}).get("direction"), list) and len(directions) > 1:
+        raise ConfigError(f"hydra.sweeper.race: a race is about one number, and direction names {len(directions)}")
+    rule = own.builder.build(command.race, "hydra.sweeper.race").value
+    return races.started(
+        rule, experiments, len(searching.names(command.search)) if command.search else len(experiments)
+    )
 
 
 def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> list[Experiment]:
@@ -152,6 +171,7 @@ class _Sweeping:
     ledger: Ledger
     tracker: Tracker
     terminal: Terminal
+    race: races.Start | None = None
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         key = self._key(signatures)
@@ -167,7 +187,7 @@ class _Sweeping:
 
     def _key(self, signatures: Sequence[str]) -> str:
         """Tell equal sweeps: of the same configs, tracked at one place."""
-        return content_hash([signatures, self.tracker.identity])
+        return content_hash([signatures, self.tracker.identity, *([self.command.race] if self.race else [])])
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return self.command.jobs
@@ -247,8 +267,10 @@ class _Sweeping:
 
     def _hand_over(self, sweep: Sweep, more: Sequence[str]) -> str:
         """Call Hydra for a sweep; return what it raised, or an empty text."""
+        race = races.Held(self.ledger, self.tracker, self.terminal, sweep, self.race) if self.race else None
         try:
-            hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
+            with races.held(race):
+                hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
         except Exception as fault:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
             return f"{type(fault).__name__}: {fault}"

@@ -22,7 +22,7 @@ from ragsweep.inference.power import Power, detectable
 from ragsweep.inference.recommending import COSTS, Recommendation, recommend
 from ragsweep.inference.resampling import FEWEST
 from ragsweep.inference.slices import Reversal, Slice, by_slice
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import COMPLETE, DROPPED, PARTIAL, Failure, Result
 
 SLICED = 20
 """Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
@@ -79,13 +79,14 @@ class Verdict:
 def weigh(results: Sequence[Result], failures: Sequence[Failure] = ()) -> Verdict | Unweighed:
     """Compare the configs of a sweep by its objective, and by the headline metrics beside it.
 
-    The baseline is the first config that can be compared. Configs that are PARTIAL, failed, or were scored on no
-    question are left out. Where the objective is no mean over questions that has a direction (a quantile, say), the
-    first headline metric that is one stands in for it.
+    The baseline is the first config that can be compared. Configs that are PARTIAL, were dropped by a race, failed, or
+    were scored on no question are left out. Where the objective is no mean over questions that has a direction (a
+    quantile, say), the first headline metric that is one stands in for it.
     """
     left_out = [LeftOut(one.name, PARTIAL) for one in results if one.state == PARTIAL]
+    left_out += [LeftOut(one.name, "dropped by the race") for one in results if one.state == DROPPED]
     left_out += [LeftOut(one.name, "failed") for one in failures]
-    whole = [one for one in results if one.state != PARTIAL]
+    whole = [one for one in results if one.state == COMPLETE]
     if fault := _incomparable(whole):
         return Unweighed(fault)
     named = _named(whole)

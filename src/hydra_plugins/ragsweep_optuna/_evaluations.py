@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome, outcome_of
@@ -39,6 +39,10 @@ class Evaluation:
     holder: Process
     silent: float  # seconds since the holder's last heartbeat
     outcome: Outcome | None = None
+
+    def saying(self, overrides: Sequence[str]) -> Evaluation:
+        """Return the same with other overrides."""
+        return replace(self, overrides=tuple(overrides))
 
 
 @dataclass

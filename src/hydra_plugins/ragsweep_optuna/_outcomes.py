@@ -37,6 +37,7 @@ class Outcome:
     reason: str = ""
     violations: tuple[tuple[str, float], ...] = ()  # by how much each constraint is broken; at most 0: it is kept
     charged: bool = True  # whether it counts as one of the study's trials
+    pruned: bool = False  # a race dropped it before it was evaluated whole
 
     def text(self) -> str:
         """Write the outcome down."""
@@ -47,7 +48,8 @@ def outcome_of(text: str) -> Outcome:
     """Read an outcome back."""
     plain = json.loads(text)
     violations = tuple((name, value) for name, value in plain["violations"])
-    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"])
+    values, pruned = tuple(plain["values"]), bool(plain.get("pruned"))
+    return Outcome(values, plain["reason"], violations, plain["charged"], pruned)
 
 
 def read_directions(given: Any) -> tuple[str, ...]:

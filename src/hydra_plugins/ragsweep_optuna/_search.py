@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 
+from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
+from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
 from hydra_plugins.ragsweep_optuna._study import Study
 
@@ -29,6 +31,7 @@ class Search:
     n_jobs: int
     max_failure_rate: float
     bounds: tuple[Bound, ...]
+    race: Race | None = None
 
     def run(self) -> list[Sequence[JobReturn]]:
         """Search until the study has all of its trials; return the results of the jobs that this process launched.
@@ -43,7 +46,10 @@ class Search:
             self._refuse_failures()
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
-                results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                if self.race and batch:
+                    results.append(self._raced(self.race, batch))
+                else:
+                    results += [self._evaluate(stretch) for stretch in _stretches(batch)]
                 self._refuse_failures()
                 if batch:
                     continue
@@ -56,15 +62,32 @@ class Search:
         return results
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
-        returned = self.launch([list(one.overrides) for one in batch], batch[0].number)
+        returned = self._launched(batch)
+        self._settle(dict(zip(batch, returned, strict=True)))
+        return returned
+
+    def _raced(self, race: Race, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        """Race the trials of a batch, and settle those that were evaluated whole."""
+
+        def launch(trials: Sequence[Evaluation]) -> list[JobReturn]:
+            return [job for stretch in _stretches(trials) for job in self._launched(stretch)]
+
+        raced = race_trials(race, self.study, batch, launch)
+        came = {number: job for number, job in raced.results.items() if isinstance(job, JobReturn)}
+        self._settle({one: came[one.number] for one in batch if one.number not in raced.dropped})
+        return list(came.values())
+
+    def _launched(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        return self.launch([list(one.overrides) for one in batch], batch[0].number)
+
+    def _settle(self, came: Mapping[Evaluation, JobReturn]) -> None:
         objectives = len(self.study.asked.directions)
-        for one, job in zip(batch, returned, strict=True):
+        for one, job in came.items():
             outcome = judge(job, objectives, self.bounds)
             if not self.study.settle(one, outcome):
                 _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
-        return returned
 
     def _refuse_failures(self) -> None:
         reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)

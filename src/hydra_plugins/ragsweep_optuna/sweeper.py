@@ -66,7 +66,7 @@ class OptunaSweeper(Sweeper):
         (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
         study = open_study(asked, space, open_storage(settings.storage))
         launch, rate = self.launcher.launch, settings.max_failure_rate
-        results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds).run()
+        results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds, settings.race).run()
         came = summary(study.optuna)
         OmegaConf.save(OmegaConf.create(came), folder / "optimization_results.yaml")
         _log.info("study %s: %s", asked.name, came)
