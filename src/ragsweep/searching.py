@@ -64,7 +64,22 @@ def shared(settings: Mapping[str, Any]) -> bool:
 
 def elsewhere(settings: Mapping[str, Any]) -> bool:
     """Say whether other machines may be at a search: its study is in a database that they reach."""
-    return str(settings.get("storage")).startswith("postgresql")
+    from hydra_plugins.ragsweep_optuna import is_postgresql
+
+    return ours(settings) and is_postgresql(settings.get("storage"))
+
+
+def reach(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a search is to be kept on a server that cannot be reached."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import reach
+
+    try:
+        if elsewhere(settings):
+            reach(settings.get("storage"))
+    except HydraException as fault:
+        raise ConfigError(str(fault)) from None
 
 
 def typed(command: Command) -> list[str]:

@@ -324,6 +324,7 @@ class _Searching(_Sweeping):
         return searching.names(self.command.search or {})
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
+        searching.reach(self.command.search or {})
         with sharing.door(self.ledger, key, self.terminal):
             return super()._enter(key, planned)
 

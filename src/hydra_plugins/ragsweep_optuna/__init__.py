@@ -3,6 +3,7 @@
 Hydra runs every module of a plugin again when it looks for plugins; those that hold something begin with an underscore.
 """
 
+from hydra_plugins.ragsweep_optuna._postgresql import is_postgresql, reach
 from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
 
-__all__ = ["Space", "merged", "read_space"]
+__all__ = ["Space", "is_postgresql", "merged", "reach", "read_space"]

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hydra.core.utils import JobReturn
@@ -37,7 +38,7 @@ class Search:
         """
         results: list[Sequence[JobReturn]] = []
         evaluations = self.study.evaluations
-        if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
+        if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
@@ -50,6 +51,10 @@ class Search:
                 if not self.study.busy():
                     break
                 time.sleep(0.2)  # another process may die, and leave its trial to this one
+        except BaseException:
+            with suppress(Exception):  # what stopped the search is what the user should read
+                evaluations.give_back()
+            raise
         finally:
             evaluations.rest()
         self._say_if_short()
