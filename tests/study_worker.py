@@ -59,9 +59,46 @@ def search(given: dict[str, Any]) -> float:
     return opened
 
 
-def crash_everywhere(given: dict[str, Any], first: int, step: int) -> None:
+def rounds(asked: list[dict[str, Any]]) -> None:
+    """Search with several processes that begin at once, and say how each ended and how long it took to open the study.
+
+    ``processes``; ``kill``: seconds after the first trial was begun at which the first process is killed, or null.
+    """
+    for given in asked:
+        gate, opening = os.pipe()
+        told, telling = os.pipe()
+        children = [_waiting(given, gate, opening, telling) for _ in range(given["processes"])]
+        os.close(gate)
+        os.close(telling)
+        os.close(opening)  # now all of them begin
+        if given.get("kill") is not None:
+            while not Path(given["log"]).exists() or not Path(given["log"]).stat().st_size:
+                time.sleep(0.01)
+            time.sleep(given["kill"])
+            os.kill(children[0], signal.SIGKILL)
+        with os.fdopen(told) as lines:
+            opened = [float(line) for line in lines]
+        statuses = [os.waitpid(child, 0)[1] for child in children]
+        print(json.dumps({"statuses": statuses, "opened": opened}), flush=True)
+
+
+def _waiting(given: dict[str, Any], gate: int, opening: int, telling: int) -> int:
+    process = os.fork()
+    if process:
+        return process
+    os.close(opening)
+    os.read(gate, 1)  # ends when the last writer has closed it
+    try:
+        os.write(telling, f"{search(given):.3f}\n".encode())
+    except BaseException:
+        logging.exception("the search failed")
+        os._exit(1)
+    os._exit(0)
+
+
+def crashes(given: dict[str, Any]) -> None:
     """Let a process die at each commit in turn, and another one complete the study; a JSON line each."""
-    for commit in itertools.count(first, step):
+    for commit in itertools.count(given["first"], given["step"]):
         folder = Path(given["folder"], str(commit))
         folder.mkdir()
         one = given | {"url": f"sqlite:///{folder / 'study.db'}", "log": str(folder / "log")}
@@ -93,9 +130,11 @@ def _forked(given: dict[str, Any], commit: int) -> bool:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    told = json.loads(sys.argv[1])
-    if len(sys.argv) > 2:
-        crash_everywhere(told, int(sys.argv[2]), int(sys.argv[3]))
+    told = json.loads(sys.argv[2])
+    if sys.argv[1] == "rounds":
+        rounds(told)
+    elif sys.argv[1] == "crashes":
+        crashes(told)
     else:
         print("ready", flush=True)
         sys.stdin.readline()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import random
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,23 @@ WORKER = str(Path(__file__).with_name("study_worker.py"))
 STORAGES = ["sqlite", "postgresql"]
 
 
+Make = Callable[[], tuple[str, Path]]
+
+
 @pytest.fixture
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return fresh(request, tmp_path)
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Make an empty database of the kind that a test is run with, and a file to write into."""
+    kind, counted = request.node.callspec.params["kind"], itertools.count()
 
+    def make() -> tuple[str, Path]:
+        folder = tmp_path / str(next(counted))
+        folder.mkdir()
+        if kind == "sqlite":
+            return f"sqlite:///{folder / 'study.db'}", folder / "log"
+        database: Database = request.getfixturevalue("database")
+        return database(), folder / "log"
 
-def fresh(request: pytest.FixtureRequest, folder: Path) -> str:
-    """An empty database of the kind that a test is run with."""
-    if request.node.callspec.params["kind"] == "sqlite":
-        return f"sqlite:///{folder / 'study.db'}"
-    make: Database = request.getfixturevalue("database")
-    return make()
+    return make
 
 
 Worker = subprocess.Popen[str]
@@ -51,7 +58,7 @@ Worker = subprocess.Popen[str]
 def begin(given: dict[str, Any]) -> Worker:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, WORKER, json.dumps(given)], env=environment, text=True,
+        [sys.executable, WORKER, "one", json.dumps(given)], env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -115,84 +122,91 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
+def work(how: str, given: object) -> list[dict[str, Any]]:
+    """Let processes work that a process of its own starts; what it says of them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, WORKER, how, json.dumps(given)], env={**environment, "OMP_NUM_THREADS": "1"}, text=True,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [{**json.loads(line), "error": done.stderr} for line in done.stdout.splitlines()]
+
+
 # --- handed out once, from an empty database (R2, R3) -----------------------------------------------------------
 
 
-def hand_out(url: str, log: Path, count: int, queued: int, sampled: int) -> float:
-    """Let processes that start at once work off a study; return the longest time that one took to open it."""
-    given = {"url": url, "log": str(log), "queued": queued, "trials": queued + sampled}
-    with workers(count, given) as started:
-        slowest = max(ended(one) for one in started)
-    check_whole(url, queued + sampled)
-    assert sorted(int(number) for number, *_ in begun(log)) == list(range(queued + sampled))
-    queries = query(url, "SELECT overrides FROM sweep_evaluations ORDER BY number")
-    assert [json.loads(line) for (line,) in queries[:queued]] == [[f"x={n}"] for n in range(queued)]
-    return slowest
+def hand_out(fresh: Make, rounds: int, processes: int, queued: int, sampled: int) -> float:
+    """Let processes that start at once work off studies; return the longest time that one took to open its study."""
+    places, trials = [fresh() for _ in range(rounds)], queued + sampled
+    general = {"processes": processes, "queued": queued, "trials": trials}
+    came = work("rounds", [general | {"url": url, "log": str(log)} for url, log in places])
+    for (url, log), one in zip(places, came, strict=True):
+        assert one["statuses"] == [0] * processes, one["error"]
+        check_whole(url, trials)
+        assert sorted(int(number) for number, *_ in begun(log)) == list(range(trials))
+        first = query(url, f"SELECT overrides FROM sweep_evaluations WHERE number < {queued} ORDER BY number")
+        assert [json.loads(line) for (line,) in first] == [[f"x={n}"] for n in range(queued)]
+    return max(seconds for one in came for seconds in one["opened"])
 
 
 @pytest.mark.parametrize("kind", STORAGES)
 def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(
-    kind: str, url: str, tmp_path: Path
+    kind: str, fresh: Make
 ) -> None:
-    hand_out(url, tmp_path / "log", count=4, queued=10, sampled=10)
+    hand_out(fresh, rounds=1, processes=8, queued=10, sampled=10)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", STORAGES)
-@pytest.mark.parametrize("turn", range(20))
-def test_eight_processes_begin_each_of_800_trials_once(
-    turn: int, kind: str, url: str, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    record_property("opened", hand_out(url, tmp_path / "log", count=8, queued=400, sampled=400))
+def test_eight_processes_begin_each_of_800_trials_once(kind: str, fresh: Make) -> None:
+    hand_out(fresh, rounds=20, processes=8, queued=400, sampled=400)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("kind", "turns"), [("sqlite", 50), ("postgresql", 20)])
+@pytest.mark.parametrize(("kind", "rounds"), [("sqlite", 50), ("postgresql", 20)])
 def test_eight_processes_start_on_nothing_again_and_again(
-    kind: str, turns: int, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, rounds: int, fresh: Make, record_property: Callable[[str, object], None]
 ) -> None:
-    slowest = []
-    for turn in range(turns):
-        folder = tmp_path / f"{turn}"
-        folder.mkdir()
-        slowest.append(hand_out(fresh(request, folder), folder / "log", count=8, queued=0, sampled=8))
-    assert max(slowest) < 10, slowest
+    slowest = hand_out(fresh, rounds, processes=8, queued=0, sampled=8)
+    record_property("slowest", slowest)
+    assert slowest < 10
 
 
 # --- dead and sleepy processes (R4) -----------------------------------------------------------------------------
 
 
-def kill_one(url: str, log: Path, trials: int, after: float) -> None:
-    """Kill one of four processes, so many seconds after the first trial was begun."""
-    with workers(4, {"url": url, "log": str(log), "trials": trials, "wait": 0.1}) as started:
-        until(lambda: begun(log))
-        time.sleep(after)
-        started[0].send_signal(signal.SIGKILL)
-        for one in started[1:]:
-            ended(one)
-    check_whole(url, trials)
-    numbers = [int(number) for number, *_ in begun(log)]
-    assert set(numbers) == set(range(trials))
-    assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
+def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
+    """Kill one of four processes, so many seconds after the first trial was begun; once for each of these."""
+    places = [fresh() for _ in after]
+    general = {"processes": 4, "trials": trials, "wait": 0.1}
+    came = work(
+        "rounds",
+        [general | {"url": url, "log": str(log), "kill": kill} for (url, log), kill in zip(places, after, strict=True)],
+    )
+    for (url, log), one in zip(places, came, strict=True):
+        assert one["statuses"] == [signal.SIGKILL, 0, 0, 0], one["error"]
+        check_whole(url, trials)
+        numbers = [int(number) for number, *_ in begun(log)]
+        assert set(numbers) == set(range(trials))
+        assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
 
 
 @pytest.mark.parametrize("kind", STORAGES)
-def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, url: str, tmp_path: Path) -> None:
-    kill_one(url, tmp_path / "log", trials=12, after=0.15)
+def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
+    kill_one(fresh, trials=16, after=[0.15])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", STORAGES)
-@pytest.mark.parametrize("seed", range(20))
-def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(
-    seed: int, kind: str, url: str, tmp_path: Path
-) -> None:
-    kill_one(url, tmp_path / "log", trials=40, after=random.Random(seed).uniform(0, 1))
+def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fresh: Make) -> None:
+    chance = random.Random(7)
+    kill_one(fresh, trials=40, after=[chance.uniform(0, 1) for _ in range(20)])
 
 
 @pytest.mark.parametrize("kind", STORAGES)
-def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str, url: str, tmp_path: Path) -> None:
-    log, lapse = tmp_path / "log", 1.0
+def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
+    (url, log), lapse = fresh(), 1.0
     given = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
     with workers(1, given) as (sleepy,):
         until(lambda: begun(log))
@@ -211,10 +225,8 @@ def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str,
 
 
 @pytest.mark.parametrize("kind", STORAGES)
-def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(
-    kind: str, url: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
+def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(kind: str, fresh: Make) -> None:
+    url, log = fresh()
     given = {"url": url, "log": str(log), "trials": 2, "wait": 30}
     with workers(1, given) as (one,):
         until(lambda: begun(log))
@@ -230,16 +242,9 @@ def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(
 
 def crash(folder: Path, first: int, step: int) -> int:
     """Let processes die at their commits; return how many commits there are."""
-    given = {"folder": str(folder), "trials": 2, "queued": 1}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [sys.executable, WORKER, json.dumps(given), str(first), str(step)], env=environment, text=True,
-        capture_output=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    tried = [json.loads(line) for line in done.stdout.splitlines()]
+    tried = work("crashes", {"folder": str(folder), "trials": 2, "queued": 1, "first": first, "step": step})
     for one in tried:
-        assert one["completed"], (one, done.stderr)
+        assert one["completed"], one
         check_whole(f"sqlite:///{folder / str(one['commit']) / 'study.db'}", 2)
     assert [one["died"] for one in tried] == [True] * (len(tried) - 1) + [False]
     return int(tried[-1]["commit"]) - 1

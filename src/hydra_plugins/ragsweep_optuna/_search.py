@@ -16,6 +16,9 @@ from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
 from hydra_plugins.ragsweep_optuna._study import Study
 
+WHOLE = 100
+"""Results of jobs that are kept with their configs, 150 kB each; Hydra does nothing with any of them."""
+
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 _log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ class Search:
             self._refuse_failures()
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
-                results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
                 if batch:
                     continue
@@ -86,6 +89,14 @@ class Search:
         found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
         if found < wanted:
             _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+def _lean(returned: Sequence[JobReturn], before: int) -> Sequence[JobReturn]:
+    """Leave configs out of the results of a long search."""
+    if before >= WHOLE:
+        for job in returned:
+            job.cfg = job.hydra_cfg = None
+    return returned
 
 
 def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
