@@ -135,7 +135,7 @@ def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_tr
 ) -> None:
     write_dataset(tmp_path)
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=12", "hydra.sweeper.storage=${oc.env:STUDY}"]
-    environment = {**environment, "STUDY": database()}
+    environment = {**environment, "STUDY": database().replace("postgres@", "postgres:hunter22@")}
     with ExitStack() as stack:
         machines = [
             stack.enter_context(command(tmp_path, environment, *typed, f"store.path={name}")) for name in ("one", "two")
@@ -147,6 +147,7 @@ def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_tr
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == FINISHED
     assert sorted(int(run.data.tags["ragsweep.job"]) for run in runs(tmp_path, "config")) == list(range(12))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter22" in path.read_bytes()]
     if all(ledgers):
         assert all("trials of this machine; MLflow shows all" in out for out, _ in said)
 

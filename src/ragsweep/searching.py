@@ -48,7 +48,8 @@ def key(command: Command, signature: str, place: str) -> str:
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in _SEARCHED}
-    searched["storage"] = str(searched["storage"]).rpartition("@")[2]
+    if elsewhere(settings):
+        searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     return content_hash(["search", searched, typed(command), signature, place])
 
 
