@@ -54,12 +54,13 @@ def run_job(config: DictConfig) -> Returned:
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     search = sweep is not None and searches(hydra)
     if sweep and search:  # the number of its trials may have been raised since
-        trials = searching.names(hydra.sweeper)
+        trials = searching.names(hydra.sweeper, int(hydra.job.num) + 1)
         sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
     number = int(hydra.job.num) if sweep else 0
+    given = search and searching.ours(hydra.sweeper)  # then the study says whose a job is
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
-        taken = kept.claim(sweep.id, number)
+        taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
             return _returned(_stored(kept, sweep, number), config, hydra)
         if isinstance(taken, Claim):
@@ -70,7 +71,7 @@ def run_job(config: DictConfig) -> Returned:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
-    records = Records(kept, own.tracker(config), sweep, number)
+    records = Records(kept, own.tracker(config), sweep, number, fenced=given)
     if until is not None:
         return _rung(own, job, terminal, records, int(until))
     result = _run(own, job, terminal, records)
@@ -168,5 +169,4 @@ def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
     """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
     value = result.summaries[str(config.objective)].value
     finite = value if value == value else None
-    ours = str(hydra.sweeper._target_).endswith(searching.SWEEPER)
-    return searching.returned(result, finite) if ours else finite
+    return searching.returned(result, finite) if searching.ours(hydra.sweeper) else finite

@@ -17,12 +17,16 @@ from ragsweep.tracking import Place, Tracker
 
 @dataclass(frozen=True)
 class Records:
-    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself."""
+    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself.
+
+    ``fenced``: the job may be given to another process; then what comes too late is refused with an InputError.
+    """
 
     ledger: Ledger
     tracker: Tracker
     sweep: Sweep | None
     number: int
+    fenced: bool = False
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
         """Keep and show a result; in a sweep, once it is shown, it is everywhere.
@@ -57,7 +61,8 @@ class Records:
             terminal.failed(failure, self.number, len(self.sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
-        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.identity)
+        sweep = self.sweep.id if self.sweep else None
+        return self.ledger.write(sweep, self.number, outcome, self.tracker.identity, self.fenced)
 
     def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""

@@ -26,7 +26,7 @@ def check(command: Command, config: DictConfig, first: Experiment) -> None:
         ConfigError: The direction is the wrong one, or a constraint is about what is not measured.
     """
     settings = command.search or {}
-    if not str(settings.get("_target_")).endswith(SWEEPER):
+    if not ours(settings):
         return
     name, given = str(config.objective), settings.get("direction")
     higher = next(metric.higher_is_better for metric in first.metrics if metric.name == name)
@@ -44,11 +44,43 @@ def check(command: Command, config: DictConfig, first: Experiment) -> None:
 def key(command: Command, signature: str, place: str) -> str:
     """Tell equal searches: of the same space, in the same storage, around the same config, tracked at one place.
 
-    How many trials a search has, and who draws them, may change when it is continued.
+    How many trials a search has, and who draws them, may change when it is continued; and who asks the database.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
+    if elsewhere(settings):
+        searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     return content_hash(["search", searched, typed(command), signature, place])
+
+
+def ours(settings: Mapping[str, Any]) -> bool:
+    """Say whether a search is our own sweeper's, which keeps who has which trial."""
+    return str(settings.get("_target_")).endswith(SWEEPER)
+
+
+def shared(settings: Mapping[str, Any]) -> bool:
+    """Say whether several processes can work on one search: its study is kept where all of them see it."""
+    return ours(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
+
+
+def elsewhere(settings: Mapping[str, Any]) -> bool:
+    """Say whether other machines may be at a search: its study is in a database that they reach."""
+    from hydra_plugins.ragsweep_optuna import is_postgresql
+
+    return ours(settings) and is_postgresql(settings.get("storage"))
+
+
+def reach(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a search is to be kept on a server that cannot be reached."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import reach
+
+    try:
+        if elsewhere(settings):
+            reach(settings.get("storage"))
+    except HydraException as fault:
+        raise ConfigError(str(fault)) from None
 
 
 def typed(command: Command) -> list[str]:
@@ -56,9 +88,9 @@ def typed(command: Command) -> list[str]:
     return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name the trials of a search before anything is known of them."""
-    return tuple(f"trial {number}" for number in range(int(settings.get("n_trials") or 1)))
+def names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
+    """Name the trials of a search before anything is known of them; others may have begun more than are asked for."""
+    return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
 def named(overrides: tuple[str, ...], search: str) -> str:

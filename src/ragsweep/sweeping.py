@@ -9,24 +9,24 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption, mirroring, races, searching
+from ragsweep import interruption, mirroring, races, searching, sharing
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
-from ragsweep.closing import ending
-from ragsweep.composition import CONFIG, VERSION_BASE, Command, compose_jobs, config_folder
+from ragsweep.closing import Ending, ending
+from ragsweep.composition import Command, compose_jobs
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
 from ragsweep.foretelling import foretell
 from ragsweep.graph import Charge, Plan, plan
+from ragsweep.handing import hand_over
 from ragsweep.identity import content_hash
-from ragsweep.jobs import SWEEP, Partial, run_job
-from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
+from ragsweep.jobs import SWEEP, Partial
+from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.secrets import mask_text
@@ -174,16 +174,24 @@ class _Sweeping:
     race: races.Start | None = None
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
-        key = self._key(signatures)
+        sweep = self._enter(self._key(signatures), planned)
+        return self._go(sweep) if sweep else 0
+
+    def _enter(self, key: str, planned: Plan) -> Sweep | None:
+        """Open a sweep, or take it up where it was left; None for one that is finished, and only shown."""
         found = None if self.config.rerun else self.ledger.latest(key)
         if found is None:
             self.terminal.plan(planned)
-            return self._go(self._open(key))
+            return self._open(key)
         if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
-            raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
+            return self._join(found, taken, planned)
         if found.status == FINISHED and len(found.jobs) == len(self._names()):
-            return self._show_again(found)
-        return self._go(self._resume(found, planned))
+            self._show_again(found)
+            return None
+        return self._resume(found, planned)
+
+    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
+        raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
 
     def _key(self, signatures: Sequence[str]) -> str:
         """Tell equal sweeps: of the same configs, tracked at one place."""
@@ -198,7 +206,7 @@ class _Sweeping:
     def _names(self) -> tuple[str, ...]:
         return tuple(self.command.names())
 
-    def _show_again(self, sweep: Sweep) -> int:
+    def _show_again(self, sweep: Sweep) -> None:
         """Show a sweep that is finished, and send to the tracker what that has lost."""
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         ending(self.ledger, self.ledger.records(sweep.id)).show(self.terminal)
@@ -206,7 +214,6 @@ class _Sweeping:
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
         self.terminal.look(self.tracker.look(), sweep.name, self.ledger.sweep(sweep.id).parent)
         self.ledger.release(sweep.id, WHOLE)
-        return 0
 
     def _open(self, key: str) -> Sweep:
         name = self._name()
@@ -291,20 +298,31 @@ class _Sweeping:
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Say what came of the sweep; the parent run must not be left open, whatever fails."""
         records = self.ledger.records(sweep.id)
-        missed = self._missed(sweep, {record.job for record in records}, why)
-        came = ending(self.ledger, records, missed, weighed=status != KILLED)
-        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
-        shown = not self.tracker.identity or all(record.mirrored for record in records)
-        if status == FINISHED and (came.failures or partial or not shown):
+        came, status = self._sum_up(sweep, records, status, why)
+        if status == FINISHED and self.tracker.identity and not all(record.mirrored for record in records):
             status = FAILED
         try:
             came.show(self.terminal)
             self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
             if self.tracker.identity:
+                mirroring.end_lost(self.tracker, sweep, self._elsewhere())
                 mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
         finally:
             self.ledger.set_status(sweep.id, status)
         return status
+
+    def _elsewhere(self) -> bool:
+        """Say whether other machines may be at it, of whose jobs this one's ledger has no records."""
+        return False
+
+    def _sum_up(
+        self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
+    ) -> tuple[Ending, str]:
+        """Sum up what there is, and say how the sweep ended."""
+        missed = self._missed(sweep, {record.job for record in records}, why)
+        came = ending(self.ledger, records, missed, weighed=weighed and status != KILLED)
+        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
+        return came, FAILED if status == FINISHED and (came.failures or partial) else status
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""
@@ -313,7 +331,7 @@ class _Sweeping:
 
 
 class _Searching(_Sweeping):
-    """One search: the sweeper decides what its jobs are, and where it goes on."""
+    """One search: the sweeper decides what its jobs are, and where it goes on. Several commands may be at it."""
 
     def _key(self, signatures: Sequence[str]) -> str:
         return searching.key(self.command, signatures[0], self.tracker.identity)
@@ -327,16 +345,55 @@ class _Searching(_Sweeping):
     def _names(self) -> tuple[str, ...]:
         return searching.names(self.command.search or {})
 
+    def _enter(self, key: str, planned: Plan) -> Sweep | None:
+        searching.reach(self.command.search or {})
+        with sharing.door(self.ledger, key, self.terminal):
+            return super()._enter(key, planned)
+
+    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
+        """Work on a search beside another command; the greater number of trials holds."""
+        if not searching.shared(self.command.search or {}):
+            return super()._join(sweep, taken, planned)
+        sharing.join(self.ledger, sweep)
+        self.terminal.line("join", f"{taken.holder} works on this search as well")
+        return self._counted(sweep, planned, max(self._names(), sweep.names, key=len))
+
     def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
         """Take a search up again: failed trials stay failed, and it may have more trials than before."""
-        done = len(self.ledger.jobs(sweep.id, *DONE))
-        self.terminal.line("resume", f"{done} of {len(self._names())} trials are done already")
-        self.terminal.plan(planned)
-        self.ledger.set_jobs(sweep.id, self._names())
+        sweep = self._counted(sweep, planned, self._names())
         self.ledger.set_status(sweep.id, "RUNNING")
         self.ledger.claim(sweep.id, WHOLE)
-        sweep = dataclasses.replace(sweep, jobs=self._jobs(), names=self._names())
-        return mirroring.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
+        if not self.tracker.identity:
+            return sweep
+        return mirroring.complete(self.ledger, self.tracker, sweep, self._elsewhere())
+
+    def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
+        """Say how many trials of a search are done, and write down how many it has."""
+        done = len(self.ledger.jobs(sweep.id, *DONE))
+        self.terminal.line("resume", f"{done} of {len(names)} trials are done already")
+        self.terminal.plan(planned)
+        self.ledger.set_jobs(sweep.id, names)
+        return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
+
+    def _elsewhere(self) -> bool:
+        return searching.elsewhere(self.command.search or {})
+
+    def _close(self, sweep: Sweep, status: str, why: str) -> str:
+        """Close the search, unless others are still at it, or have closed it: then only show what there is."""
+        with sharing.door(self.ledger, sharing.key_of(sweep), self.terminal):
+            left = sharing.left_to(self.ledger, sweep)
+            if not left:
+                self._bury(sweep)
+                mirroring.catch_up(self.ledger, self.tracker, sweep, self.terminal)
+                status = super()._close(sweep, status, why)
+        records = self.ledger.records(sweep.id)
+        if left:
+            came, status = self._sum_up(sweep, records, status, why, weighed=False)
+            came.show(self.terminal)
+            self.terminal.line("left", left)
+        if self._elsewhere() and len(records) < len(sweep.jobs):
+            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
+        return status
 
     def _launch(self, sweep: Sweep) -> str:
         """Let Hydra search; return what stopped it, or an empty text."""
@@ -349,35 +406,3 @@ class _Searching(_Sweeping):
 
 def _lost(sweep: Sweep, number: int, why: str) -> Failure:
     return Failure(sweep.names[number], sweep.jobs[number], {}, why)
-
-
-def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], object] = run_job) -> int:
-    """Call Hydra with these arguments; whatever it raises reaches the caller."""
-    import hydra
-
-    with _environment("HYDRA_FULL_ERROR", "1"), _arguments(arguments):
-        hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(task)()
-    return 0
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-@contextmanager
-def _arguments(arguments: Sequence[str]) -> Iterator[None]:
-    before = sys.argv
-    sys.argv = [before[0], *arguments]
-    try:
-        yield
-    finally:
-        sys.argv = before

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hydra.core.utils import JobReturn
@@ -16,6 +17,9 @@ from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
 from hydra_plugins.ragsweep_optuna._study import Study
+
+WHOLE = 100
+"""Results of jobs that are kept with their configs, 150 kB each; Hydra does nothing with any of them."""
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 _log = logging.getLogger(__name__)
@@ -40,22 +44,26 @@ class Search:
         """
         results: list[Sequence[JobReturn]] = []
         evaluations = self.study.evaluations
-        if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
+        if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
                 if self.race and batch:
-                    results.append(self._raced(self.race, batch))
+                    results.append(_lean(self._raced(self.race, batch), len(results)))
                 else:
-                    results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                    results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
                 if batch:
                     continue
                 if not self.study.busy():
                     break
                 time.sleep(0.2)  # another process may die, and leave its trial to this one
+        except BaseException:
+            with suppress(Exception):  # what stopped the search is what the user should read
+                evaluations.give_back()
+            raise
         finally:
             evaluations.rest()
         self._say_if_short()
@@ -104,6 +112,14 @@ class Search:
         found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
         if found < wanted:
             _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+def _lean(returned: Sequence[JobReturn], before: int) -> Sequence[JobReturn]:
+    """Leave configs out of the results of a long search."""
+    if before >= WHOLE:
+        for job in returned:
+            job.cfg = job.hydra_cfg = None
+    return returned
 
 
 def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

@@ -64,10 +64,14 @@ class OptunaSweeper(Sweeper):
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
-        study = open_study(asked, space, open_storage(settings.storage))
-        launch, rate = self.launcher.launch, settings.max_failure_rate
-        results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds, settings.race).run()
-        came = summary(study.optuna)
+        storage = open_storage(settings.storage)
+        try:
+            study = open_study(asked, space, storage)
+            launch, rate = self.launcher.launch, settings.max_failure_rate
+            results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds, settings.race).run()
+            came = summary(study.optuna)
+        finally:
+            storage.close()
         OmegaConf.save(OmegaConf.create(came), folder / "optimization_results.yaml")
         _log.info("study %s: %s", asked.name, came)
         return results
