@@ -21,7 +21,7 @@ from hydra_plugins.ragsweep_optuna._samplers import CLASSES, check, seed_of
 from hydra_plugins.ragsweep_optuna._search import Search
 from hydra_plugins.ragsweep_optuna._storage import check_url, open_storage
 from hydra_plugins.ragsweep_optuna._study import ATTEMPTS, Asked, Study, open_study
-from hydra_plugins.ragsweep_optuna.sweeper import summary
+from hydra_plugins.ragsweep_optuna._left import summary
 
 # --- the space -------------------------------------------------------------------------------------------------
 
