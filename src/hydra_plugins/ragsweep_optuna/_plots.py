@@ -13,8 +13,10 @@ MOST_PANELS = 12
 """Parameters that one picture shows, the most important first."""
 MOST_PAIRS = 4
 """Parameters whose pairs are drawn against each other."""
+ROW = 6
+"""Panels side by side."""
 LONGEST = 24
-"""Characters of a value on an axis."""
+"""Characters below a panel that stand side by side."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ def _pictures(study: Any, names: Sequence[str], ranked: Sequence[str]) -> Iterat
     several = len(study.directions) > 1
     if several:
         yield "search_pareto_front", lambda: pictures.plot_pareto_front(study, target_names=list(names))
-    yield "search_importance", lambda: _sized(pictures.plot_param_importances(study), 7.0, 1.2 + 0.35 * len(ranked))
+    yield "search_importance", lambda: _importance(study, names, len(ranked))
     for place, name in enumerate(names):
         of = {"target": _value(place), "target_name": name} if several else {"target_name": name}
         suffix = f"_{_safe(name)}" if several else ""
@@ -95,18 +97,55 @@ def _always(study: Any, ranked: Sequence[str]) -> list[str]:
     return [name for name in ranked if all(name in trial.params for trial in complete)]
 
 
-def _slices(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
+def _importance(study: Any, names: Sequence[str], parameters: int) -> Any:
     from optuna.visualization import matplotlib as pictures
 
+    axes = pictures.plot_param_importances(study)
+    legend = axes.get_legend()
+    for text, name in zip(legend.get_texts() if legend else (), names, strict=False):
+        text.set_text(name)
+    return _sized(axes, 7.0, 1.4 + 0.35 * max(parameters, 3))
+
+
+def _slices(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
+    """Lay the panels out in rows: Optuna puts them all into one."""
+    from optuna.visualization import matplotlib as pictures
+
+    if not parameters:
+        raise ValueError("no parameter took several values")
     axes = pictures.plot_slice(study, params=list(parameters), **of)
-    return _sized(axes, 2.4 * max(len(parameters), 2) + 1, 3.6)
+    panels = list(axes.flat) if hasattr(axes, "flat") else [axes]
+    rows = -(-len(panels) // ROW)
+    grid = panels[0].figure.add_gridspec(rows, min(ROW, len(panels)))
+    for number, one in enumerate(panels):
+        one.set_subplotspec(grid[number // ROW, number % ROW])
+        one.tick_params(labelleft=number % ROW == 0)
+        one.set_ylabel(of["target_name"] if number % ROW == 0 else "")
+        _tilt(one)
+    for bar in panels[0].figure.axes[len(panels) :]:  # that says which trial came when
+        bar.remove()
+    panels[0].figure.suptitle("Slice Plot (darker: later)")
+    return _sized(axes, 2.6 * max(min(len(panels), ROW), 2), 2.6 * rows + 0.6)
 
 
 def _parallel(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
     from optuna.visualization import matplotlib as pictures
 
+    if not parameters:
+        raise ValueError("no parameter is in all trials")
     axes = pictures.plot_parallel_coordinate(study, params=list(parameters), **of)
+    axes.tick_params(axis="x", rotation=20)
     return _sized(axes, 1.7 * len(parameters) + 3, 4.5)
+
+
+def _tilt(axes: Any) -> None:
+    """Write words on the axis below each other's feet, and not into each other."""
+    from matplotlib.category import StrCategoryLocator
+
+    words = isinstance(axes.xaxis.get_major_locator(), StrCategoryLocator)
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    if words or sum(map(len, labels)) > LONGEST:
+        axes.tick_params(axis="x", rotation=20)
 
 
 def _contours(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
@@ -127,12 +166,13 @@ def _sized(axes: Any, width: float, height: float) -> Any:
 def _save(axes: Any, path: Path) -> None:
     one = axes.flat[0] if hasattr(axes, "flat") else axes
     figure = one.figure
-    figure.set_layout_engine("constrained")
+    if "parallel" not in path.name:  # its axes stand on each other, which the engine cannot divide
+        figure.set_layout_engine("constrained")
     for each in figure.axes:
         each.tick_params(labelsize=7)
         each.xaxis.label.set_fontsize(8)
         each.yaxis.label.set_fontsize(8)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Software": None})
 
 
 @contextmanager
