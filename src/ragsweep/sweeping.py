@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from omegaconf import DictConfig
 
@@ -29,6 +30,7 @@ from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.searched import folder_of, searched
 from ragsweep.secrets import mask_text
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
@@ -48,7 +50,7 @@ def run(command: Command) -> int:
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
     if command.searching:
-        searching.check(command, configs[0], experiments[0])
+        command = searching.settled(command, configs[0], experiments[0])
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
     foretell(planned, experiments, own.evaluator.executor)
@@ -161,13 +163,16 @@ class _Sweeping:
             return self._go(self._open(key))
         if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
-        if found.status == FINISHED and len(found.jobs) == len(self._names()):
+        if found.status == FINISHED and self._is_done(found):
             return self._show_again(found)
         return self._go(self._resume(found, planned))
 
     def _key(self, signatures: Sequence[str]) -> str:
         """Tell equal sweeps: of the same configs, tracked at one place."""
         return content_hash([signatures, self.tracker.identity])
+
+    def _is_done(self, found: Sweep) -> bool:
+        return len(found.jobs) == len(self._names())
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return self.command.jobs
@@ -296,6 +301,12 @@ class _Searching(_Sweeping):
     def _key(self, signatures: Sequence[str]) -> str:
         return searching.key(self.command, signatures[0], self.tracker.identity)
 
+    def _is_done(self, found: Sweep) -> bool:
+        return searching.is_done(self.command, found, searched(self._folder(found)))
+
+    def _folder(self, sweep: Sweep) -> Path:
+        return folder_of(self.ledger.path, sweep.id)
+
     def _name(self) -> str:
         return " ".join(searching.typed(self.command)) or "search"
 
@@ -318,7 +329,7 @@ class _Searching(_Sweeping):
 
     def _launch(self, sweep: Sweep) -> str:
         """Let Hydra search; return what stopped it, or an empty text."""
-        return self._hand_over(sweep, [f"hydra.sweeper.subject={sweep.id}"])
+        return self._hand_over(sweep, searching.handed(self.command, sweep.id, self._folder(sweep)))
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hydra_plugins.ragsweep_optuna._settings import Settings
 from hydra_plugins.ragsweep_optuna._study import Study
 
 STUDY_FORMAT = "optuna-sweeper.study/1"
 FILE = "study.json"
 
 
-def describe(study: Study, stop: Mapping[str, Any], constraints: Sequence[str]) -> dict[str, Any]:
+def describe(study: Study, settings: Settings) -> dict[str, Any]:
     """Put the study into JSON types: what was asked, why it ended early, how many trials ended how, and each of them.
 
     A trial has ``job``, the number under which it was launched, or ``duplicate_of`` where an earlier trial had the
@@ -27,10 +28,10 @@ def describe(study: Study, stop: Mapping[str, Any], constraints: Sequence[str]) 
         "study": study.asked.name,
         "sampler": dict(study.asked.sampler),
         "directions": list(study.asked.directions),
-        "constraints": list(constraints),
+        "constraints": [str(bound) for bound in settings.bounds],
         "n_trials": study.asked.n_trials,
-        "stop": dict(stop),
-        "stopped": study.stopped(stop),
+        "stop": settings.stop_given,
+        "stopped": study.stopped(settings.stop.plain()),
         "states": dict(states),
         "trials": trials,
     }

@@ -92,9 +92,9 @@ def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
     """Read a job's result.
 
     A job returns a number, or a sequence with one for each objective; or a mapping with ``values`` (one of these),
-    ``measured`` (name -> number, what constraints are about), ``charged`` (false: it does not count as one of the
-    trials), ``cost`` (a number, or name -> number) and ``differences`` (the smallest that its data could show, as
-    many as there are values).
+    ``reason`` (why one of them is no number), ``measured`` (name -> number, what constraints are about), ``charged``
+    (false: it does not count as one of the trials), ``cost`` (a number, or name -> number) and ``differences`` (the
+    smallest that its data could show, as many as there are values).
     """
     if job.status != JobStatus.COMPLETED:
         return Outcome(reason=_reason(job))
@@ -112,7 +112,8 @@ def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
     for place, (value, number) in enumerate(zip(values, numbers, strict=True)):
         if number is None:
             which = f" for objective {place + 1}" if objectives > 1 else ""
-            return replace(spent, reason=f"returned {value!r}{which}, which is no number")
+            told = str(plain.get("reason") or "")
+            return replace(spent, reason=told or f"returned {value!r}{which}, which is no number")
     violations = []
     for bound in bounds:
         measured = _number((plain.get("measured") or {}).get(bound.name))

@@ -36,6 +36,7 @@ class Settings:
     subject: str | None
     lapse: float
     stop: Stop
+    stop_given: Any
     folder: str | None
     objectives: tuple[str, ...]
 
@@ -59,7 +60,8 @@ class Settings:
         return Settings(
             sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
-            plain["subject"], float(plain["lapse"]), read_stop(plain["stop"], len(directions)), plain["folder"],
+            plain["subject"], float(plain["lapse"]), read_stop(plain["stop"], len(directions)), plain["stop"],
+            plain["folder"],
             tuple(map(str, plain["objectives"] or ())),
         )  # fmt: skip
 

@@ -78,7 +78,7 @@ class OptunaSweeper(Sweeper):
         settings = self.settings
         OmegaConf.save(OmegaConf.create(_left.summary(study.optuna)), folder / "optimization_results.yaml")
         given = Path(settings.folder) if settings.folder else folder
-        described = _left.describe(study, settings.stop.plain(), [str(bound) for bound in settings.bounds])
+        described = _left.describe(study, settings)
         _left.write(described, given)
         _plots.draw(study.optuna, _plots.called(settings.objectives, len(settings.directions)), given / "plots")
         _log.info("study %s: %s %s", study.asked.name, described["states"], described["stopped"])
