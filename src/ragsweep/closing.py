@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragsweep.finalists import Finals, choose, finals
 from ragsweep.gap import Gap, holdout_gap
 from ragsweep.ledger import Ledger, Record
 from ragsweep.objectives import front, objectives
@@ -20,7 +21,7 @@ from ragsweep.searched import Searched, folder_of, searched
 from ragsweep.terminal import Terminal
 from ragsweep.verdict import LeftOut, Unweighed, Verdict, weigh
 
-VERDICT_TAG = "ragsweep.verdict"
+VERDICT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.front"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Parent:
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> what is known of it only now
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Ending:
     verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
     beyond: Sequence[LeftOut] = ()  # which break a constraint of the search
     left: Searched | None = None  # what a search left of its study
+    jobs: Mapping[int, Result] = field(default_factory=dict)
+    finals: Finals = field(default_factory=Finals)
     gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
 
     def show(self, terminal: Terminal) -> None:
@@ -51,10 +55,12 @@ class Ending:
         terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
+        terminal.failures(self.finals.failures)
+        terminal.lines(self.finals.lines())
         terminal.lines(gap_line(self.gap))
         if self.left and self.left.stopped:
             terminal.line("stopped", f"{self.left.stopped}; other settings let the same command go on")
-        held = sum(one.dataset.partition == HOLDOUT for one in self.results)
+        held = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finals.results))
         terminal.lines(looks_line(self.looks, held))
 
     @property
@@ -69,6 +75,10 @@ class Ending:
             return []
         return front(_kept(self.results, self.beyond), self.objectives)
 
+    def contenders(self, most: int) -> list[Result]:
+        """List who is to be evaluated on the holdout."""
+        return choose(_kept(self.results, self.beyond), self.verdict, most)
+
     def parent(self, name: str) -> Parent:
         """Make what the parent run holds."""
         facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
@@ -78,16 +88,26 @@ class Ending:
         files |= self.left.pictures if self.left else {}
         tags = self.left.tags() if self.left else {}
         if self.verdict is None:
-            return Parent(files, tags=tags)
+            return Parent(files, {}, tags, self._children())
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
-        return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict), **tags})
+        return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict), **tags}, self._children())
+
+    def _children(self) -> dict[int, dict[str, str]]:
+        """Say of each job which trial it was, and whether it is on the front."""
+        found = self.left.trial_tags() if self.left else {}
+        on = {one.name for one in self.front}
+        for job, result in self.jobs.items() if len(self.objectives) > 1 else ():
+            found.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in on else "no"
+        return found
 
     def _told(self) -> dict[str, object]:
         """Say in JSON types what is said of several objectives, and of a search."""
         told: dict[str, object] = {}
         if len(self.objectives) > 1:
             told["front"] = [one.name for one in self.front]
+        if self.finals.results:
+            told["finalists"] = self.finals.facts()
         if self.left:
             told["search"] = {"study": self.left.study, "sampler": self.left.sampler, "trials": dict(self.left.states),
                               "stopped": self.left.stopped}  # fmt: skip
@@ -103,7 +123,13 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     beyond = [LeftOut(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
     verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None
     seen = looks(ledger, results[0]) if results else 0
-    return Ending(results, failures, seen, verdict, beyond, left, _gap(ledger, results, verdict))
+    jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
+    known = [record.outcome for record in ledger.finals(records[0].sweep)] if records and records[0].sweep else []
+    ended = finals(
+        known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, Verdict) else ""
+    )
+    gap = ended.gap or _gap(ledger, results, verdict)
+    return Ending(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
 
 
 def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:

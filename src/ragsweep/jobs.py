@@ -73,7 +73,7 @@ def run_job(config: DictConfig) -> Returned:
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
     before = spending.now
-    result = _run(own, job, terminal, records)
+    result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
@@ -88,7 +88,8 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+def attempt(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+    """Evaluate a job; where that fails, write it down, and raise what was raised."""
     started = time.time()
     try:
         with deadline(job.config.timeout):

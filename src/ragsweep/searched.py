@@ -34,6 +34,11 @@ class Searched:
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by the number of the job
     pictures: Mapping[str, bytes] = field(default_factory=dict)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it came to its end: no trial is under way."""
+        return not {"RUNNING", "WAITING"} & self.states.keys()
+
     def broken(self) -> dict[int, str]:
         """Say of the jobs that break a constraint which it is."""
         told = {job: ", ".join(one.get("broken", ())) for job, one in self.trials.items()}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption, mirroring, searching
+from ragsweep import finalists, interruption, mirroring, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.closing import ending
@@ -28,6 +28,7 @@ from ragsweep.graph import Charge, Plan, plan
 from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
+from ragsweep.looking import Looking
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.searched import folder_of, searched
@@ -78,6 +79,7 @@ def run(command: Command) -> int:
 def _check(configs: Sequence[DictConfig]) -> None:
     """Refuse settings of the command as a whole that mean nothing."""
     config = configs[0]
+    finalists.check(config.finalists)
     if config.plan not in (True, False, "json"):
         raise ConfigError(f"plan: must be true, false or json, given {config.plan!r}")
     if not isinstance(config.rerun, bool):
@@ -274,11 +276,12 @@ class _Sweeping:
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Say what came of the sweep; the parent run must not be left open, whatever fails."""
         records = self.ledger.records(sweep.id)
+        both = [*records, *self.ledger.finals(sweep.id)]
         missed = self._missed(sweep, {record.job for record in records}, why)
         came = ending(self.ledger, records, missed, weighed=status != KILLED)
-        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
-        shown = not self.tracker.identity or all(record.mirrored for record in records)
-        if status == FINISHED and (came.failures or partial or not shown):
+        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in both)
+        shown = not self.tracker.identity or all(record.mirrored for record in both)
+        if status == FINISHED and (came.failures or came.finals.failures or partial or not shown):
             status = FAILED
         try:
             came.show(self.terminal)
@@ -302,7 +305,12 @@ class _Searching(_Sweeping):
         return searching.key(self.command, signatures[0], self.tracker.identity)
 
     def _is_done(self, found: Sweep) -> bool:
-        return searching.is_done(self.command, found, searched(self._folder(found)))
+        done = searching.is_done(self.command, found, searched(self._folder(found)))
+        return done and self._looking.done(found, self.config.finalists)
+
+    @property
+    def _looking(self) -> Looking:
+        return Looking(self.command, self.ledger, self.tracker, self.terminal)
 
     def _folder(self, sweep: Sweep) -> Path:
         return folder_of(self.ledger.path, sweep.id)
@@ -329,7 +337,10 @@ class _Searching(_Sweeping):
 
     def _launch(self, sweep: Sweep) -> str:
         """Let Hydra search; return what stopped it, or an empty text."""
-        return self._hand_over(sweep, searching.handed(self.command, sweep.id, self._folder(sweep)))
+        why = self._hand_over(sweep, searching.handed(self.command, sweep.id, self._folder(sweep)))
+        if not why:
+            self._looking.look(sweep, self.config.finalists)
+        return why
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""

@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,16 @@ def _pictures(study: Any, names: Sequence[str], ranked: Sequence[str]) -> Iterat
     for place, name in enumerate(names):
         of = {"target": _value(place), "target_name": name} if several else {"target_name": name}
         suffix = f"_{_safe(name)}" if several else ""
-        yield f"search_history{suffix}", lambda of=of: _sized(pictures.plot_optimization_history(study, **of), 7, 4)
-        yield f"search_slice{suffix}", lambda of=of: _slices(study, ranked[:MOST_PANELS], of)
-        always = _always(study, ranked)
-        yield (
-            f"search_parallel{suffix}",
-            lambda of=of, always=always: _parallel(study, always[:MOST_PANELS], of),
-        )
-        yield f"search_contour{suffix}", lambda of=of: _contours(study, ranked[:MOST_PAIRS], of)
+        yield f"search_history{suffix}", partial(_history, study, of)
+        yield f"search_slice{suffix}", partial(_slices, study, ranked[:MOST_PANELS], of)
+        yield f"search_parallel{suffix}", partial(_parallel, study, _always(study, ranked)[:MOST_PANELS], of)
+        yield f"search_contour{suffix}", partial(_contours, study, ranked[:MOST_PAIRS], of)
+
+
+def _history(study: Any, of: dict[str, Any]) -> Any:
+    from optuna.visualization import matplotlib as pictures
+
+    return _sized(pictures.plot_optimization_history(study, **of), 7, 4)
 
 
 def _value(place: int) -> Callable[[Any], float]:
