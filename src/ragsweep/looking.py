@@ -35,10 +35,10 @@ class Looking:
         """Evaluate the finalists that were not evaluated yet; one that fails is written down, and stops no other."""
         chosen = ending(self.ledger, self.ledger.records(sweep.id)).contenders(most)
         numbers = self._numbers(sweep, chosen)
-        for result, config in zip(chosen, self._composed(chosen), strict=True):
+        for place, (result, config) in enumerate(zip(chosen, self._composed(chosen), strict=True)):
             number = numbers[result.name]
             if self.ledger.claim(sweep.id, number) is None:
-                records = Records(self.ledger, self.tracker, sweep, number, len(chosen))
+                records = Records(self.ledger, self.tracker, sweep, number, (place, len(chosen)))
                 self._evaluate(result, config, records)
 
     def done(self, sweep: Sweep, most: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def _direction(name: str, higher: bool | None, given: str | None) -> str:
     return wanted
 
 
-def handed(command: Command, sweep: str, folder: Path) -> list[str]:
+def handed(command: Command, named: Sequence[str], sweep: str, folder: Path) -> list[str]:
     """List what our sweeper is told beside what was typed: what it goes on with, and where it leaves its study."""
     settings = command.search or {}
     if not ours(settings):
@@ -79,6 +79,7 @@ def handed(command: Command, sweep: str, folder: Path) -> list[str]:
     return [
         f"hydra.sweeper.subject={sweep}",
         f"hydra.sweeper.direction={listed}",
+        f"hydra.sweeper.objectives=[{','.join(named)}]",
         f"hydra.sweeper.folder={_quoted(str(folder))}",
     ]
 

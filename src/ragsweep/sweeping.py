@@ -29,6 +29,7 @@ from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
 from ragsweep.looking import Looking
+from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.searched import folder_of, searched
@@ -337,7 +338,9 @@ class _Searching(_Sweeping):
 
     def _launch(self, sweep: Sweep) -> str:
         """Let Hydra search; return what stopped it, or an empty text."""
-        why = self._hand_over(sweep, searching.handed(self.command, sweep.id, self._folder(sweep)))
+        why = self._hand_over(
+            sweep, searching.handed(self.command, objectives(self.config), sweep.id, self._folder(sweep))
+        )
         if not why:
             self._looking.look(sweep, self.config.finalists)
         return why

@@ -31,7 +31,9 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
         folder: Where to; it is made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = []
+    drawn: list[str] = []
+    if not any(trial.values is not None for trial in study.get_trials(deepcopy=False)):
+        return drawn
     with _quiet():
         ranked = _ranked(study)
         for name, make in _pictures(study, names, ranked):
@@ -103,6 +105,8 @@ def _always(study: Any, ranked: Sequence[str]) -> list[str]:
 def _importance(study: Any, names: Sequence[str], parameters: int) -> Any:
     from optuna.visualization import matplotlib as pictures
 
+    if not parameters:
+        raise ValueError("no parameter took several values")
     axes = pictures.plot_param_importances(study)
     legend = axes.get_legend()
     for text, name in zip(legend.get_texts() if legend else (), names, strict=False):
@@ -182,8 +186,11 @@ def _save(axes: Any, path: Path) -> None:
 def _quiet() -> Iterator[None]:
     """Draw without a screen and without Optuna's word that its pictures may change; leave no figure behind."""
     import matplotlib
+    import optuna
     from matplotlib import pyplot
 
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     before, there = matplotlib.get_backend(), set(pyplot.get_fignums())
     pyplot.switch_backend("agg")
     try:
@@ -191,6 +198,7 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        optuna.logging.set_verbosity(verbosity)
         for number in set(pyplot.get_fignums()) - there:
             pyplot.close(number)
         if before.lower() != "agg":
