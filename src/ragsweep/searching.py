@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep.composition import Command
+from ragsweep.composition import Command, check_search
 from ragsweep.errors import ConfigError, RagsweepError
 from ragsweep.evaluation import Experiment
 from ragsweep.identity import content_hash
@@ -51,7 +51,9 @@ def settled(command: Command, config: DictConfig, first: Experiment) -> Command:
         )
     wanted = [_direction(name, higher[name], one) for name, one in zip(named, listed, strict=True)]
     _check_constraints(settings, first)
-    return replace(command, search={**settings, "direction": wanted if len(wanted) > 1 else wanted[0]})
+    settings["direction"] = wanted if len(wanted) > 1 else wanted[0]
+    check_search(settings)
+    return replace(command, search=settings)
 
 
 def ours(settings: Mapping[str, Any]) -> bool:

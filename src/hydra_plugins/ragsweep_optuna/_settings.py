@@ -66,6 +66,11 @@ class Settings:
         )  # fmt: skip
 
 
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Read the sweeper's settings. Raises HydraException, with the key, for what means nothing."""
+    return Settings.read(given)
+
+
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
