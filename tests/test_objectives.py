@@ -62,6 +62,8 @@ def test_the_lines_name_the_best_by_the_first_metric_on_top() -> None:
     lines = list(front_lines(found, METRICS, 7))
     assert lines[0] == ("front", "of 7 configs 2 are beaten by no other in ndcg and latency_mean_ms at once")
     assert [text.rpartition(" ")[2] for _, text in lines[1:]] == ["best", "quick"]
+    twins = [*found, point("twin", 0.8, 90)]
+    assert list(front_lines(twins, METRICS, 7))[1][1].endswith(" best, and 1 with the same values")
     assert "no config has all" in next(front_lines([], METRICS, 7))[1]
     assert list(front_lines(found, METRICS[:1], 7)) == []
     many = [point(str(n), n / 100, n) for n in range(MOST + 3)]

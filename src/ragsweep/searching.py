@@ -26,7 +26,7 @@ SWEEPER = ".OptunaSweeper"
 """How the class of our own sweeper ends: a job returns more than one number to it."""
 
 AT_THE_END = ("finalists=",)
-"""What may be typed otherwise when a search is repeated: it is about what is done at its end."""
+"""What is no part of a search, and may be typed otherwise when it is repeated: it says what is done at the end."""
 
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
@@ -38,6 +38,7 @@ def settled(command: Command, config: DictConfig, first: Experiment) -> Command:
         ConfigError: A direction is the wrong one, or unknown, or a constraint is about what is not measured.
     """
     settings = dict(command.search or {})
+    command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith(AT_THE_END)))
     if not ours(settings):
         return command
     named, given = objectives(config), settings.get("direction")
@@ -112,8 +113,7 @@ def key(command: Command, signature: str, place: str) -> str:
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in _SEARCHED}
-    lines = [line for line in typed(command) if not line.startswith(AT_THE_END)]
-    return content_hash(["search", searched, lines, signature, place])
+    return content_hash(["search", searched, typed(command), signature, place])
 
 
 def typed(command: Command) -> list[str]:
@@ -128,8 +128,8 @@ def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 def named(overrides: tuple[str, ...], search: str) -> str:
     """Name a trial by what it changes, beside what was typed for all trials of the search."""
-    general = search.split()
-    return " ".join(line for line in overrides if line not in general) or "defaults"
+    general = search.lower().split()  # Hydra writes true as True
+    return " ".join(line for line in overrides if line.lower() not in general) or "defaults"
 
 
 def returned(result: Result, first: Result | None, spent: Mapping[str, float]) -> dict[str, object]:

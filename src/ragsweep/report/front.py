@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ragsweep.report.naming import short
@@ -20,15 +21,18 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
         yield "front", f"no config has all of {', '.join(metrics)}, and is within the constraints"
         return
     ordered = _ordered(front, metrics[0])
+    twins = Counter(_values(result, metrics) for result in ordered)
+    shown = list({_values(result, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
     yield "front", f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
-    cells = [[cell(result.summaries[name]) for name in metrics] for result in ordered[:MOST]]
+    cells = [[cell(result.summaries[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
-    for result, row in zip(ordered, cells, strict=False):
+    for result, row in zip(shown, cells, strict=False):
         told = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        yield "", f"{told} · {short(result.name)}"
-    if len(ordered) > MOST:
-        yield "", f"and {len(ordered) - MOST} more in front.csv"
+        same = twins[_values(result, metrics)] - 1
+        yield "", f"{told} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
+    if len(shown) > MOST:
+        yield "", f"and {len(shown) - MOST} more in front.csv"
 
 
 def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
@@ -39,6 +43,10 @@ def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
         for one in _ordered(front, metrics[0])
     ]
     return csv_table(header, rows)
+
+
+def _values(result: Result, metrics: Sequence[str]) -> tuple[float, ...]:
+    return tuple(result.summaries[name].value for name in metrics)
 
 
 def _numbers(result: Result, name: str) -> tuple[float, float, float]:
