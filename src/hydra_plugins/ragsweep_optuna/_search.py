@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
@@ -16,6 +16,7 @@ from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
+from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
 
 WHOLE = 100
@@ -35,19 +36,25 @@ class Search:
     n_jobs: int
     max_failure_rate: float
     bounds: tuple[Bound, ...]
+    stop: Stop = field(default_factory=Stop)
     race: Race | None = None
+    _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study has all of its trials; return the results of the jobs that this process launched.
+        """Search until the study has all of its trials, or ends before; return the results of this process's jobs.
 
         Raises HydraException, with the reasons counted, when more trials failed than may.
         """
         results: list[Sequence[JobReturn]] = []
+        if self.study.stopped(self.stop.plain()):
+            return results
         evaluations = self.study.evaluations
         if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
+            if self._ended():
+                return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
                 if self.race and batch:
@@ -55,6 +62,8 @@ class Search:
                 else:
                     results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
+                if self._ended():
+                    return results
                 if batch:
                     continue
                 if not self.study.busy():
@@ -96,6 +105,16 @@ class Search:
                 _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
+
+    def _ended(self) -> bool:
+        """Say whether the search ends before it has all of its trials, and note why."""
+        if self.study.evaluations.charged() >= self.study.asked.n_trials:
+            return False
+        done = [one.outcome for one in self.study.evaluations.all() if one.outcome]
+        why = self.stop.why(done, self.study.asked.directions, time.monotonic() - self._begun)
+        if why:
+            self.study.stopped_by(why, self.stop.plain())
+        return bool(why)
 
     def _refuse_failures(self) -> None:
         reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)
