@@ -32,6 +32,7 @@ TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
 AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high", "low_bound", "high_bound"))
+JUDGED_AMOUNTS = ("value", "threshold")
 
 SHORTEST = SUMMARY.index("low_bound")
 """Fields of the summaries in records of a time when nothing was said of what went wrong; they are read all the same."""
@@ -61,8 +62,8 @@ def encode(outcome: Result | Failure) -> Encoded:
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
     plain["dataset"] = dict(vars(outcome.dataset))
-    plain["targets"] = [dict(vars(one)) for one in outcome.targets]
     lost: list[Lost] = []
+    plain["targets"] = [_judged(one, n, lost) for n, one in enumerate(outcome.targets)]
     for name in TABLES:
         plain[name] = _rows(plain[name], (name,), lost)
     plain["groups"] = {
@@ -212,6 +213,15 @@ def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dic
                 row[place] = None
         rows[key] = row
     return rows
+
+
+def _judged(one: Judged, number: int, lost: list[Lost]) -> dict[str, Any]:
+    row = dict(vars(one))
+    for name in JUDGED_AMOUNTS:
+        if not math.isfinite(row[name]):
+            lost.append((("targets", number, name), str(float(row[name]))))
+            row[name] = None
+    return row
 
 
 def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
