@@ -175,7 +175,7 @@ def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
 def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_twice(
     server: LlmServer, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Kill -9 after so many calls; what was in flight then may be asked again."""
+    """After kill -9 at most the block that was being asked is asked again: what came back was not all written."""
     lines = [line for line in typed(server, tmp_path, *GRID) if line != "tracking=none"]
     command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
     variables = {**environment, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
@@ -191,7 +191,7 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     found = results(".ragsweep")
     assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
     needed = sum(one.race["asked"] if one.state == DROPPED else QUESTIONS for one in found.values())
-    assert needed <= len(CALLED) <= needed + 5 * 4  # llm.concurrency=4
+    assert needed <= len(CALLED) <= needed + 5 * 8
     (parent,) = runs(tmp_path, "sweep")
     children = runs(tmp_path, "config")
     assert len(children) == 4
