@@ -133,16 +133,19 @@ def test_an_interrupted_command_leaves_the_search_to_the_other(
 def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_trials(
     environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
-    write_dataset(tmp_path)
-    typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=12", "hydra.sweeper.storage=${oc.env:STUDY}"]
-    environment = {**environment, "STUDY": database().replace("postgres@", "postgres:hunter22@")}
+    environment = {
+        **environment, "STUDY": database().replace("postgres@", "postgres:hunter22@"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
+    }  # fmt: skip
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        typed = [*SEARCH, *write_dataset(folder), "hydra.sweeper.storage=${oc.env:STUDY}", "hydra.sweeper.n_trials=12"]
     with ExitStack() as stack:
-        machines = [
-            stack.enter_context(command(tmp_path, environment, *typed, f"store.path={name}")) for name in ("one", "two")
-        ]
+        machines = [stack.enter_context(command(folder, environment, *typed)) for folder in folders]
         said = [one.communicate(timeout=180) for one in machines]
     assert [one.returncode for one in machines] == [0, 0], said
-    ledgers = [asked(tmp_path / name / "ledger.db", "SELECT job FROM records") for name in ("one", "two")]
+    ledgers = [asked(folder / ".ragsweep" / "ledger.db", "SELECT job FROM records") for folder in folders]
     assert sorted(job for ledger in ledgers for (job,) in ledger) == list(range(12))
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == FINISHED
