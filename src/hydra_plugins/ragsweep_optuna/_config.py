@@ -110,6 +110,7 @@ class OptunaSweeperConf:
     default: bool = True  # the config without anything swept is the first trial
     enqueue: Any = None  # lists of overrides that are tried next
     subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
+    plots: bool = True  # Optuna's pictures at the end: some seconds, with a dozen parameters
     objectives: Any = None  # what pictures call the numbers that a job returns
     folder: str | None = None  # where study.json and the plots are left; null: the folder of the sweep
     lapse: float = 90.0  # seconds of silence after which a process counts as dead, and its trial is taken over

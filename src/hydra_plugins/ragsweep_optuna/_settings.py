@@ -39,6 +39,7 @@ class Settings:
     stop_given: Any
     folder: str | None
     objectives: tuple[str, ...]
+    plots: bool
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> Settings:
@@ -62,7 +63,7 @@ class Settings:
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
             plain["subject"], float(plain["lapse"]), read_stop(plain["stop"], len(directions)), plain["stop"],
             plain["folder"],
-            tuple(map(str, plain["objectives"] or ())),
+            tuple(map(str, plain["objectives"] or ())), bool(plain["plots"]),
         )  # fmt: skip
 
 
