@@ -17,7 +17,7 @@ from test_cli import Ragsweep, artifacts, environment, ragsweep, runs, write_dat
 
 __all__ = ["environment", "ragsweep"]
 
-SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "store.stages=false"]
+SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
 BOTH = "objective=[context_ndcg,context_tokens]"
 
 
@@ -52,7 +52,7 @@ def results(folder: Path) -> dict[str, object]:
 
 
 def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=5"]
+    typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=5", "hydra.sweeper.plots=true"]
     done = ragsweep(*typed)
     assert done.returncode == 0, done.stderr
     assert "beaten by no other in context_ndcg and context_tokens at once" in done.stdout
@@ -128,6 +128,7 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     assert (on.returncode, len(runs(tmp_path, "config"))) == (0, 5)
 
 
+@pytest.mark.nightly
 def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: Ragsweep, tmp_path: Path) -> None:
     typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=6"]
     done = ragsweep(*typed, 'hydra.sweeper.constraints=["context_tokens <= 60"]')
@@ -145,11 +146,20 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: R
 # --- the holdout -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_looks_again(
     ragsweep: Ragsweep, tmp_path: Path
 ) -> None:
     overrides = varied(tmp_path, 320)
-    typed = ["-m", "hydra/sweeper=optuna", *overrides, "top_k=1,2,3", "depth=3,4,5", "metrics=retrieval"]
+    typed = [
+        "-m",
+        "hydra/sweeper=optuna",
+        "hydra.sweeper.plots=false",
+        *overrides,
+        "top_k=1,2,3",
+        "depth=3,4,5",
+        "metrics=retrieval",
+    ]
     off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
     assert off.returncode == 0, off.stderr
     assert "the search sees the tune questions" in off.stdout

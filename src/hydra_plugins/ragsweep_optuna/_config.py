@@ -111,6 +111,7 @@ class OptunaSweeperConf:
     enqueue: Any = None  # lists of overrides that are tried next
     subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
     race: Any = None  # hydra/sweeper/race=NAME: trials are asked a little at a time, and dropped when they are worse
+    plots: bool = True  # Optuna's pictures at the end: some seconds, with a dozen parameters
     objectives: Any = None  # what pictures call the numbers that a job returns
     folder: str | None = None  # where study.json and the plots are left; null: the folder of the sweep
     lapse: float = 90.0  # seconds of silence after which a process counts as dead, and its trial is taken over

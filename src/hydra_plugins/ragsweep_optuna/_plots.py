@@ -12,7 +12,7 @@ from typing import Any
 
 MOST_PANELS = 12
 """Parameters that one picture shows, the most important first."""
-MOST_PAIRS = 4
+MOST_PAIRS = 3
 """Parameters whose pairs are drawn against each other."""
 ROW = 6
 """Panels side by side."""
@@ -173,13 +173,14 @@ def _sized(axes: Any, width: float, height: float) -> Any:
 def _save(axes: Any, path: Path) -> None:
     one = axes.flat[0] if hasattr(axes, "flat") else axes
     figure = one.figure
-    if "parallel" not in path.name:  # its axes stand on each other, which the engine cannot divide
+    parallel = "parallel" in path.name  # its axes stand on each other, which the engine cannot divide
+    if not parallel:
         figure.set_layout_engine("constrained")
     for each in figure.axes:
         each.tick_params(labelsize=7)
         each.xaxis.label.set_fontsize(8)
         each.yaxis.label.set_fontsize(8)
-    figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(path, dpi=110, bbox_inches="tight" if parallel else None, metadata={"Software": None})
 
 
 @contextmanager

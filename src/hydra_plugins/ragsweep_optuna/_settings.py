@@ -42,6 +42,7 @@ class Settings:
     stop_given: Any
     folder: str | None
     objectives: tuple[str, ...]
+    plots: bool
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> Settings:
@@ -66,7 +67,7 @@ class Settings:
             sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
             plain["subject"], float(plain["lapse"]), race, read_stop(plain["stop"], len(directions)), plain["stop"],
-            plain["folder"], tuple(map(str, plain["objectives"] or ())),
+            plain["folder"], tuple(map(str, plain["objectives"] or ())), bool(plain["plots"]),
         )  # fmt: skip
 
 

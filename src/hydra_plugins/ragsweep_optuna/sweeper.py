@@ -87,7 +87,8 @@ class OptunaSweeper(Sweeper):
         given = Path(settings.folder) if settings.folder else folder
         described = _left.describe(study, settings)
         _left.write(described, given)
-        _plots.draw(study.optuna, _plots.called(settings.objectives, len(settings.directions)), given / "plots")
+        if settings.plots:
+            _plots.draw(study.optuna, _plots.called(settings.objectives, len(settings.directions)), given / "plots")
         _log.info("study %s: %s %s", study.asked.name, described["states"], described["stopped"])
 
     def _asked(self, space: Space, signing: Signing) -> Any:
