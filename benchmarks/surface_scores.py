@@ -82,8 +82,11 @@ class Surface:
     def optimum(self) -> float:
         return float(self.means.max())
 
+    def row(self, space: Space, values: Mapping[str, str]) -> int:
+        return self.rows[key(space, values)]
+
     def value(self, space: Space, values: Mapping[str, str]) -> float:
-        return float(self.means[self.rows[key(space, values)]])
+        return float(self.means[self.row(space, values)])
 
 
 def surface(folder: Path) -> Surface:
