@@ -18,7 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -51,7 +51,9 @@ def ours(
         "surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials,
         ((first, placed | {"depth": DEFAULT["depth"]}),),
     )  # fmt: skip
-    study = open_study(asked, space, open_storage(None))
+    from optuna.storages import InMemoryStorage
+
+    study = open_study(asked, space, replace(open_storage(None), optuna=InMemoryStorage()))
     while taken := study.batch(batch, _sign):
         drawn = [dict(line.split("=", 1) for line in one.overrides) for one in taken]
         for one, values in zip(taken, drawn, strict=True):
@@ -235,6 +237,25 @@ def plot(came: Mapping[str, Needed], trials: int) -> None:
     figure.savefig(DOCS / "search_surface.png", dpi=110)
 
 
+def searched(found: Surface, given: argparse.Namespace) -> dict[str, Needed]:
+    """Search with every sampler; in a store of one's own what was searched before is not searched again."""
+    kept = Path(given.store) / f"searched_{given.trials}.json" if given.store else None
+    came = {name: Needed() for name in METHODS}
+    if kept and kept.exists():
+        came |= {name: Needed(**one) for name, one in json.loads(kept.read_text()).items()}
+    for name, method in METHODS.items():
+        wanted = given.slow_seeds if name.startswith(SLOW) else given.seeds
+        begun = time.process_time()
+        for seed in range(len(came[name].trials), wanted):
+            count, best = needed(method, found, seed, given.trials)
+            came[name].trials.append(count)
+            came[name].best.append(best)
+            if kept:
+                kept.write_text(json.dumps({each: vars(one) for each, one in came.items()}))
+        print(f"{name}: {came[name].trials}, {time.process_time() - begun:.0f} s", file=sys.stderr, flush=True)
+    return came
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seeds", type=int, default=20)
@@ -242,23 +263,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--races", type=int, default=20, help="searches that are raced")
     parser.add_argument("--store", default="", help="where stages and the surface are kept; else a temporary folder")
-    parser.add_argument("--only", default="", help="samplers whose names hold this text")
     parser.add_argument("--write", action="store_true", help="put the tables and the plot into docs/")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     with tempfile.TemporaryDirectory() as temporary:
         found = surface(Path(given.store or temporary))
-    came: dict[str, Needed] = {}
-    for name, method in METHODS.items():
-        if given.only not in name:
-            continue
-        one, begun = Needed(), time.process_time()
-        for seed in range(given.slow_seeds if name.startswith(SLOW) else given.seeds):
-            count, best = needed(method, found, seed, given.trials)
-            one.trials.append(count)
-            one.best.append(best)
-        came[name] = one
-        print(f"{name}: {one.trials}, {time.process_time() - begun:.0f} s", file=sys.stderr, flush=True)
+    came = {name: one for name, one in searched(found, given).items() if one.trials}
     tally = races(found, given.races, given.trials // 2) if given.races else None
     lines = report(found, came, tally, given.trials)
     print("\n".join(lines))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 
@@ -47,11 +47,13 @@ DEEPEST = 200
 LOWEST = [0.0, -1.0]  # of BM25 and of cosine
 
 
+@cache
 def conditional() -> Space:
     """The space as our plugin reads it."""
     return read_space([], PARAMS)
 
 
+@cache
 def unconditional() -> Space:
     """The same parameters, all of them always there."""
     return read_space([], {name: one["over"] if isinstance(one, Mapping) else one for name, one in PARAMS.items()})
