@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doc_pages import DOCS, fill
-from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
+from doc_pages import DOCS, fill
 from hydra_plugins.ragsweep_optuna import Space
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome
 from hydra_plugins.ragsweep_optuna._storage import open_storage
 from hydra_plugins.ragsweep_optuna._study import Asked, open_study
 from ragsweep.racing import Betting
+from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002
 BATCH = 8
@@ -46,7 +46,9 @@ def ours(
 ) -> Iterator[list[Values]]:
     """Search with our study; yield batch after batch what it evaluates."""
     first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
-    placed = space.place({name: value if not value.replace(".", "").isdigit() else float(value) for name, value in DEFAULT.items()})
+    placed = space.place(
+        {name: value if not value.replace(".", "").isdigit() else float(value) for name, value in DEFAULT.items()}
+    )
     asked = Asked(
         "surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials,
         ((first, placed | {"depth": DEFAULT["depth"]}),),
@@ -69,7 +71,10 @@ def former(sampler: str, found: Surface, seed: int, trials: int) -> Iterator[lis
     """Search as Hydra's former plugin does: every parameter always there, whatever is drawn twice charged twice."""
     import optuna
 
-    space, study = unconditional(), optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(seed=seed))
+    space, study = (
+        unconditional(),
+        optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(seed=seed)),
+    )
     for _ in range(trials):
         trial = study.ask()
         values = space.suggest(trial)
@@ -147,7 +152,9 @@ def raced(found: Surface, batches: Sequence[Sequence[Values]], tally: Raced) -> 
     """Race each batch against the best before it, which has been asked everything."""
     rule, generator = Betting(), np.random.default_rng(0)
     names = np.array(found.clusters)
-    order = np.argsort(generator.permutation(len(set(found.clusters)))[np.unique(names, return_inverse=True)[1]], kind="stable")
+    order = np.argsort(
+        generator.permutation(len(set(found.clusters)))[np.unique(names, return_inverse=True)[1]], kind="stable"
+    )
     groups = names[order].tolist()
     ends = list(accumulate(rule.blocks(groups)))
     leader, best = None, None
@@ -159,13 +166,20 @@ def raced(found: Surface, batches: Sequence[Sequence[Values]], tally: Raced) -> 
         tally.lost += max(rows, key=found.means.__getitem__) == best and best not in kept
         leader = max([*kept, *([] if leader is None else [leader])], key=found.means.__getitem__)
     tally.searches += 1
-    assert leader is not None and best is not None
+    assert leader is not None
+    assert best is not None
     tally.missed += found.means[leader] < found.means[best]
     tally.short.append(float(found.means[best] - found.means[leader]))
 
 
 def _kept(
-    rule: Betting, scores: Any, rows: Sequence[int], leader: int | None, groups: list[str], ends: list[int], tally: Raced
+    rule: Betting,
+    scores: Any,
+    rows: Sequence[int],
+    leader: int | None,
+    groups: list[str],
+    ends: list[int],
+    tally: Raced,
 ) -> list[int]:
     """Ask block by block; return who was asked everything."""
     asked = {row: len(groups) for row in [*rows, *([leader] if leader is not None else [])]}
@@ -194,15 +208,23 @@ def races(found: Surface, seeds: int, trials: int) -> Raced:
 
 def report(found: Surface, came: Mapping[str, Needed], tally: Raced | None, trials: int) -> list[str]:
     near = int((found.means >= found.optimum - NEAR).sum())
-    rows = [
-        [name, str(len(one.trials)), *quartiles(one.trials),
-         f"{sum(each is None for each in one.trials) / len(one.trials):.0%}", f"{found.optimum - np.median(one.best):.4f}"]
-        for name, one in came.items()
-    ]  # fmt: skip
-    head = ["sampler", "seeds", "a quarter of the seeds", "half", "three quarters", f"not in {trials}", "behind the optimum then"]
+    rows = []
+    for name, one in came.items():
+        never = sum(each is None for each in one.trials) / len(one.trials)
+        behind = found.optimum - float(np.median(one.best))
+        rows.append([name, str(len(one.trials)), *quartiles(one.trials), f"{never:.0%}", f"{behind:.4f}"])
+    head = [
+        "sampler",
+        "seeds",
+        "first quarter",
+        "half",
+        "three quarters",
+        f"not in {trials}",
+        "behind the optimum then",
+    ]
     lines = [
-        f"{len(found.rows):,} configs on {found.scores.shape[1]} questions; the best has {found.optimum:.4f}, and {near} lie"
-        f" within {NEAR:g} of it ({near / len(found.rows):.1%}). Trials until one of these is found:",
+        f"{len(found.rows):,} configs on {found.scores.shape[1]} questions; the best has {found.optimum:.4f}, and"
+        f" {near} lie within {NEAR:g} of it ({near / len(found.rows):.1%}). Trials until one of these is found:",
         "",
         *table(head, rows),
     ]
@@ -210,10 +232,10 @@ def report(found: Surface, came: Mapping[str, Needed], tally: Raced | None, tria
         saved = 1 - tally.asked / tally.whole
         lines += [
             "",
-            f"Raced (`tpe`, batches of {BATCH} against the best so far, {tally.searches} searches,"
-            f" {tally.batches} batches): {saved:.0%} of the questions saved; the best of a batch that was better than all"
-            f" before was dropped in {tally.lost} of {tally.batches} batches, and {tally.missed} of {tally.searches} searches"
-            f" ended without the best config that they had seen (at worst {max(tally.short):.4f} behind).",
+            f"Raced (`tpe`, batches of {BATCH} against the best so far, {tally.searches} searches, {tally.batches}"
+            f" batches): {saved:.0%} of the questions saved; what was better than all before was"
+            f" dropped in {tally.lost} of {tally.batches} batches, and {tally.missed} of {tally.searches} searches ended"
+            f" without the best config that they had seen (at worst {max(tally.short):.4f} behind).",
         ]
     return [*lines, ""]
 
@@ -231,8 +253,17 @@ def plot(came: Mapping[str, Needed], trials: int) -> None:
         shares = np.arange(1, len(there) + 1) / len(one.trials)
         style = "-" if "," not in name else "--" if "no conditions" in name else ":"
         color = {"tpe": "C0", "random": "C7", "gp": "C1"}[name.partition(",")[0]]
-        axes.step([0, *there, trials], [0, *shares, shares[-1] if len(shares) else 0], style, where="post", color=color, label=name)
-    axes.set(xlabel="trials", ylabel=f"share of searches within {NEAR:g} of the optimum", xlim=(0, trials), ylim=(0, 1.02))
+        axes.step(
+            [0, *there, trials],
+            [0, *shares, shares[-1] if len(shares) else 0],
+            style,
+            where="post",
+            color=color,
+            label=name,
+        )
+    axes.set(
+        xlabel="trials", ylabel=f"share of searches within {NEAR:g} of the optimum", xlim=(0, trials), ylim=(0, 1.02)
+    )
     axes.legend(frameon=False)
     figure.savefig(DOCS / "search_surface.png", dpi=110)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from one_process import in_one_process
 from ragsweep.composition import composed_once, config_folder, read_command
 from ragsweep.ledger import FINISHED, Ledger
 from ragsweep.results import COMPLETE, Result
@@ -23,22 +21,6 @@ NAMED = {
 TRIALS = 3
 FEW = 6
 SMALL = ["embedder.dtype=float32", "dataset.limit=6", "tracking=none"]
-
-# One process for all: what they share is imported, built and computed once.
-COMMANDS = """
-import contextlib, io, json, sys
-from ragsweep.cli import run
-
-ended = {}
-for name, arguments in json.load(sys.stdin).items():
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(printed):
-            run(arguments)
-    except SystemExit as end:
-        ended[name] = [end.code, printed.getvalue()]
-print(json.dumps(ended))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +46,8 @@ def commands(static_embedder: Path, tiny_embedder: Path) -> dict[str, list[str]]
         text = (config_folder().parent / "sweeps" / f"{name}.yaml").read_text()
         model = tiny_embedder if "late_interaction" in text else static_embedder
         trials = [f"hydra.sweeper.n_trials={TRIALS}"] if "/hydra/sweeper: optuna" in text else []
-        found[name] = ["-m", f"sweeps={name}", f"embedder.model={model}", *trials, *SMALL]
+        found[name] = ["run", "-m", f"sweeps={name}", f"embedder.model={model}", *trials, *SMALL]
     return found
-
-
-def in_one_process(commands: dict[str, list[str]], place: Path) -> dict[str, tuple[int, str]]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA"))}
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS], input=json.dumps(commands), cwd=place, capture_output=True, text=True,
-        env={**kept, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return {name: (status, text + done.stderr) for name, (status, text) in json.loads(done.stdout).items()}
 
 
 def test_all_sweeps_that_are_promised_are_there() -> None:
@@ -84,7 +56,7 @@ def test_all_sweeps_that_are_promised_are_there() -> None:
 
 def cut(typed: list[str]) -> list[str]:
     """Leave of the cases of a long sweep the first, one in the middle and the last."""
-    jobs = read_command(typed[1:], multirun=True)
+    jobs = read_command(typed[2:], multirun=True)
     if jobs.searching or len(jobs.jobs) <= FEW:
         return typed
     kept = [jobs.jobs[place] for place in (0, len(jobs.jobs) // 2, -1)]
