@@ -234,8 +234,8 @@ def report(found: Surface, came: Mapping[str, Needed], tally: Raced | None, tria
             "",
             f"Raced (`tpe`, batches of {BATCH} against the best so far, {tally.searches} searches, {tally.batches}"
             f" batches): {saved:.0%} of the questions saved; what was better than all before was"
-            f" dropped in {tally.lost} of {tally.batches} batches, and {tally.missed} of {tally.searches} searches ended"
-            f" without the best config that they had seen (at worst {max(tally.short):.4f} behind).",
+            f" dropped in {tally.lost} of {tally.batches} batches, and {tally.missed} of {tally.searches} searches"
+            f" ended without the best config that they had seen (at worst {max(tally.short):.4f} behind).",
         ]
     return [*lines, ""]
 
