@@ -191,3 +191,25 @@ def test_asking_loads_no_model_library(arguments: list[str], tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+CORE = (
+    "ragsweep",
+    "ragsweep.cli",
+    "ragsweep.sweeping",
+    "ragsweep.jobs",
+    "ragsweep.app",
+    "ragsweep.tracking",
+    "ragsweep.metrics",
+)
+"""What every command is made of; `ragsweep.metrics` holds those that ask ragas, when they are asked."""
+
+
+def test_the_core_imports_no_langchain_no_ragas_and_no_diskcache() -> None:
+    code = (
+        f"import sys\nfor name in {CORE!r}: __import__(name)\n"
+        "loaded = {'langchain', 'langchain_core', 'langchain_community', 'ragas', 'diskcache'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
