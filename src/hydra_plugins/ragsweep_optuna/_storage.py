@@ -149,7 +149,7 @@ def _postgresql(address: str) -> Storage:
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": SECONDS}}
-    with reaching(address), _advisory(engine(address)):
+    with reaching(address), _advisory(engine(address)), known_to_optuna(address):
         storage = RDBStorage(address, engine_kwargs=options)
         _make_tables(storage.engine)
     return Storage(storage, storage.engine)
