@@ -131,7 +131,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
          "finalists": "-",
-         "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
+         "headline": "-", "questions.until": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-",
+         "store.path": "-",
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
 }  # fmt: skip
@@ -177,7 +178,8 @@ CHANGES: Mapping[str, str] = {
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
     "headline": "[mrr]", "rerun": "true",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
-    "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
+    "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
+    "store.stages": "false",
 }  # fmt: skip
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 

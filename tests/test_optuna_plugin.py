@@ -53,6 +53,13 @@ def test_a_range_lists_the_values_that_hydra_lists(typed: str) -> None:
     assert sorted(map(float, found or ())) == pytest.approx(sorted(map(float, override.sweep_string_iterator())))
 
 
+def test_what_is_drawn_from_a_range_is_spelled_as_the_range_lists_it() -> None:
+    stepped = domain(read("key=range(0,1.05,0.05)", ""), "key")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    drawn = {stepped.suggest(study.ask(), "key") for _ in range(200)}
+    assert drawn == set(stepped.listed() or ())
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

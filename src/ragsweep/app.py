@@ -75,9 +75,12 @@ class Session:
         """Open the ledger beside the store; where nothing is run, none is made."""
         return Ledger(self.folder)
 
-    def experiment(self, job: Job) -> Experiment:
-        """Prepare a job, or take up what was prepared of it when the command was checked, in this process."""
-        known = self.checked.pop(job.overrides, None)
+    def experiment(self, job: Job, last: bool = True) -> Experiment:
+        """Prepare a job, or take up what was prepared of it when the command was checked, in this process.
+
+        ``last``: it is not asked for again.
+        """
+        known = self.checked.pop(job.overrides, None) if last else self.checked.get(job.overrides)
         if known is None:
             return self.prepare(job)
         return replace(known, name=job.name, parameters={**job.chosen, **known.parameters})

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragsweep.calls.spending import spending
 from ragsweep.finalists import Finals, choose, finals
 from ragsweep.gap import Gap, holdout_gap
 from ragsweep.ledger import Ledger, Record
@@ -13,10 +14,11 @@ from ragsweep.objectives import front, objectives
 from ragsweep.partition import HOLDOUT
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
+from ragsweep.report.race import race_facts, race_lines, race_numbers
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import gap_line, looks_line, sentence, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.results import Failure, Result
+from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.searched import Searched, folder_of, searched
 from ragsweep.terminal import Terminal
 from ragsweep.verdict import LeftOut, Unweighed, Verdict, weigh
@@ -49,9 +51,11 @@ class Ending:
     gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
 
     def show(self, terminal: Terminal) -> None:
-        """Print the comparison, what failed, and the verdict."""
-        terminal.comparison(self.results, headline(self.results))
+        """Print the comparison, what failed, what a race has saved, and the verdict."""
+        shown = [one for one in self.results if one.state != DROPPED]
+        terminal.comparison(shown, headline(shown))
         terminal.failures(self.failures)
+        terminal.lines(race_lines(self.results, spending.currency))
         terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
@@ -82,7 +86,8 @@ class Ending:
     def parent(self, name: str) -> Parent:
         """Make what the parent run holds."""
         facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
-        files = artifacts({**facts, **self._told()}, self.results, self.failures, headline(self.results), self.verdict)
+        facts |= {**race_facts(self.results), **self._told()}
+        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= self.left.pictures if self.left else {}
@@ -91,6 +96,7 @@ class Ending:
             return Parent(files, {}, tags, self._children())
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+        metrics |= race_numbers(self.results)
         return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict), **tags}, self._children())
 
     def _children(self) -> dict[int, dict[str, str]]:
@@ -128,7 +134,7 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     ended = finals(
         known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, Verdict) else ""
     )
-    gap = ended.gap or _gap(ledger, results, verdict)
+    gap = ended.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict)
     return Ending(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
 
 

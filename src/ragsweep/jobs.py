@@ -13,7 +13,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep import searching
+from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.composition import searches
@@ -25,6 +25,7 @@ from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.rungs import KEY
 from ragsweep.secrets import mask_logs, mask_text
 from ragsweep.terminal import Terminal
 
@@ -50,28 +51,32 @@ def run_job(config: DictConfig) -> Returned:
 
     mask_logs()
     hydra = HydraConfig.get()
+    until, config.questions.until = config.questions.until, None  # a rung is no config of its own
     own = session(config)
     kept = own.ledger
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     search = sweep is not None and searches(hydra)
     if sweep and search:  # the number of its trials may have been raised since
-        trials = searching.names(hydra.sweeper)
+        trials = searching.names(hydra.sweeper, int(hydra.job.num) + 1)
         sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
     number = int(hydra.job.num) if sweep else 0
+    given = search and searching.ours(hydra.sweeper)  # then the study says whose a job is
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
-        taken = kept.claim(sweep.id, number)
+        taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
             return _returned(_stored(kept, sweep, number), hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
-    overrides = tuple(map(str, hydra.overrides.task))
+    overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
     name = " ".join(overrides) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
-    records = Records(kept, own.tracker(config), sweep, number)
+    records = Records(kept, own.tracker(config), sweep, number, fenced=given)
+    if until is not None:
+        return _rung(own, job, terminal, records, int(until))
     before = spending.now
     result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
@@ -88,12 +93,35 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def attempt(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
-    """Evaluate a job; where that fails, write it down, and raise what was raised."""
+def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
+    """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
+    result = _come(records, until)
+    if result is None:
+        result = attempt(own, job, terminal, records, until)
+        records.keep_rung(result)
+    elif records.sweep:
+        records.ledger.release(records.sweep.id, records.number)
+    name = objectives(result.config)[0]
+    value = result.summaries[name].value
+    steps = [float(score) for score in result.outcomes[name]]
+    return {"values": value if value == value else None, "steps": steps}
+
+
+def _come(records: Records, until: int) -> Result | None:
+    """Return what is kept of a config that has come so far in a race already."""
+    assert records.sweep
+    if records.number not in records.ledger.jobs(records.sweep.id, "racing"):
+        return None
+    known = _stored(records.ledger, records.sweep, records.number)
+    return known if known.race["asked"] >= until else None
+
+
+def attempt(own: Session, job: Job, terminal: Terminal, records: Records, until: int | None = None) -> Result:
+    """Evaluate a job; where that fails, write it down, and raise what was raised. ``until``: on a rung of a race."""
     started = time.time()
     try:
         with deadline(job.config.timeout):
-            return _evaluate(own, job, terminal)
+            return _evaluate(own, job, terminal, until)
     except (Exception, SystemExit) as fault:
         logging.getLogger(__name__).exception("the job failed")
         records.keep_failure(_failure(job, fault, started), terminal)
@@ -106,10 +134,10 @@ def attempt(own: Session, job: Job, terminal: Terminal, records: Records) -> Res
         raise
 
 
-def _evaluate(own: Session, job: Job, terminal: Terminal) -> Result:
-    experiment = own.experiment(job)
+def _evaluate(own: Session, job: Job, terminal: Terminal, until: int | None) -> Result:
+    experiment = own.experiment(job, last=until is None)
     with terminal.listening(own.evaluator.executor):
-        result = own.evaluator.evaluate(experiment)
+        result = rungs.evaluate(own.evaluator, experiment, until) if until else own.evaluator.evaluate(experiment)
     if own.evaluator.executor.store:
         used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
         own.evaluator.executor.store.used(used, experiment.signature)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ragsweep.closing import Parent, ending, looks
@@ -12,6 +13,7 @@ from ragsweep.recording import mirror, single
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
 from ragsweep.results import PARTIAL, Result
+from ragsweep.sharing import door, key_of
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Child, Place, Tracker
 
@@ -27,10 +29,11 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
     return parent
 
 
-def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> Sweep:
+def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
     """Take up a sweep's parent run again and show its records that are not shown yet; end its runs without a record.
 
-    Where the tracker knows nothing of the sweep (its database is gone), everything is shown anew.
+    Where the tracker knows nothing of the sweep (its database is gone), everything is shown anew. ``elsewhere``: other
+    machines may be at it, whose runs have no record here.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -40,14 +43,37 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> Sweep:
         parent = open_parent(ledger, tracker, sweep, None)
     records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
     _show(ledger, tracker, [record for record in records if not record.mirrored], parent)
-    tracker.end_abandoned(parent, [record.job for record in records])
+    if not elsewhere:
+        tracker.end_abandoned(parent, [record.job for record in records])
     return replace(sweep, parent=parent)
+
+
+def catch_up(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
+    """Show what processes left behind that died between the ledger and the tracker, while others went on."""
+    left = [record for record in ledger.records(sweep.id) if not record.mirrored]
+    if not tracker.identity or not left:
+        return
+    try:
+        _show(ledger, tracker, left, sweep.parent)
+    except TrackingError as fault:
+        terminal.line("warning", str(fault))
+
+
+def end_lost(tracker: Tracker, sweep: Sweep, elsewhere: bool) -> None:
+    """End the runs that nobody will complete; a tracker out of reach is told of when the sweep is closed.
+
+    ``elsewhere``: other machines may be at the sweep; of two runs of a trial that changed machines one is ended.
+    """
+    with suppress(TrackingError):
+        if elsewhere:
+            tracker.children(sweep.parent)
+        else:
+            tracker.end_abandoned(sweep.parent)  # a run whose making was answered to nobody
 
 
 def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: Parent, terminal: Terminal) -> None:
     """End a sweep's parent run with all that it holds; a tracker out of reach gets it from `ragsweep sync` later."""
     try:
-        tracker.end_abandoned(sweep.parent)  # a run whose making was answered to nobody
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
         _tag(ledger, tracker, sweep, parent)
     except TrackingError as fault:
@@ -80,13 +106,14 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
     for sweep in ledger.sweeps():
         if not everything and sweep.place != tracker.identity:
             continue
-        if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
-            terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
-            continue
-        try:
-            sent += sync_sweep(ledger, tracker, sweep)
-        finally:
-            ledger.release(sweep.id, WHOLE)
+        with door(ledger, key_of(sweep), terminal):
+            if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
+                terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
+                continue
+            try:
+                sent += sync_sweep(ledger, tracker, sweep)
+            finally:
+                ledger.release(sweep.id, WHOLE)
     singles = [record for record in ledger.singles() if everything or record.place == tracker.identity]
     return sent + sum(_sync_single(ledger, tracker, record) for record in singles)
 

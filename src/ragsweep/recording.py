@@ -17,13 +17,17 @@ from ragsweep.tracking import Place, Tracker
 
 @dataclass(frozen=True)
 class Records:
-    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself."""
+    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself.
+
+    ``fenced``: the job may be given to another process; then what comes too late is refused with an InputError.
+    """
 
     ledger: Ledger
     tracker: Tracker
     sweep: Sweep | None
     number: int
     place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
+    fenced: bool = False
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
         """Keep and show a result; in a sweep, once it is shown, it is everywhere.
@@ -43,6 +47,14 @@ class Records:
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 
+    def keep_rung(self, result: Result) -> None:
+        """Keep what a config shows that is still in a race; nobody else is told."""
+        self._write(result)
+
+    def keep_dropped(self, result: Result, terminal: Terminal) -> None:
+        """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
+        self._mirror(self._write(result), result, terminal)
+
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
         self._mirror(self._write(failure), failure, terminal)
@@ -53,7 +65,8 @@ class Records:
         return self.place or (self.number, len(sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
-        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.identity)
+        sweep = self.sweep.id if self.sweep else None
+        return self.ledger.write(sweep, self.number, outcome, self.tracker.identity, self.fenced)
 
     def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""

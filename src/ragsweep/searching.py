@@ -57,11 +57,6 @@ def settled(command: Command, config: DictConfig, first: Experiment) -> Command:
     return replace(command, search=settings)
 
 
-def ours(settings: Mapping[str, Any]) -> bool:
-    """Say whether the settings are those of our own sweeper."""
-    return str(settings.get("_target_")).endswith(SWEEPER)
-
-
 def _direction(name: str, higher: bool | None, given: str | None) -> str:
     wanted = {True: "maximize", False: "minimize", None: given}[higher]
     if wanted is None:
@@ -109,11 +104,43 @@ def _check_constraints(settings: Mapping[str, Any], first: Experiment) -> None:
 def key(command: Command, signature: str, place: str) -> str:
     """Tell equal searches: of the same space, in the same storage, around the same config, tracked at one place.
 
-    How many trials a search has, and who draws them, may change when it is continued.
+    How many trials a search has, and who draws them, may change when it is continued; and who asks the database.
     """
     settings = command.search or {}
-    searched = {name: settings.get(name) for name in _SEARCHED}
+    searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
+    if elsewhere(settings):
+        searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     return content_hash(["search", searched, typed(command), signature, place])
+
+
+def ours(settings: Mapping[str, Any]) -> bool:
+    """Say whether a search is our own sweeper's, which keeps who has which trial."""
+    return str(settings.get("_target_")).endswith(SWEEPER)
+
+
+def shared(settings: Mapping[str, Any]) -> bool:
+    """Say whether several processes can work on one search: its study is kept where all of them see it."""
+    return ours(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
+
+
+def elsewhere(settings: Mapping[str, Any]) -> bool:
+    """Say whether other machines may be at a search: its study is in a database that they reach."""
+    from hydra_plugins.ragsweep_optuna import is_postgresql
+
+    return ours(settings) and is_postgresql(settings.get("storage"))
+
+
+def reach(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a search is to be kept on a server that cannot be reached."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import reach
+
+    try:
+        if elsewhere(settings):
+            reach(settings.get("storage"))
+    except HydraException as fault:
+        raise ConfigError(str(fault)) from None
 
 
 def typed(command: Command) -> list[str]:
@@ -121,9 +148,9 @@ def typed(command: Command) -> list[str]:
     return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name the trials of a search before anything is known of them."""
-    return tuple(f"trial {number}" for number in range(int(settings.get("n_trials") or 1)))
+def names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
+    """Name the trials of a search before anything is known of them; others may have begun more than are asked for."""
+    return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
 def named(overrides: tuple[str, ...], search: str) -> str:

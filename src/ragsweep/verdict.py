@@ -23,7 +23,7 @@ from ragsweep.inference.recommending import COSTS, Recommendation, recommend
 from ragsweep.inference.resampling import FEWEST
 from ragsweep.inference.slices import Reversal, Slice, by_slice
 from ragsweep.objectives import objectives
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import COMPLETE, DROPPED, PARTIAL, Failure, Result
 
 SLICED = 20
 """Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
@@ -82,13 +82,15 @@ def weigh(
 ) -> Verdict | Unweighed:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
-    The baseline is the first config that can be compared. Configs that are PARTIAL, failed, or were scored on no
-    question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
-    questions that has a direction (a quantile, say), the first headline metric that is one stands in for it.
+    The baseline is the first config that can be compared. Configs that are PARTIAL, were dropped by a race, failed, or
+    were scored on no question are left out; ``set_aside`` are others that are not in ``results``. Where the objective
+    is no mean over questions that has a direction (a quantile, say), the first headline metric that is one stands in
+    for it.
     """
     left_out = [LeftOut(one.name, PARTIAL) for one in results if one.state == PARTIAL]
+    left_out += [LeftOut(one.name, "dropped by the race") for one in results if one.state == DROPPED]
     left_out += [*(LeftOut(one.name, "failed") for one in failures), *set_aside]
-    whole = [one for one in results if one.state != PARTIAL]
+    whole = [one for one in results if one.state == COMPLETE]
     if fault := _incomparable(whole):
         return Unweighed(fault)
     named = _named(whole)

@@ -42,6 +42,7 @@ class Outcome:
     charged: bool = True  # whether it counts as one of the study's trials
     cost: tuple[tuple[str, float], ...] = ()  # what it used, by name; one number has an empty name
     differences: tuple[float, ...] = ()  # the smallest that its data could show, an objective; NaN: not known
+    pruned: bool = False  # a race dropped it before it was evaluated whole
 
     @property
     def feasible(self) -> bool:
@@ -59,7 +60,8 @@ def outcome_of(text: str) -> Outcome:
     plain = json.loads(text)
     violations, cost = (tuple((name, value) for name, value in plain.get(key, ())) for key in ("violations", "cost"))
     differences = tuple(math.nan if one is None else one for one in plain.get("differences", ()))
-    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"], cost, differences)
+    values, pruned = tuple(plain["values"]), bool(plain.get("pruned"))
+    return Outcome(values, plain["reason"], violations, plain["charged"], cost, differences, pruned)
 
 
 def read_directions(given: Any) -> tuple[str, ...]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 
+from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
+from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
 from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
+
+WHOLE = 100
+"""Results of jobs that are kept with their configs, 150 kB each; Hydra does nothing with any of them."""
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 _log = logging.getLogger(__name__)
@@ -31,6 +37,7 @@ class Search:
     max_failure_rate: float
     bounds: tuple[Bound, ...]
     stop: Stop = field(default_factory=Stop)
+    race: Race | None = None
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
@@ -42,7 +49,7 @@ class Search:
         if self.study.stopped(self.stop.plain()):
             return results
         evaluations = self.study.evaluations
-        if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
+        if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
@@ -50,7 +57,10 @@ class Search:
                 return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
-                results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                if self.race and batch:
+                    results.append(_lean(self._raced(self.race, batch), len(results)))
+                else:
+                    results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
                 if self._ended():
                     return results
@@ -59,21 +69,42 @@ class Search:
                 if not self.study.busy():
                     break
                 time.sleep(0.2)  # another process may die, and leave its trial to this one
+        except BaseException:
+            with suppress(Exception):  # what stopped the search is what the user should read
+                evaluations.give_back()
+            raise
         finally:
             evaluations.rest()
         self._say_if_short()
         return results
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
-        returned = self.launch([list(one.overrides) for one in batch], batch[0].number)
+        returned = self._launched(batch)
+        self._settle(dict(zip(batch, returned, strict=True)))
+        return returned
+
+    def _raced(self, race: Race, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        """Race the trials of a batch, and settle those that were evaluated whole."""
+
+        def launch(trials: Sequence[Evaluation]) -> list[JobReturn]:
+            return [job for stretch in _stretches(trials) for job in self._launched(stretch)]
+
+        raced = race_trials(race, self.study, batch, launch)
+        came = {number: job for number, job in raced.results.items() if isinstance(job, JobReturn)}
+        self._settle({one: came[one.number] for one in batch if one.number not in raced.dropped})
+        return list(came.values())
+
+    def _launched(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        return self.launch([list(one.overrides) for one in batch], batch[0].number)
+
+    def _settle(self, came: Mapping[Evaluation, JobReturn]) -> None:
         objectives = len(self.study.asked.directions)
-        for one, job in zip(batch, returned, strict=True):
+        for one, job in came.items():
             outcome = judge(job, objectives, self.bounds)
             if not self.study.settle(one, outcome):
                 _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
-        return returned
 
     def _ended(self) -> bool:
         """Say whether the search ends before it has all of its trials, and note why."""
@@ -100,6 +131,14 @@ class Search:
         found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
         if found < wanted:
             _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+def _lean(returned: Sequence[JobReturn], before: int) -> Sequence[JobReturn]:
+    """Leave configs out of the results of a long search."""
+    if before >= WHOLE:
+        for job in returned:
+            job.cfg = job.hydra_cfg = None
+    return returned
 
 
 def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

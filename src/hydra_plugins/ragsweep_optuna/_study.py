@@ -93,6 +93,14 @@ class Study:
             self._tell(one, outcome)
         return kept
 
+    def report(self, one: Evaluation, step: int, value: float) -> None:
+        """Tell Optuna what a trial measured so far."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        known = self._storage.get_trial_id_from_study_id_trial_number(self.optuna._study_id, one.trial)
+        with suppress(UpdateFinishedTrialError):  # it was taken over, and told
+            self._storage.set_trial_intermediate_value(known, step, value)
+
     def tell_settled(self) -> None:
         """Tell Optuna what is settled: a process may have died in between."""
         for one in self.evaluations.untold():
@@ -187,6 +195,9 @@ class Study:
             if outcome.reason:
                 self._set(trial, {"reason": outcome.reason})
                 self.optuna.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
+                return
+            if outcome.pruned:
+                self.optuna.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
                 return
             for name, violation in outcome.violations:
                 # What Trial.set_constraint does; a Trial, which would ask the sampler again, is not at hand.

@@ -64,12 +64,19 @@ class OptunaSweeper(Sweeper):
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
-        study = open_study(asked, space, open_storage(settings.storage))
-        launch, rate = self.launcher.launch, settings.max_failure_rate
+        storage = open_storage(settings.storage)
         try:
-            return Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds, settings.stop).run()
+            study = open_study(asked, space, storage)
+            search = Search(
+                study, self.launcher.launch, signing.sign, settings.n_jobs, settings.max_failure_rate, settings.bounds,
+                settings.stop, settings.race,
+            )  # fmt: skip
+            try:
+                return search.run()
+            finally:
+                self._leave(study, folder)
         finally:
-            self._leave(study, folder)
+            storage.close()
 
     def _leave(self, study: Any, folder: Path) -> None:
         """Write what came of the study, with pictures."""
