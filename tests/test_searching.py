@@ -74,5 +74,5 @@ def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:
     assert command.searching
     assert command.overrides[0] == "hydra/sweeper=optuna"
     assert command.jobs[0] == ("sweeps=hybrid_tpe",)
-    with pytest.raises(ConfigError, match="direction"):  # which the grid has not
+    with pytest.raises(ConfigError, match="n_trials"):  # which the grid has not
         read_command(["sweeps=hybrid_tpe", "hydra/sweeper=grid"], multirun=False)
