@@ -45,7 +45,7 @@ SWEEPERS: Mapping[str, frozenset[str]] = {
     ),
     "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
-         "constraints", "default", "enqueue", "subject", "lapse", "race"}
+         "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
     ),  # and not custom_search_space: it names a function
 }  # fmt: skip
 """Sweeper -> the settings that a config may give it."""

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,11 +15,13 @@ from omegaconf import DictConfig
 
 from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
+from ragsweep.calls.spending import spending
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
@@ -30,7 +33,7 @@ SWEEP = "RAGSWEEP_SWEEP"
 """Environment variable by which a job of a sweep finds the sweep."""
 
 
-Returned = float | dict[str, object] | None
+Returned = float | tuple[float, ...] | dict[str, object] | None
 """What a job gives its sweeper."""
 
 
@@ -54,14 +57,15 @@ def run_job(config: DictConfig) -> Returned:
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
     search = sweep is not None and searches(hydra)
     if sweep and search:  # the number of its trials may have been raised since
-        trials = searching.names(hydra.sweeper)
+        trials = searching.names(hydra.sweeper, int(hydra.job.num) + 1)
         sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
     number = int(hydra.job.num) if sweep else 0
+    given = search and searching.ours(hydra.sweeper)  # then the study says whose a job is
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
-        taken = kept.claim(sweep.id, number)
+        taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
-            return _returned(_stored(kept, sweep, number), config, hydra)
+            return _returned(_stored(kept, sweep, number), hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
@@ -70,14 +74,15 @@ def run_job(config: DictConfig) -> Returned:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
-    records = Records(kept, own.tracker(config), sweep, number)
+    records = Records(kept, own.tracker(config), sweep, number, fenced=given)
     if until is not None:
         return _rung(own, job, terminal, records, int(until))
-    result = _run(own, job, terminal, records)
+    before = spending.now
+    result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    return _returned(result, config, hydra)
+    return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
 
 
 @lru_cache(8)
@@ -92,11 +97,11 @@ def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: i
     """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
     result = _come(records, until)
     if result is None:
-        result = _run(own, job, terminal, records, until)
+        result = attempt(own, job, terminal, records, until)
         records.keep_rung(result)
     elif records.sweep:
         records.ledger.release(records.sweep.id, records.number)
-    name = str(job.config.objective)
+    name = objectives(result.config)[0]
     value = result.summaries[name].value
     steps = [float(score) for score in result.outcomes[name]]
     return {"values": value if value == value else None, "steps": steps}
@@ -111,7 +116,8 @@ def _come(records: Records, until: int) -> Result | None:
     return known if known.race["asked"] >= until else None
 
 
-def _run(own: Session, job: Job, terminal: Terminal, records: Records, until: int | None = None) -> Result:
+def attempt(own: Session, job: Job, terminal: Terminal, records: Records, until: int | None = None) -> Result:
+    """Evaluate a job; where that fails, write it down, and raise what was raised. ``until``: on a rung of a race."""
     started = time.time()
     try:
         with deadline(job.config.timeout):
@@ -164,9 +170,19 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
-    """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
-    value = result.summaries[str(config.objective)].value
-    finite = value if value == value else None
-    ours = str(hydra.sweeper._target_).endswith(searching.SWEEPER)
-    return searching.returned(result, finite) if ours else finite
+def _returned(result: Result, hydra: Any, first: Result | None, spent: Mapping[str, float]) -> Returned:
+    """Return the objective, or several, and to our own sweeper what else it needs; NaN is no value to search by."""
+    if searching.ours(hydra.sweeper):
+        return searching.returned(result, first, spent)
+    values = tuple(result.summaries[name].value for name in objectives(result.config))
+    if any(value != value for value in values):
+        return None
+    return values if len(values) > 1 else values[0]
+
+
+def _first(kept: Ledger, sweep: Sweep | None, number: int, hydra: Any) -> Result | None:
+    """Return a search's first result, where it may end because nothing gets better by more than could be seen."""
+    patient = searching.ours(hydra.sweeper) and (hydra.sweeper.get("stop") or {}).get("patience")
+    if not (sweep and number and patient) or 0 not in kept.jobs(sweep.id, "finished"):
+        return None
+    return _stored(kept, sweep, 0)

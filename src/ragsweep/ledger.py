@@ -5,7 +5,6 @@ One transaction a config. Every value is JSON (NaN as null) and nothing is ever 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
@@ -18,14 +17,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragsweep.errors import InputError, TrackingError
-from ragsweep.leases import BEAT, Holder, myself
+from ragsweep.leases import BEAT, LAPSE, Holder, myself
 from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
 
+FINALS = 1_000_000
+"""From this number on, a search's jobs are its best configs on the holdout: no trials, and no configs of the sweep."""
+
 WHOLE = -1
-"""The number under which a sweep itself is claimed, by the process that runs the command."""
+"""The number under which a sweep itself is claimed, by the process that runs the command.
+
+Further commands that work on the same search have the numbers below it.
+"""
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
@@ -121,7 +126,7 @@ class Ledger:
         with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
             if status != RUNNING:
-                connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE))
+                connection.execute("DELETE FROM claims WHERE sweep = ? AND job <= ?", (sweep, WHOLE))
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
         """Say how many jobs a search has: it may be continued with more than it was begun with."""
@@ -137,13 +142,35 @@ class Ledger:
             connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps that are running by name only: the process of their command is dead."""
+        """List the sweeps that are running by name only: the processes of their commands are dead."""
         return [one for one in self.sweeps() if one.status == RUNNING and not self._held(one.id)]
+
+    def others(self, sweep: str) -> list[Holder]:
+        """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job <= ? AND heartbeat > ?",
+                (sweep, WHOLE, time.time() - LAPSE),
+            ).fetchall()
+        return [held.holder for held in map(_held, rows) if held.lives and held.holder != myself()]
+
+    def leave(self, sweep: str) -> None:
+        """Say that this process's command is not at a sweep any more."""
+        me = myself()
+        with self._file.transaction() as connection:
+            connection.execute(
+                "DELETE FROM claims WHERE sweep = ? AND job <= ? AND host = ? AND process = ? AND started = ?",
+                (sweep, WHOLE, me.host, me.process, me.started),
+            )
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
-    def claim(self, sweep: str, job: int) -> Claim | Literal["finished"] | None:
-        """Take a job for this process; None if it is now ours, else who has it, or that it is finished."""
+    def claim(self, sweep: str, job: int, given: bool = False) -> Claim | Literal["finished"] | None:
+        """Take a job for this process; None if it is now ours, else who has it, or that it is finished.
+
+        A sweep as a whole is had by any command that is at it. ``given``: it is decided elsewhere who works on what,
+        and this process was given the job, whoever had it before.
+        """
         with self._file.transaction() as connection:
             found = connection.execute(
                 "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status IN ('finished', 'dropped')",
@@ -151,11 +178,11 @@ class Ledger:
             ).fetchone()
             if found:
                 return "finished"
-            row = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, job)
-            ).fetchone()
-            if row and (held := _held(row)).lives and held.holder != myself():
-                return held
+            which = "job <= ?" if job == WHOLE else "job = ?"
+            rows = connection.execute(f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND {which}", (sweep, job))
+            for held in map(_held, rows.fetchall()):
+                if held.lives and held.holder != myself() and not given:
+                    return held
             _claim(connection, sweep, job)
         self._beat()
         return None
@@ -166,12 +193,12 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
 
     def release_mine(self, sweep: str) -> None:
-        """Give back all jobs of a sweep that this process holds; the sweep itself stays its own."""
+        """Give back all jobs of a sweep that this process holds; its command stays at the sweep."""
         me = myself()
         if any(claim.holder == me for claim in self.claims(sweep)):
             with self._file.transaction() as connection:
                 connection.execute(
-                    "DELETE FROM claims WHERE sweep = ? AND job != ? AND host = ? AND process = ? AND started = ?",
+                    "DELETE FROM claims WHERE sweep = ? AND job > ? AND host = ? AND process = ? AND started = ?",
                     (sweep, WHOLE, me.host, me.process, me.started),
                 )
 
@@ -179,18 +206,22 @@ class Ledger:
         """List who works on which job, dead processes included."""
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job != ?", (sweep, WHOLE)
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job > ?", (sweep, WHOLE)
             ).fetchall()
         return [_held(row) for row in rows]
 
-    def write(self, sweep: str | None, job: int, outcome: Result | Failure, place: str = "") -> int:
+    def write(
+        self, sweep: str | None, job: int, outcome: Result | Failure, place: str = "", fenced: bool = False
+    ) -> int:
         """Write down what became of a job, all of it or nothing, and return the record's number.
 
         A repeated job replaces its record and keeps its run. Rankings are not kept: they are large, and the tracker
-        has them.
+        has them. ``fenced``: raise InputError where this process does not have the job any more.
         """
         kept = encode(outcome)
         with self._file.transaction() as connection:
+            if fenced and not _mine(connection, sweep, job):
+                raise InputError(f"job {job} was given to another process meanwhile; this result comes too late")
             before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
             connection.execute("DELETE FROM records WHERE sweep = ? AND job = ?", (sweep, job))
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
@@ -200,12 +231,12 @@ class Ledger:
                 " shared, digest, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     sweep, job, kept.status, kept.signature, place, before[0] if before else None, kept.text,
-                    kept.scores, kept.counts, kept.own, kept.shared_digest, _digest(kept), time.time(),
+                    kept.scores, kept.counts, kept.own, kept.shared_digest, kept.digest(), time.time(),
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
             if isinstance(outcome, Result) and outcome.dataset.partition == HOLDOUT:  # a sweep looks once
-                seen = outcome.dataset.undivided, sweep or f"record {record}", time.time()
+                seen = outcome.dataset.undivided, _look(connection, sweep, job) or f"record {record}", time.time()
                 connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
             return record
 
@@ -242,10 +273,13 @@ class Ledger:
             connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed")."""
+        """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed").
+
+        Those on the holdout at the end of a search are not among them.
+        """
         with self._file.reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
-        return {job for job, status in rows if status in statuses}
+        return {job for job, status in rows if status in statuses and job < FINALS}
 
     def record(self, sweep: str, job: int) -> Record:
         """Read the record of a job."""
@@ -258,11 +292,17 @@ class Ledger:
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        return self._records("records.sweep = ? AND status NOT IN ('retry', 'racing') ORDER BY job", (sweep,))
+        part = "records.sweep = ? AND job < ? AND status NOT IN ('retry', 'racing') ORDER BY job"
+        return self._records(part, (sweep, FINALS))
 
     def raced(self, sweep: str) -> list[Record]:
         """Read what is known of a sweep's jobs so far, those that are still in a race included."""
-        return self._records("records.sweep = ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job", (sweep,))
+        part = "records.sweep = ? AND job < ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
+        return self._records(part, (sweep, FINALS))
+
+    def finals(self, sweep: str) -> list[Record]:
+        """Read what became of a search's best configs on the holdout."""
+        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS))
 
     def singles(self) -> list[Record]:
         """Read the records of configs that were run by themselves."""
@@ -283,7 +323,7 @@ class Ledger:
 
     def _record(self, *facts: Any, digest: str, kept: Encoded) -> Record:
         number, sweep, job, run, mirrored, place = facts
-        if _digest(kept) != digest:
+        if kept.digest() != digest:
             raise InputError(
                 f"{self.path}: record {number} (job {job}) is not what was written; restore the file from a copy, or"
                 " move it away and run the sweep again: its stages are stored"
@@ -294,10 +334,10 @@ class Ledger:
 
     def _held(self, sweep: str) -> bool:
         with self._file.reading() as connection:
-            row = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, WHOLE)
-            ).fetchone()
-        return row is not None and _held(row).lives
+            rows = connection.execute(
+                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job <= ?", (sweep, WHOLE)
+            ).fetchall()
+        return any(_held(row).lives for row in rows)
 
     def _beat(self) -> None:
         """Keep this process's claims alive in the eyes of other machines for as long as it has the ledger."""
@@ -331,18 +371,22 @@ def _sweep(row: Sequence[Any]) -> Sweep:
     return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
 
 
-def _digest(kept: Encoded) -> str:
-    """Hash all of a record: the numbers of a row would not tell that they were changed."""
-    state = hashlib.sha256(json.dumps([kept.status, kept.signature, kept.text, kept.shared_digest]).encode())
-    for part in (kept.scores, kept.counts, kept.own):
-        state.update(len(part).to_bytes(8, "big"))
-        state.update(part)
-    return state.hexdigest()
+def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | None:
+    """Name a look at the holdout: a sweep looks once, and a search once after so many trials."""
+    if sweep is None or job < FINALS:
+        return sweep
+    trials = "SELECT count(*) FROM records WHERE sweep = ? AND job < ?"
+    return f"{sweep} after {connection.execute(trials, (sweep, FINALS)).fetchone()[0]}"
 
 
 def _held(row: Sequence[Any]) -> Claim:
     holder = Holder(row[1], row[2], row[3])
     return Claim(row[0], holder, row[5], holder.lives(time.time() - row[4]))
+
+
+def _mine(connection: sqlite3.Connection, sweep: str | None, job: int) -> bool:
+    row = connection.execute(f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
+    return row is not None and _held(row).holder == myself()
 
 
 def _claim(connection: sqlite3.Connection, sweep: str, job: int) -> None:

@@ -55,6 +55,14 @@ class Encoded:
     shared: bytes = b""  # JSON: columns of the golden set
     shared_digest: str = ""  # sha256 of shared; empty where there is none
 
+    def digest(self) -> str:
+        """Hash all of a record: the numbers of a row would not tell that they were changed."""
+        state = hashlib.sha256(json.dumps([self.status, self.signature, self.text, self.shared_digest]).encode())
+        for part in (self.scores, self.counts, self.own):
+            state.update(len(part).to_bytes(8, "big"))
+            state.update(part)
+        return state.hexdigest()
+
 
 def encode(outcome: Result | Failure) -> Encoded:
     """Put what became of a config into the form that is kept; rankings are not, the store and the tracker have them."""

@@ -17,12 +17,17 @@ from ragsweep.tracking import Place, Tracker
 
 @dataclass(frozen=True)
 class Records:
-    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself."""
+    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself.
+
+    ``fenced``: the job may be given to another process; then what comes too late is refused with an InputError.
+    """
 
     ledger: Ledger
     tracker: Tracker
     sweep: Sweep | None
     number: int
+    place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
+    fenced: bool = False
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
         """Keep and show a result; in a sweep, once it is shown, it is everywhere.
@@ -32,7 +37,7 @@ class Records:
         record = self._write(result)
         if self.sweep:
             self._mirror(record, result, terminal)
-            terminal.finished(result, self.number, len(self.sweep.jobs), headline)
+            terminal.finished(result, *self._place(self.sweep), headline)
             return
         terminal.comparison([result], headline)
         looks = self.ledger.looks(result.dataset.undivided)
@@ -54,10 +59,14 @@ class Records:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
         self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
-            terminal.failed(failure, self.number, len(self.sweep.jobs))
+            terminal.failed(failure, *self._place(self.sweep))
+
+    def _place(self, sweep: Sweep) -> tuple[int, int]:
+        return self.place or (self.number, len(sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
-        return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.identity)
+        sweep = self.sweep.id if self.sweep else None
+        return self.ledger.write(sweep, self.number, outcome, self.tracker.identity, self.fenced)
 
     def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ragsweep.evaluation import Evaluator, Experiment, facts
 from ragsweep.executor import Executor
+from ragsweep.objectives import objectives
 from ragsweep.questions import asked
 from ragsweep.racing import Order, order
 from ragsweep.remembering import remembered
@@ -38,7 +39,7 @@ def course(experiment: Experiment) -> Course:
     """Lay out the race that a config takes part in."""
     questions = experiment.dataset.golden.questions
     found = _ordered(questions, int(experiment.config["seed"]))
-    metric = next(one for one in experiment.metrics if one.name == experiment.config["objective"])
+    metric = next(one for one in experiment.metrics if one.name == objectives(experiment.config)[0])
     return Course(tuple(questions[n].id for n in found.positions), found.clusters, metric)
 
 
@@ -64,7 +65,7 @@ def _evaluator(executor: Executor, until: int) -> Evaluator:
 
 
 def _cut(experiment: Experiment, until: int) -> Experiment:
-    objective = str(experiment.config["objective"])
+    objective = objectives(experiment.config)[0]
     metrics = tuple(one for one in experiment.metrics if one.name == objective or _is_cheap(one))
     verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
     kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts}

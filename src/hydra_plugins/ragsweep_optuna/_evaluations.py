@@ -7,13 +7,12 @@ one transaction. Whoever takes a trial over gets a new token; a result under an 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hydra_plugins.ragsweep_optuna._beating import Heart
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome, outcome_of
 from hydra_plugins.ragsweep_optuna._processes import Process, myself
 from hydra_plugins.ragsweep_optuna._storage import Storage
@@ -25,7 +24,8 @@ SCHEMA = (
     " charged INTEGER NOT NULL, outcome TEXT, told INTEGER NOT NULL,"
     " PRIMARY KEY (study, trial), UNIQUE (study, signature), UNIQUE (study, number))",
 )
-_COLUMNS = "trial, number, overrides, token, host, process, started, heartbeat, outcome"
+_COLUMNS = "trial, number, overrides, token, host, process, started, heartbeat, outcome, charged, told"
+_MINE = "host = :host AND process = :process AND started = :started"
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Evaluation:
     holder: Process
     silent: float  # seconds since the holder's last heartbeat
     outcome: Outcome | None = None
+    charged: bool = True
+    told: bool = False  # whether Optuna knows the outcome
 
     def saying(self, overrides: Sequence[str]) -> Evaluation:
         """Return the same with other overrides."""
@@ -52,7 +54,8 @@ class Evaluations:
     storage: Storage
     study: str
     lapse: float  # seconds without a heartbeat after which a process counts as dead
-    _beating: threading.Event | None = field(default=None, repr=False)
+    _heart: Heart | None = field(default=None, repr=False)
+    _over: list[Evaluation] = field(default_factory=list, repr=False)  # the first ones: they never change again
 
     def admit(self, trial: int, signature: str, overrides: Sequence[str]) -> Evaluation | int:
         """Take a trial for this process; where an earlier trial had the same signature, return that one's number."""
@@ -64,7 +67,7 @@ class Evaluations:
             (number,) = self._run(connection, "SELECT count(*) FROM sweep_evaluations WHERE study = :study").fetchone()
             values = {
                 "trial": trial, "number": number, "signature": signature, "overrides": json.dumps(list(overrides)),
-                "host": me.host, "process": me.number, "started": me.started, "now": time.time(),
+                "now": time.time(), **_me(),
             }  # fmt: skip
             self._run(
                 connection,
@@ -78,15 +81,14 @@ class Evaluations:
         """Take up to ``most`` trials whose process died; each gets a new token, so that a late result is refused."""
         me, taken = myself(), list[Evaluation]()
         with self.storage.transaction() as connection:
-            for one in self._all(connection, "outcome IS NULL"):
+            for one in self._all(connection, "outcome IS NULL AND number >= :over", {"over": len(self._over)}):
                 if one.holder.lives(one.silent, self.lapse) or len(taken) == most:
                     continue
                 self._run(
                     connection,
                     "UPDATE sweep_evaluations SET token = token + 1, host = :host, process = :process,"
                     " started = :started, heartbeat = :now WHERE study = :study AND trial = :trial",
-                    {"host": me.host, "process": me.number, "started": me.started, "now": time.time()}
-                    | {"trial": one.trial},
+                    {"now": time.time(), "trial": one.trial} | _me(),
                 )
                 taken.append(Evaluation(one.trial, one.number, one.overrides, one.token + 1, me, 0.0))
         return taken
@@ -97,15 +99,25 @@ class Evaluations:
             done = self._run(
                 connection,
                 "UPDATE sweep_evaluations SET outcome = :outcome, charged = :charged WHERE study = :study"
-                " AND trial = :trial AND token = :token AND outcome IS NULL",
-                {"outcome": outcome.text(), "charged": int(outcome.charged), "trial": one.trial, "token": one.token},
+                f" AND trial = :trial AND token = :token AND outcome IS NULL AND {_MINE}",
+                {"outcome": outcome.text(), "charged": int(outcome.charged), "trial": one.trial, "token": one.token}
+                | _me(),
             )
             return bool(done.rowcount)
 
+    def give_back(self) -> None:
+        """Leave this process's trials to others, as if they had not been begun: it ends before they are done."""
+        with self.storage.transaction() as connection:
+            self._run(
+                connection,
+                "UPDATE sweep_evaluations SET token = token - 1, host = '', process = 0, started = '', heartbeat = 0"
+                f" WHERE study = :study AND outcome IS NULL AND {_MINE}",
+                _me(),
+            )
+
     def untold(self) -> list[Evaluation]:
         """List what is settled, but not yet told to Optuna."""
-        with self.storage.transaction() as connection:
-            return self._all(connection, "outcome IS NOT NULL AND told = 0")
+        return [one for one in self.all() if one.outcome and not one.told]
 
     def told(self, trial: int) -> None:
         """Note that Optuna knows."""
@@ -117,38 +129,37 @@ class Evaluations:
             )
 
     def all(self) -> list[Evaluation]:
-        """List all evaluations in the order in which they were begun."""
-        with self.storage.transaction() as connection:
-            return self._all(connection, "1 = 1")
+        """List all evaluations in the order in which they were begun; what is over is read once."""
+        with self.storage.reading() as connection:
+            rows = self._all(connection, "number >= :over", {"over": len(self._over)})
+        for one in list(rows):
+            if not one.told or one.number != len(self._over):
+                break
+            self._over.append(rows.pop(0))
+        return [*self._over, *rows]
 
     def charged(self) -> int:
         """Count the evaluations that count as trials of the study, those under way included."""
-        with self.storage.transaction() as connection:
-            statement = "SELECT count(*) FROM sweep_evaluations WHERE study = :study AND charged = 1"
-            return int(self._run(connection, statement).fetchone()[0])
+        return sum(one.charged for one in self.all())
 
     def beat(self) -> None:
-        """Keep this process's trials alive in the eyes of others, until ``rest``."""
-        if self._beating is None:
-            self._beating = threading.Event()
-            threading.Thread(target=self._keep_beating, args=(self._beating,), daemon=True).start()
+        """Keep this process's trials alive in the eyes of others, until ``rest`` or as long as somebody has this."""
+        if self._heart is None:
+            self._heart = Heart(self._beat, self.lapse / 6)
 
     def rest(self) -> None:
         """Stop the heartbeat."""
-        if self._beating:
-            self._beating.set()
-        self._beating = None
+        heart, self._heart = self._heart, None
+        if heart:
+            heart.stop()
 
-    def _keep_beating(self, stopped: threading.Event) -> None:
-        me = myself()
-        while not stopped.wait(self.lapse / 6):
-            with suppress(Exception), self.storage.transaction() as connection:  # the next beat may reach the database
-                self._run(
-                    connection,
-                    "UPDATE sweep_evaluations SET heartbeat = :now WHERE study = :study AND host = :host"
-                    " AND process = :process AND started = :started AND outcome IS NULL",
-                    {"now": time.time(), "host": me.host, "process": me.number, "started": me.started},
-                )
+    def _beat(self) -> None:
+        with self.storage.transaction() as connection:
+            self._run(
+                connection,
+                f"UPDATE sweep_evaluations SET heartbeat = :now WHERE study = :study AND outcome IS NULL AND {_MINE}",
+                {"now": time.time()} | _me(),
+            )
 
     def _all(self, connection: Any, condition: str, values: dict[str, Any] | None = None) -> list[Evaluation]:
         statement = f"SELECT {_COLUMNS} FROM sweep_evaluations WHERE study = :study AND {condition} ORDER BY number"
@@ -163,4 +174,10 @@ class Evaluations:
 def _evaluation(row: Sequence[Any]) -> Evaluation:
     holder = Process(row[4], row[5], row[6])
     outcome = outcome_of(row[8]) if row[8] else None
-    return Evaluation(row[0], row[1], tuple(json.loads(row[2])), row[3], holder, time.time() - row[7], outcome)
+    silent, overrides = time.time() - row[7], tuple(json.loads(row[2]))
+    return Evaluation(row[0], row[1], overrides, row[3], holder, silent, outcome, bool(row[9]), bool(row[10]))
+
+
+def _me() -> dict[str, Any]:
+    me = myself()
+    return {"host": me.host, "process": me.number, "started": me.started}

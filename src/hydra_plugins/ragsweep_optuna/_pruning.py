@@ -57,7 +57,7 @@ class Pruning:
 
 def steps_of(returned: Any, strict: bool = True) -> dict[int, float]:
     """Read what a job reports: its instances by number, from 0. Raises HydraException for a job that reports none."""
-    steps = returned.get("steps") if isinstance(returned, Mapping) else None
+    steps: Any = returned.get("steps") if isinstance(returned, Mapping) else None
     if isinstance(steps, Sequence) and not isinstance(steps, str):
         steps = dict(enumerate(steps))
     if not steps and strict:
@@ -81,7 +81,8 @@ def pruned(name: str, options: Mapping[str, Any], direction: str, steps: Mapping
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         pruner = getattr(optuna.pruners, PRUNERS[name])(**options)
-    study = optuna.create_study(direction=direction)
+    better: Any = direction
+    study = optuna.create_study(direction=better)
     for row in rows.values():
         mean = sum(row.values()) / len(row)
         study.add_trial(create_trial(state=TrialState.COMPLETE, value=mean, intermediate_values=dict(row)))

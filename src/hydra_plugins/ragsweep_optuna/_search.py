@@ -6,7 +6,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
@@ -15,7 +16,11 @@ from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
+from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
+
+WHOLE = 100
+"""Results of jobs that are kept with their configs, 150 kB each; Hydra does nothing with any of them."""
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 _log = logging.getLogger(__name__)
@@ -31,31 +36,43 @@ class Search:
     n_jobs: int
     max_failure_rate: float
     bounds: tuple[Bound, ...]
+    stop: Stop = field(default_factory=Stop)
     race: Race | None = None
+    _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study has all of its trials; return the results of the jobs that this process launched.
+        """Search until the study has all of its trials, or ends before; return the results of this process's jobs.
 
         Raises HydraException, with the reasons counted, when more trials failed than may.
         """
         results: list[Sequence[JobReturn]] = []
+        if self.study.stopped(self.stop.plain()):
+            return results
         evaluations = self.study.evaluations
-        if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
+        if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
+            if self._ended():
+                return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
                 if self.race and batch:
-                    results.append(self._raced(self.race, batch))
+                    results.append(_lean(self._raced(self.race, batch), len(results)))
                 else:
-                    results += [self._evaluate(stretch) for stretch in _stretches(batch)]
+                    results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
+                if self._ended():
+                    return results
                 if batch:
                     continue
                 if not self.study.busy():
                     break
                 time.sleep(0.2)  # another process may die, and leave its trial to this one
+        except BaseException:
+            with suppress(Exception):  # what stopped the search is what the user should read
+                evaluations.give_back()
+            raise
         finally:
             evaluations.rest()
         self._say_if_short()
@@ -89,6 +106,16 @@ class Search:
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
 
+    def _ended(self) -> bool:
+        """Say whether the search ends before it has all of its trials, and note why."""
+        if self.study.evaluations.charged() >= self.study.asked.n_trials:
+            return False
+        done = [one.outcome for one in self.study.evaluations.all() if one.outcome]
+        why = self.stop.why(done, self.study.asked.directions, time.monotonic() - self._begun)
+        if why:
+            self.study.stopped_by(why, self.stop.plain())
+        return bool(why)
+
     def _refuse_failures(self) -> None:
         reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)
         reasons.pop("", None)
@@ -104,6 +131,14 @@ class Search:
         found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
         if found < wanted:
             _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+def _lean(returned: Sequence[JobReturn], before: int) -> Sequence[JobReturn]:
+    """Leave configs out of the results of a long search."""
+    if before >= WHOLE:
+        for job in returned:
+            job.cfg = job.hydra_cfg = None
+    return returned
 
 
 def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

@@ -13,6 +13,7 @@ from hydra_plugins.ragsweep_grid import _racing
 from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._samplers import check
+from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
 from hydra_plugins.ragsweep_optuna._storage import check_url
 
 _WHERE = "hydra.sweeper"
@@ -36,7 +37,12 @@ class Settings:
     default: bool
     subject: str | None
     lapse: float
-    race: Race | None = None
+    race: Race | None
+    stop: Stop
+    stop_given: Any
+    folder: str | None
+    objectives: tuple[str, ...]
+    plots: bool
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> Settings:
@@ -60,8 +66,14 @@ class Settings:
         return Settings(
             sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
-            plain["subject"], float(plain["lapse"]), race,
+            plain["subject"], float(plain["lapse"]), race, read_stop(plain["stop"], len(directions)), plain["stop"],
+            plain["folder"], tuple(map(str, plain["objectives"] or ())), bool(plain["plots"]),
         )  # fmt: skip
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Read the sweeper's settings. Raises HydraException, with the key, for what means nothing."""
+    return Settings.read(given)
 
 
 def _plain(value: Any) -> Any:

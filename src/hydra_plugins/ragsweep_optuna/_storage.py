@@ -13,11 +13,14 @@ from typing import Any
 
 from hydra.errors import HydraException
 
+from hydra_plugins.ragsweep_optuna._postgresql import SECONDS, WHERE, driven, engine, is_postgresql, reaching
+from hydra_plugins.ragsweep_optuna._versions import check_format, known_to_optuna
+
 MEMORY = "sqlite:///:memory:"
 PATIENCE = 600.0
 """Seconds that a process waits for others that ask a sampler."""
 
-_WHERE = "hydra.sweeper.storage"
+_STUCK = f"another process has asked the study for {PATIENCE:g} seconds, and holds up all others; it may be stopped"
 
 
 @dataclass
@@ -32,7 +35,7 @@ class Storage:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait until no other process asks a sampler: what is asked next must know what was asked before."""
-        if self.engine.dialect.name == "postgresql":
+        if self.is_server:
             with _advisory(self.engine):
                 yield
         elif self.lock_file is None:
@@ -41,13 +44,34 @@ class Storage:
             with _file_lock(self.lock_file):
                 yield
 
+    @property
+    def is_server(self) -> bool:
+        """Say whether the database is PostgreSQL's, which processes of other machines reach as well."""
+        return bool(self.engine.dialect.name == "postgresql")
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether other processes can reach the database."""
+        return self.is_server or self.lock_file is not None
+
+    def close(self) -> None:
+        """Close all connections; whoever goes on with the storage opens new ones."""
+        self.optuna.remove_session()
+        self.engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """Read what is there, in one transaction."""
+        with self.engine.begin() as connection:
+            yield connection
+
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """Write, or read what must not change meanwhile, in one transaction that no other interleaves with."""
         from sqlalchemy import text
 
         with self.engine.begin() as connection:
-            if self.engine.dialect.name == "postgresql":
+            if self.is_server:
                 connection.execute(text("LOCK TABLE sweep_evaluations IN EXCLUSIVE MODE"))
             yield connection
 
@@ -56,10 +80,11 @@ def check_url(url: str | None) -> str:
     """Say what is opened. Raises HydraException for what would lose trials."""
     if url is None:
         return MEMORY
-    scheme = str(url).partition("://")[0].partition("+")[0]
-    if scheme not in ("sqlite", "postgresql") or "://" not in str(url):
+    if is_postgresql(url) and "://" in str(url):
+        return driven(str(url))
+    if str(url).partition("://")[0].partition("+")[0] != "sqlite" or "://" not in str(url):
         raise HydraException(
-            f"{_WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
+            f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., given {str(url).partition('@')[0]!r};"
             " a journal file is not offered: it cannot be read any more once its last line is torn"
         )
     return str(url)
@@ -94,7 +119,8 @@ def _sqlite(address: str, lock: Path | None) -> Storage:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     pool = {"poolclass": StaticPool} if lock is None else {}
     options = {"timeout": 60, **({"check_same_thread": False} if lock is None else {})}
-    storage = RDBStorage(address, engine_kwargs={"connect_args": options, **pool})
+    with known_to_optuna(address):
+        storage = RDBStorage(address, engine_kwargs={"connect_args": options, **pool})
     engine = storage.engine
 
     def connected(connection: Any, record: Any) -> None:
@@ -119,11 +145,12 @@ def _sqlite(address: str, lock: Path | None) -> Storage:
 
 
 def _postgresql(address: str) -> Storage:
-    import sqlalchemy
     from optuna.storages import RDBStorage
 
-    with _advisory(sqlalchemy.create_engine(address)):
-        storage = RDBStorage(address, engine_kwargs={"pool_pre_ping": True})
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": SECONDS}}
+    with reaching(address), _advisory(engine(address)), known_to_optuna(address):
+        storage = RDBStorage(address, engine_kwargs=options)
         _make_tables(storage.engine)
     return Storage(storage, storage.engine)
 
@@ -131,20 +158,37 @@ def _postgresql(address: str) -> Storage:
 @contextmanager
 def _advisory(engine: Any) -> Iterator[None]:
     from sqlalchemy import text
+    from sqlalchemy.exc import OperationalError
 
     key = {"key": zlib.crc32(b"ragsweep-optuna")}
-    with engine.connect() as connection:
-        connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
+    # Not in a transaction, which would lie idle for as long as the lock is held.
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
+        try:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
+        except OperationalError as fault:
+            if "lock" not in str(fault.orig):
+                raise
+            raise HydraException(f"{WHERE}: {_STUCK}") from None
         try:
             yield
         finally:
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
 
 
-def _file_lock(path: Path) -> Any:
-    from filelock import FileLock
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout
 
-    return FileLock(path, timeout=PATIENCE, mode=0o600)
+    lock = FileLock(path, timeout=PATIENCE, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise HydraException(f"{WHERE}: {_STUCK}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _make_tables(engine: Any) -> None:
@@ -153,5 +197,6 @@ def _make_tables(engine: Any) -> None:
     from hydra_plugins.ragsweep_optuna._evaluations import SCHEMA
 
     with engine.begin() as connection:
+        check_format(connection)
         for statement in SCHEMA:
             connection.execute(text(statement))

@@ -1,0 +1,107 @@
+"""A thousand trials in one process that do nothing: does a search get slower, larger, or lose hold of what it opens?
+
+    python benchmarks/search_soak.py [--trials 1000] [--samplers random tpe] [--folder FOLDER]
+
+Prints a row a sampler: seconds a trial in the first and the last hundred, kB of memory that each trial adds, open files
+and threads at the hundredth trial and at the last. Bars (R14): last hundred at most 1.5 x the first, less than 1 kB a
+trial, no file more, no thread more. What is measured is processor time, so that other programs do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+PROGRAM = """
+import json, os, threading, time
+import hydra
+
+log = open("log", "w")
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="config")
+def main(config):
+    pages = int(open("/proc/self/statm").read().split()[1])
+    files = len(os.listdir("/proc/self/fd"))
+    log.write(json.dumps([time.process_time(), pages * 4, files, threading.active_count()]) + chr(10))
+    return (config.x - 3) ** 2 + config.kind.get("alpha", 1)
+
+main()
+"""
+CONFIG = """
+defaults: [_self_, {kind: plain}, {override hydra/sweeper: optuna}, {override hydra/launcher: inline},
+           {override hydra/job_logging: none}, {override hydra/hydra_logging: none}]
+x: 1
+hydra:
+  output_subdir: null
+  sweeper:
+    params:
+      kind: plain,convex
+      x: interval(0,90)
+      kind.alpha: {over: "interval(0,1)", when: kind=convex}
+"""
+
+
+class Soaked(NamedTuple):
+    """What came of a search of many trials."""
+
+    trials: int
+    first: float  # seconds of processor time a trial, in the first hundred
+    last: float
+    kilobytes: float  # that a trial adds, from the two hundredth on
+    files: tuple[int, int]  # open at the hundredth trial, and at the last
+    threads: tuple[int, int]
+
+
+def write_program(folder: Path) -> None:
+    """Write a Hydra program that does nothing and notes what it costs."""
+    (folder / "conf" / "kind").mkdir(parents=True, exist_ok=True)
+    (folder / "app.py").write_text(PROGRAM)
+    (folder / "conf" / "config.yaml").write_text(CONFIG)
+    (folder / "conf" / "kind" / "plain.yaml").write_text("name: plain\n")
+    (folder / "conf" / "kind" / "convex.yaml").write_text("name: convex\nalpha: 0.5\n")
+
+
+def soak(folder: Path, trials: int, sampler: str) -> Soaked:
+    """Search in a process of its own, and read what it noted."""
+    write_program(folder)
+    command = [sys.executable, "app.py", "-m", f"hydra.sweeper.n_trials={trials}", f"hydra/sweeper/sampler={sampler}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    noted = np.array([json.loads(line) for line in (folder / "log").read_text().splitlines()])
+    assert len(noted) == trials
+    seconds, part, settled = np.diff(noted[:, 0]), min(100, trials // 4), min(200, trials // 4)
+    slope = np.polyfit(np.arange(settled, trials), noted[settled:, 1], 1)[0]
+    files, threads = ((int(noted[part, n]), int(noted[-1, n])) for n in (2, 3))
+    return Soaked(trials, float(seconds[:part].mean()), float(seconds[-part:].mean()), float(slope), files, threads)
+
+
+def main() -> None:
+    """Run the benchmark and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--samplers", nargs="+", default=["random", "tpe"])
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    print("| sampler | trials | ms a trial, first 100 | last 100 | kB a trial | open files | threads |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for sampler in given.samplers:
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            one = soak(Path(folder), given.trials, sampler)
+        print(
+            f"| {sampler} | {one.trials} | {1e3 * one.first:.1f} | {1e3 * one.last:.1f} | {one.kilobytes:.2f} |"
+            f" {one.files[0]} to {one.files[1]} | {one.threads[0]} to {one.threads[1]} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

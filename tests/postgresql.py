@@ -1,0 +1,60 @@
+"""A real PostgreSQL server for tests, from the system's packages: on a socket of its own, gone with the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+OPTIONS = "-c listen_addresses='' -c fsync=off -c max_connections=200"
+Database = Callable[[], str]
+
+
+def binaries() -> Path | None:
+    """Find the folder of the server's programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    known = shutil.which("initdb")
+    return found[-1].parent if found else Path(known).parent if known else None
+
+
+def call(*command: str) -> str:
+    """Call a program of the server; it refuses to run as root, and is then run as the user postgres."""
+    other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    done = subprocess.run([*other, *command], capture_output=True, text=True, check=False, cwd="/", timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[Database]:
+    """Make empty databases on a server, and return their URLs."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
+    if find_spec("psycopg") is None:
+        pytest.skip("no driver for PostgreSQL is installed (pip install 'ragsweep[postgresql]')")
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # not below pytest's: the user postgres cannot look into that
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    data = str(folder / "data")
+    call(str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
+    control = str(programs / "pg_ctl")
+    call(control, "-D", data, "-w", "-l", str(folder / "log"), "-o", f"{OPTIONS} -k {folder}", "start")
+
+    def make() -> str:
+        name = f"study_{uuid.uuid4().hex[:12]}"
+        call(str(programs / "createdb"), "-h", str(folder), "-U", "postgres", name)
+        return f"postgresql://postgres@/{name}?host={folder}"
+
+    try:
+        yield make
+    finally:
+        call(control, "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
