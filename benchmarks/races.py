@@ -106,7 +106,7 @@ def main() -> None:
             lines.append("| " + " | ".join(cells) + " |")
     print("\n".join(lines))
     if given.write:
-        fill("racing.md", "races", lines)
+        fill("racing.md", "races", [*lines, "", ""])
 
 
 if __name__ == "__main__":

@@ -265,7 +265,7 @@ def test_where_nothing_is_asked_nothing_is_raced(
         (["llm.model=good,bad", "seed=0,1"], "seed: cannot differ in a race"),
         (["llm.model=good,bad", "dataset.limit=20,30"], "must be asked the same questions"),
         (
-            ["llm.model=good,bad", "hydra/sweeper=optuna", "hydra.sweeper.direction=[maximize,minimize]"],
+            ["llm.model=good,bad", "objective=[token_f1,refusal]", "hydra/sweeper=optuna"],
             "about one number",
         ),
         (["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race"),

@@ -173,13 +173,13 @@ def _search(
 
 
 def check_search(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for settings of our own sweeper that mean nothing."""
+    """Raise ConfigError for settings of our own sweeper that mean nothing; a race, which is not built yet, aside."""
     from hydra.errors import HydraException
 
     from hydra_plugins.ragsweep_optuna import read_settings
 
     try:
-        read_settings({key: value for key, value in settings.items() if key != "_target_"})
+        read_settings({key: value for key, value in settings.items() if key not in ("_target_", "race")})
     except HydraException as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
 
