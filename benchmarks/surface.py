@@ -182,7 +182,8 @@ def _kept(
     alive = [row for row in rows if row != leader]
     for end in ends[:-1]:
         given = {str(row): scores[row, : min(until, end)].astype(float) for row, until in asked.items()}
-        gone = [row for row in alive if str(row) in rule.drop(given, groups)]
+        dropped = rule.drop(given, groups)
+        gone = [row for row in alive if str(row) in dropped]
         asked |= dict.fromkeys(gone, end)
         alive = [row for row in alive if row not in gone]
         if len(alive) + (leader is not None) <= 1:
