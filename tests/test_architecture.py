@@ -25,14 +25,15 @@ FLOORS = [
      "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
-     "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions", "racing", "ranking",
-     "reading", "reasons", "record_format", "remembering", "reordering", "responses", "room", "rows", "secrets",
-     "sentences", "shards", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files",
-     "tokens", "tracking", "trec", "trust", "verdict"},
+     "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
+     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "responses",
+     "room", "rows", "searched", "secrets", "sentences", "shards", "spans", "statistics", "store",
+     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust", "verdict"},
     PARTS,
-    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing"},
-    {"app", "cli", "closing", "commands", "composition", "handing", "hostile", "jobs", "mirroring", "plain",
-     "recording", "report", "searching", "sharing", "sweeping", "terminal"},
+    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing", "rungs"},
+    {"app", "cli", "closing", "commands", "composition", "finalists", "handing", "hostile", "jobs", "looking",
+     "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing", "sweeping",
+     "terminal"},
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
@@ -102,7 +103,7 @@ def test_every_kind_of_part_can_be_chosen() -> None:
         *PARTS,
         "prices",
         "prompts",
-        "racing",
+        "races",
         "targets",
         "tracking",
     }
@@ -117,7 +118,21 @@ def test_wiring_names_no_part() -> None:
     ("library", "allowed"),
     [
         ("mlflow", {"tracking"}),
-        ("omegaconf", {"app", "composition", "handing", "hostile", "jobs", "plain", "searching", "sweeping"}),
+        (
+            "omegaconf",
+            {
+                "app",
+                "composition",
+                "handing",
+                "hostile",
+                "jobs",
+                "looking",
+                "multirun",
+                "plain",
+                "searching",
+                "sweeping",
+            },
+        ),
         ("hydra", {"composition", "handing", "hostile", "jobs", "searching"}),
         ("optuna", set()),
         ("rich", {"terminal"}),
@@ -175,4 +190,26 @@ def test_asking_loads_no_model_library(arguments: list[str], tmp_path: Path) -> 
         "assert not loaded, loaded"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+CORE = (
+    "ragsweep",
+    "ragsweep.cli",
+    "ragsweep.sweeping",
+    "ragsweep.jobs",
+    "ragsweep.app",
+    "ragsweep.tracking",
+    "ragsweep.metrics",
+)
+"""What every command is made of; `ragsweep.metrics` holds those that ask ragas, when they are asked."""
+
+
+def test_the_core_imports_no_langchain_no_ragas_and_no_diskcache() -> None:
+    code = (
+        f"import sys\nfor name in {CORE!r}: __import__(name)\n"
+        "loaded = {'langchain', 'langchain_core', 'langchain_community', 'ragas', 'diskcache'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from hydra.errors import HydraException
 
 from hydra_plugins.ragsweep_optuna import read_space
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation, Evaluations
+from hydra_plugins.ragsweep_optuna._left import summary
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._parameters import Choice, Numbers, domain, read
 from hydra_plugins.ragsweep_optuna._processes import Process
@@ -21,7 +22,6 @@ from hydra_plugins.ragsweep_optuna._samplers import CLASSES, check, seed_of
 from hydra_plugins.ragsweep_optuna._search import Search
 from hydra_plugins.ragsweep_optuna._storage import check_url, open_storage
 from hydra_plugins.ragsweep_optuna._study import ATTEMPTS, Asked, Study, open_study
-from hydra_plugins.ragsweep_optuna.sweeper import summary
 
 # --- the space -------------------------------------------------------------------------------------------------
 
@@ -51,6 +51,13 @@ def test_a_range_lists_the_values_that_hydra_lists(typed: str) -> None:
     override = read(f"key={typed}", "")
     found = domain(override, "key").listed()
     assert sorted(map(float, found or ())) == pytest.approx(sorted(map(float, override.sweep_string_iterator())))
+
+
+def test_what_is_drawn_from_a_range_is_spelled_as_the_range_lists_it() -> None:
+    stepped = domain(read("key=range(0,1.05,0.05)", ""), "key")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    drawn = {stepped.suggest(study.ask(), "key") for _ in range(200)}
+    assert drawn == set(stepped.listed() or ())
 
 
 @pytest.mark.parametrize(

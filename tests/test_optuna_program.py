@@ -40,6 +40,7 @@ wait: 0
 hydra:
   sweeper:
     n_trials: 6
+    plots: false
     params:
       kind: plain,convex
       x: range(0,90)
@@ -157,7 +158,7 @@ def test_hydra_finds_the_sweeper() -> None:
 
 GRID = [
     "hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.default=false", "hydra.sweeper.storage=null",
-    "hydra.sweeper.n_trials=100", "hydra.sweeper.max_failure_rate=1",
+    "hydra.sweeper.n_trials=100", "hydra.sweeper.max_failure_rate=1", "hydra.sweeper.plots=false",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 
 __all__ = ["environment", "ragsweep"]
 
-SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none"]
+SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 
 
 def trials(folder: Path) -> list[tuple[int, str]]:

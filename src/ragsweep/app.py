@@ -22,6 +22,7 @@ from ragsweep.identity import Built, content_hash
 from ragsweep.inference.recommending import COSTS
 from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
+from ragsweep.objectives import objectives
 from ragsweep.outcomes import check_labels
 from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
@@ -74,9 +75,12 @@ class Session:
         """Open the ledger beside the store; where nothing is run, none is made."""
         return Ledger(self.folder)
 
-    def experiment(self, job: Job) -> Experiment:
-        """Prepare a job, or take up what was prepared of it when the command was checked, in this process."""
-        known = self.checked.pop(job.overrides, None)
+    def experiment(self, job: Job, last: bool = True) -> Experiment:
+        """Prepare a job, or take up what was prepared of it when the command was checked, in this process.
+
+        ``last``: it is not asked for again.
+        """
+        known = self.checked.pop(job.overrides, None) if last else self.checked.get(job.overrides)
         if known is None:
             return self.prepare(job)
         return replace(known, name=job.name, parameters={**job.chosen, **known.parameters})
@@ -215,7 +219,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
         if one.value.name in metrics:
             raise ConfigError(f'metrics: "{one.value.name}" is defined twice; remove one with ~metrics.KEY')
         metrics[one.value.name] = one.value
-    wanted = {"objective": [plain["objective"]], "headline": plain["headline"]}
+    wanted = {"objective": objectives(plain), "headline": plain["headline"]}
     for key, names in wanted.items():
         for name in names:
             if name not in metrics:

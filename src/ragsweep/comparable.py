@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ragsweep.errors import ConfigError, InputError, nearest
-from ragsweep.results import PARTIAL, Result
+from ragsweep.results import DROPPED, PARTIAL, Result
 
-OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition")
+OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until")
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)
@@ -142,9 +142,12 @@ def _set(result: Result, digest: str) -> str:
 
 
 def check_whole(result: Result) -> None:
-    """Raise InputError for a PARTIAL result: too much of it is missing to be compared with anything."""
+    """Raise InputError for a result that is PARTIAL or DROPPED: too much of it is missing to be compared."""
     if result.state == PARTIAL:
         raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; run it again")
+    if result.state == DROPPED:
+        asked, of = result.race["asked"], result.race["of"]
+        raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")
 
 
 def measured_otherwise(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:

@@ -43,6 +43,7 @@ class Command:
     config_dir: str | None = None
     picks: bool = False  # the sweeper can be told which jobs to launch
     search: Mapping[str, Any] | None = None  # the sweeper's settings, where it decides by results what it tries next
+    race: Mapping[str, Any] | None = None  # the part that says which configs need not be asked any further
     expanded: tuple[Job, ...] = field(default=(), repr=False, compare=False)  # the jobs with the cases they come from
     guard: Guard | None = field(default=None, repr=False, compare=False)
 
@@ -96,11 +97,15 @@ def read_command(overrides: Sequence[str], multirun: bool, config_dir: str | Non
     task = tuple(o.input_line or "" for o in parsed if not o.is_hydra_override())
     if multirun and searches(hydra):
         search, jobs = _search(hydra, task, guard.composer)
-        return Command(tuple(overrides), multirun, jobs, config_dir, search=search, guard=guard)
+        return Command(
+            tuple(overrides), multirun, jobs, config_dir, search=search, race=search.get("race"), guard=guard
+        )
     expanded = _expand(hydra, task) if multirun else ()
     jobs = tuple(job.overrides for job in expanded) or (task,)
     picks = str(hydra.sweeper._target_).endswith(".GridSweeper")
-    return Command(tuple(overrides), multirun, jobs, config_dir, picks, None, expanded, guard)
+    race = OmegaConf.select(hydra, "sweeper.race") if multirun else None
+    raced: Any = OmegaConf.to_container(race, resolve=True) if OmegaConf.is_config(race) else race
+    return Command(tuple(overrides), multirun, jobs, config_dir, picks, None, raced, expanded, guard)
 
 
 def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
@@ -165,6 +170,18 @@ def _search(
     except (HydraException, OmegaConfBaseException) as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
     return named, tuple(dict.fromkeys([*space.probes(bool(named["default"])), *first]))
+
+
+def check_search(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for settings of our own sweeper that mean nothing."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import read_settings
+
+    try:
+        read_settings({key: value for key, value in settings.items() if key != "_target_"})
+    except HydraException as fault:
+        raise ConfigError(str(fault).splitlines()[0]) from None
 
 
 def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:

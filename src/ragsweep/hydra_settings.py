@@ -40,10 +40,12 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra._internal.core_plugins.basic_sweeper.BasicSweeper": frozenset({"max_batch_size", "params"}),
-    "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset({"max_batch_size", "params", "cases", "only"}),
+    "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
+        {"max_batch_size", "params", "cases", "only", "race"}
+    ),
     "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
-         "constraints", "default", "enqueue", "subject", "lapse"}
+         "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
     ),  # and not custom_search_space: it names a function
 }  # fmt: skip
 """Sweeper -> the settings that a config may give it."""

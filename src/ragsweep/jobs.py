@@ -6,22 +6,26 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep import searching
+from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
+from ragsweep.calls.spending import spending
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.rungs import KEY
 from ragsweep.secrets import mask_logs, mask_text
 from ragsweep.terminal import Terminal
 
@@ -29,7 +33,7 @@ SWEEP = "RAGSWEEP_SWEEP"
 """Environment variable by which a job of a sweep finds the sweep."""
 
 
-Returned = float | dict[str, object] | None
+Returned = float | tuple[float, ...] | dict[str, object] | None
 """What a job gives its sweeper."""
 
 
@@ -47,6 +51,7 @@ def run_job(config: DictConfig) -> Returned:
 
     mask_logs()
     hydra = HydraConfig.get()
+    until, config.questions.until = config.questions.until, None  # a rung is no config of its own
     own = session(config)
     kept = own.ledger
     sweep = _sweep(kept, os.environ[SWEEP]) if os.environ.get(SWEEP) else None
@@ -60,21 +65,24 @@ def run_job(config: DictConfig) -> Returned:
         _stop_after(kept, sweep, config.max_failures)
         taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
-            return _returned(_stored(kept, sweep, number), config, hydra)
+            return _returned(_stored(kept, sweep, number), hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
-    overrides = tuple(map(str, hydra.overrides.task))
+    overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
     name = " ".join(overrides) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number, fenced=given)
-    result = _run(own, job, terminal, records)
+    if until is not None:
+        return _rung(own, job, terminal, records, int(until))
+    before = spending.now
+    result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    return _returned(result, config, hydra)
+    return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
 
 
 @lru_cache(8)
@@ -85,11 +93,35 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
+    """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
+    result = _come(records, until)
+    if result is None:
+        result = attempt(own, job, terminal, records, until)
+        records.keep_rung(result)
+    elif records.sweep:
+        records.ledger.release(records.sweep.id, records.number)
+    name = objectives(result.config)[0]
+    value = result.summaries[name].value
+    steps = [float(score) for score in result.outcomes[name]]
+    return {"values": value if value == value else None, "steps": steps}
+
+
+def _come(records: Records, until: int) -> Result | None:
+    """Return what is kept of a config that has come so far in a race already."""
+    assert records.sweep
+    if records.number not in records.ledger.jobs(records.sweep.id, "racing"):
+        return None
+    known = _stored(records.ledger, records.sweep, records.number)
+    return known if known.race["asked"] >= until else None
+
+
+def attempt(own: Session, job: Job, terminal: Terminal, records: Records, until: int | None = None) -> Result:
+    """Evaluate a job; where that fails, write it down, and raise what was raised. ``until``: on a rung of a race."""
     started = time.time()
     try:
         with deadline(job.config.timeout):
-            return _evaluate(own, job, terminal)
+            return _evaluate(own, job, terminal, until)
     except (Exception, SystemExit) as fault:
         logging.getLogger(__name__).exception("the job failed")
         records.keep_failure(_failure(job, fault, started), terminal)
@@ -102,10 +134,10 @@ def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result
         raise
 
 
-def _evaluate(own: Session, job: Job, terminal: Terminal) -> Result:
-    experiment = own.experiment(job)
+def _evaluate(own: Session, job: Job, terminal: Terminal, until: int | None) -> Result:
+    experiment = own.experiment(job, last=until is None)
     with terminal.listening(own.evaluator.executor):
-        result = own.evaluator.evaluate(experiment)
+        result = rungs.evaluate(own.evaluator, experiment, until) if until else own.evaluator.evaluate(experiment)
     if own.evaluator.executor.store:
         used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
         own.evaluator.executor.store.used(used, experiment.signature)
@@ -138,8 +170,19 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
-    """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
-    value = result.summaries[str(config.objective)].value
-    finite = value if value == value else None
-    return searching.returned(result, finite) if searching.ours(hydra.sweeper) else finite
+def _returned(result: Result, hydra: Any, first: Result | None, spent: Mapping[str, float]) -> Returned:
+    """Return the objective, or several, and to our own sweeper what else it needs; NaN is no value to search by."""
+    if searching.ours(hydra.sweeper):
+        return searching.returned(result, first, spent)
+    values = tuple(result.summaries[name].value for name in objectives(result.config))
+    if any(value != value for value in values):
+        return None
+    return values if len(values) > 1 else values[0]
+
+
+def _first(kept: Ledger, sweep: Sweep | None, number: int, hydra: Any) -> Result | None:
+    """Return a search's first result, where it may end because nothing gets better by more than could be seen."""
+    patient = searching.ours(hydra.sweeper) and (hydra.sweeper.get("stop") or {}).get("patience")
+    if not (sweep and number and patient) or 0 not in kept.jobs(sweep.id, "finished"):
+        return None
+    return _stored(kept, sweep, 0)

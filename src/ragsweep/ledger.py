@@ -5,7 +5,6 @@ One transaction a config. Every value is JSON (NaN as null) and nothing is ever 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
@@ -23,6 +22,9 @@ from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
+
+FINALS = 1_000_000
+"""From this number on, a search's jobs are its best configs on the holdout: no trials, and no configs of the sweep."""
 
 WHOLE = -1
 """The number under which a sweep itself is claimed, by the process that runs the command.
@@ -171,7 +173,8 @@ class Ledger:
         """
         with self._file.transaction() as connection:
             found = connection.execute(
-                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status = 'finished'", (sweep, job)
+                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status IN ('finished', 'dropped')",
+                (sweep, job),
             ).fetchone()
             if found:
                 return "finished"
@@ -228,14 +231,19 @@ class Ledger:
                 " shared, digest, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     sweep, job, kept.status, kept.signature, place, before[0] if before else None, kept.text,
-                    kept.scores, kept.counts, kept.own, kept.shared_digest, _digest(kept), time.time(),
+                    kept.scores, kept.counts, kept.own, kept.shared_digest, kept.digest(), time.time(),
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
             if isinstance(outcome, Result) and outcome.dataset.partition == HOLDOUT:  # a sweep looks once
-                seen = outcome.dataset.undivided, sweep or f"record {record}", time.time()
+                seen = outcome.dataset.undivided, _look(connection, sweep, job) or f"record {record}", time.time()
                 connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
             return record
+
+    def forget_unread(self) -> None:
+        """Forget what several records had in common of which none is left: each rung of a race has other questions."""
+        with self._file.transaction() as connection:
+            connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def looks(self, golden: str) -> int:
         """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
@@ -265,10 +273,13 @@ class Ledger:
             connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed"."""
+        """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed").
+
+        Those on the holdout at the end of a search are not among them.
+        """
         with self._file.reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
-        return {job for job, status in rows if status in statuses}
+        return {job for job, status in rows if status in statuses and job < FINALS}
 
     def record(self, sweep: str, job: int) -> Record:
         """Read the record of a job."""
@@ -281,7 +292,17 @@ class Ledger:
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
+        part = "records.sweep = ? AND job < ? AND status NOT IN ('retry', 'racing') ORDER BY job"
+        return self._records(part, (sweep, FINALS))
+
+    def raced(self, sweep: str) -> list[Record]:
+        """Read what is known of a sweep's jobs so far, those that are still in a race included."""
+        part = "records.sweep = ? AND job < ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
+        return self._records(part, (sweep, FINALS))
+
+    def finals(self, sweep: str) -> list[Record]:
+        """Read what became of a search's best configs on the holdout."""
+        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS))
 
     def singles(self) -> list[Record]:
         """Read the records of configs that were run by themselves."""
@@ -302,7 +323,7 @@ class Ledger:
 
     def _record(self, *facts: Any, digest: str, kept: Encoded) -> Record:
         number, sweep, job, run, mirrored, place = facts
-        if _digest(kept) != digest:
+        if kept.digest() != digest:
             raise InputError(
                 f"{self.path}: record {number} (job {job}) is not what was written; restore the file from a copy, or"
                 " move it away and run the sweep again: its stages are stored"
@@ -350,13 +371,12 @@ def _sweep(row: Sequence[Any]) -> Sweep:
     return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
 
 
-def _digest(kept: Encoded) -> str:
-    """Hash all of a record: the numbers of a row would not tell that they were changed."""
-    state = hashlib.sha256(json.dumps([kept.status, kept.signature, kept.text, kept.shared_digest]).encode())
-    for part in (kept.scores, kept.counts, kept.own):
-        state.update(len(part).to_bytes(8, "big"))
-        state.update(part)
-    return state.hexdigest()
+def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | None:
+    """Name a look at the holdout: a sweep looks once, and a search once after so many trials."""
+    if sweep is None or job < FINALS:
+        return sweep
+    trials = "SELECT count(*) FROM records WHERE sweep = ? AND job < ?"
+    return f"{sweep} after {connection.execute(trials, (sweep, FINALS)).fetchone()[0]}"
 
 
 def _held(row: Sequence[Any]) -> Claim:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ragsweep.errors import InputError
-from ragsweep.results import PARTIAL, DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.results import COMPLETE, DROPPED, PARTIAL, RACING, DatasetFacts, Failure, Judged, Result, Summary
 
 FORMAT = "ragsweep.record/1"
 FINISHED, FAILED, UNFINISHED = "finished", "failed", "partial"
+STATUS = {COMPLETE: FINISHED, PARTIAL: UNFINISHED, RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
@@ -31,6 +32,7 @@ TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
 AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high", "low_bound", "high_bound"))
+JUDGED_AMOUNTS = ("value", "threshold")
 
 SHORTEST = SUMMARY.index("low_bound")
 """Fields of the summaries in records of a time when nothing was said of what went wrong; they are read all the same."""
@@ -44,7 +46,7 @@ Lost = tuple[Path, str]
 class Encoded:
     """One record: what the ledger's columns hold. ``shared`` is the same for all configs of a golden set."""
 
-    status: str  # "finished", "partial" or "failed"
+    status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
     text: str  # JSON: every field but the table of questions, and how that is laid out
     scores: bytes = b""  # columns of floats, one behind the other, as little-endian doubles
@@ -53,6 +55,14 @@ class Encoded:
     shared: bytes = b""  # JSON: columns of the golden set
     shared_digest: str = ""  # sha256 of shared; empty where there is none
 
+    def digest(self) -> str:
+        """Hash all of a record: the numbers of a row would not tell that they were changed."""
+        state = hashlib.sha256(json.dumps([self.status, self.signature, self.text, self.shared_digest]).encode())
+        for part in (self.scores, self.counts, self.own):
+            state.update(len(part).to_bytes(8, "big"))
+            state.update(part)
+        return state.hexdigest()
+
 
 def encode(outcome: Result | Failure) -> Encoded:
     """Put what became of a config into the form that is kept; rankings are not, the store and the tracker have them."""
@@ -60,8 +70,8 @@ def encode(outcome: Result | Failure) -> Encoded:
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
     plain["dataset"] = dict(vars(outcome.dataset))
-    plain["targets"] = [dict(vars(one)) for one in outcome.targets]
     lost: list[Lost] = []
+    plain["targets"] = [_judged(one, n, lost) for n, one in enumerate(outcome.targets)]
     for name in TABLES:
         plain[name] = _rows(plain[name], (name,), lost)
     plain["groups"] = {
@@ -74,7 +84,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     shared, digest = _shared({name: columns[name] for name in blocks["shared"]})
     layout = [[name, kinds[name], len(columns[name])] for name in columns]
     return Encoded(
-        status=UNFINISHED if outcome.state == PARTIAL else FINISHED,
+        status=STATUS[outcome.state],
         signature=outcome.signature,
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
         scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
@@ -211,6 +221,15 @@ def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dic
                 row[place] = None
         rows[key] = row
     return rows
+
+
+def _judged(one: Judged, number: int, lost: list[Lost]) -> dict[str, Any]:
+    row = dict(vars(one))
+    for name in JUDGED_AMOUNTS:
+        if not math.isfinite(row[name]):
+            lost.append((("targets", number, name), str(float(row[name]))))
+            row[name] = None
+    return row
 
 
 def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:

@@ -26,6 +26,7 @@ class Records:
     tracker: Tracker
     sweep: Sweep | None
     number: int
+    place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
     fenced: bool = False
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
@@ -36,7 +37,7 @@ class Records:
         record = self._write(result)
         if self.sweep:
             self._mirror(record, result, terminal)
-            terminal.finished(result, self.number, len(self.sweep.jobs), headline)
+            terminal.finished(result, *self._place(self.sweep), headline)
             return
         terminal.comparison([result], headline)
         looks = self.ledger.looks(result.dataset.undivided)
@@ -46,11 +47,22 @@ class Records:
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 
+    def keep_rung(self, result: Result) -> None:
+        """Keep what a config shows that is still in a race; nobody else is told."""
+        self._write(result)
+
+    def keep_dropped(self, result: Result, terminal: Terminal) -> None:
+        """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
+        self._mirror(self._write(result), result, terminal)
+
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
         self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
-            terminal.failed(failure, self.number, len(self.sweep.jobs))
+            terminal.failed(failure, *self._place(self.sweep))
+
+    def _place(self, sweep: Sweep) -> tuple[int, int]:
+        return self.place or (self.number, len(sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
         sweep = self.sweep.id if self.sweep else None

@@ -36,6 +36,8 @@ class Summary:
 
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
+RACING, DROPPED = "RACING", "DROPPED"
+"""States of a config in a race: it was asked a part of the questions so far, or will not be asked any more."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class Result:
         default_factory=dict
     )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): what its results cost when first made
     state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is compared with nothing
+    race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
+    # by how much the best is "ahead" at least (NaN: the rule does not say), the "rule" and its "guarantee"
 
 
 @dataclass(frozen=True)

@@ -6,5 +6,6 @@ Hydra runs every module of a plugin again when it looks for plugins; those that 
 from hydra_plugins.ragsweep_grid._composing import Composer, open_composer, sharing
 from hydra_plugins.ragsweep_grid._expansion import Job, expand
 from hydra_plugins.ragsweep_grid._files import is_deep
+from hydra_plugins.ragsweep_grid._racing import Rung
 
-__all__ = ["Composer", "Job", "expand", "is_deep", "open_composer", "sharing"]
+__all__ = ["Composer", "Job", "Rung", "expand", "is_deep", "open_composer", "sharing"]

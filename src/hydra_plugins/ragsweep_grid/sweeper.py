@@ -1,8 +1,8 @@
 """The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper with cases, and with the choice of which jobs to run."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from hydra_plugins.ragsweep_grid import _racing
 from hydra_plugins.ragsweep_grid._composing import composer
 from hydra_plugins.ragsweep_grid._expansion import Job, chosen, expand, stretches
 from hydra_plugins.ragsweep_grid._writing import text
@@ -27,10 +28,12 @@ class GridSweeperConf:
     """The sweeper's settings."""
 
     _target_: str = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
+    defaults: list[Any] = field(default_factory=lambda: ["_self_", {"race": None}])
     max_batch_size: int | None = None  # jobs that the launcher gets at once; null: all
     params: dict[str, str] | None = None  # key -> what to sweep over, multiplied out
     cases: Any = None  # lists of overrides, run one after the other; params multiply each of them
     only: Any = None  # numbers of the jobs that are to run; null: all
+    race: Any = None  # hydra/sweeper/race=NAME: asks all jobs a little at a time, and drops who need not be asked more
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConf, provider="ragsweep_grid")
@@ -44,6 +47,7 @@ class GridSweeper(Sweeper):
         params: Key -> what to sweep over, as it is typed.
         cases: Lists of overrides. A case overrides ``params``; the command line overrides both.
         only: Numbers of the jobs that are to run. A job keeps its number, its folder and its name.
+        race: What decides which jobs are dropped before they have run whole; None for no race.
     """
 
     def __init__(
@@ -52,11 +56,13 @@ class GridSweeper(Sweeper):
         params: DictConfig | None = None,
         cases: Any = None,
         only: Any = None,
+        race: Any = None,
     ) -> None:
         if max_batch_size is not None and max_batch_size < 1:
             raise HydraException(f"hydra.sweeper.max_batch_size: must be at least 1 or null, given {max_batch_size}")
         self.max_batch_size = max_batch_size
         self.params, self.cases, self.only = _plain(params), _plain(cases), _plain(only)
+        self.race = _racing.check(race)
         self.config: DictConfig | None = None
         self.launcher: Launcher | None = None
         self.hydra_context: HydraContext | None = None
@@ -81,11 +87,25 @@ class GridSweeper(Sweeper):
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
-        outcomes = [
-            self._launch([list(jobs[number].overrides) for number in batch], batch.start)
-            for batch in stretches(numbers, self.max_batch_size)
+        wanted = {number: jobs[number].overrides for number in numbers}
+        if self.race:
+            raced = _racing.run(self.race, wanted, self._results).results
+            return [_succeeded(came if isinstance(came, Exception) else [came]) for came in raced.values()]
+        return [_succeeded(came) for _, came in self._batches(wanted)]
+
+    def _results(self, jobs: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
+        """Launch jobs, and return what came of each."""
+        found: dict[int, JobReturn | Exception] = {}
+        for batch, came in self._batches(jobs):
+            found |= {number: came if isinstance(came, Exception) else came[n] for n, number in enumerate(batch)}
+        return found
+
+    def _batches(self, jobs: Mapping[int, Sequence[str]]) -> list[tuple[range, Sequence[JobReturn] | Exception]]:
+        """Launch jobs, given by number, in batches."""
+        return [
+            (batch, self._launch([list(jobs[number]) for number in batch], batch.start))
+            for batch in stretches(jobs, self.max_batch_size)
         ]
-        return list(map(_succeeded, outcomes))
 
     def _check(self, jobs: Sequence[Job]) -> None:
         """Compose every job; a fault is said with the case where it was written."""

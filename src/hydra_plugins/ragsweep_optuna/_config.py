@@ -95,9 +95,9 @@ class OptunaSweeperConf:
     """The sweeper's settings."""
 
     _target_: str = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
-    defaults: list[Any] = field(default_factory=lambda: [{"sampler": "tpe"}])
+    defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
-    direction: Any = "minimize"  # or maximize; a list with one for each number that a job returns
+    direction: Any = None  # minimize (what null means) or maximize; a list with one for each number that a job returns
     study_name: str | None = None  # null: named after the job, the space and what is overridden
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
     n_trials: int = 20  # different configs that the study evaluates in all, whatever was evaluated before
@@ -106,10 +106,44 @@ class OptunaSweeperConf:
     params: Any = None  # key -> sweep, or {over: SWEEP, when: PARENT=VALUE}
     custom_search_space: str | None = None  # function(config, trial) that asks the trial for more parameters
     constraints: Any = None  # such as ["latency <= 800"], about what jobs return under "measured"
+    stop: Any = None  # {seconds, patience, by, budget}: what ends the search before it has all of its trials
     default: bool = True  # the config without anything swept is the first trial
     enqueue: Any = None  # lists of overrides that are tried next
     subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
+    race: Any = None  # hydra/sweeper/race=NAME: trials are asked a little at a time, and dropped when they are worse
+    plots: bool = True  # Optuna's pictures at the end: some seconds, with a dozen parameters
+    objectives: Any = None  # what pictures call the numbers that a job returns
+    folder: str | None = None  # where study.json and the plots are left; null: the folder of the sweep
     lapse: float = 90.0  # seconds of silence after which a process counts as dead, and its trial is taken over
+
+
+@dataclass
+class PruningConf:
+    """A race by a pruner of Optuna: what jobs return under ``steps`` decides."""
+
+    _target_: str = "hydra_plugins.ragsweep_optuna._pruning.Pruning"
+    name: str = MISSING
+    key: str = "until"  # of the job's config: how many of its instances it is to evaluate; it is not set for all
+    block: int = 16  # instances that are evaluated between two looks
+    direction: str = "minimize"
+
+
+@dataclass
+class WilcoxonConf(PruningConf):
+    """Drop who is worse than the best by a signed-rank test."""
+
+    name: str = "wilcoxon"
+    p_threshold: float = 0.1
+    n_startup_steps: int = 2
+
+
+@dataclass
+class MedianConf(PruningConf):
+    """Drop the worse half at each look."""
+
+    name: str = "median"
+    n_startup_trials: int = 1
+    n_warmup_steps: int = 0
 
 
 _PROVIDER = "ragsweep_optuna"
@@ -124,3 +158,5 @@ def register() -> None:
     )  # fmt: skip
     for one in samplers:
         store.store(group="hydra/sweeper/sampler", name=one.name, node=one, provider=_PROVIDER)
+    for race in (WilcoxonConf, MedianConf):
+        store.store(group="hydra/sweeper/race", name=f"{race.name}_pruner", node=race, provider=_PROVIDER)

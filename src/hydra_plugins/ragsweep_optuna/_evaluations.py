@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hydra_plugins.ragsweep_optuna._beating import Heart
@@ -41,6 +41,10 @@ class Evaluation:
     outcome: Outcome | None = None
     charged: bool = True
     told: bool = False  # whether Optuna knows the outcome
+
+    def saying(self, overrides: Sequence[str]) -> Evaluation:
+        """Return the same with other overrides."""
+        return replace(self, overrides=tuple(overrides))
 
 
 @dataclass

@@ -55,9 +55,7 @@ class Numbers:
         """List all values, or None where there is no end of them."""
         if self.step is None:
             return None
-        count = round((self.high - self.low) / self.step) + 1
-        steps = (Decimal(str(self.low)) + number * Decimal(str(self.step)) for number in range(count))
-        return tuple(str(int(value)) if self.whole else repr(float(value)) for value in steps)
+        return tuple(map(self._stepped, range(round((self.high - self.low) / self.step) + 1)))
 
     def borders(self) -> tuple[str, ...]:
         """List the values that must all be possible."""
@@ -68,7 +66,8 @@ class Numbers:
         if self.whole:
             low, high, step = int(self.low), int(self.high), int(self.step or 1)
             return str(trial.suggest_int(name, low, high, step=step, log=self.log))
-        return repr(float(trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log)))
+        drawn = float(trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log))
+        return repr(drawn) if self.step is None else self._stepped(round((drawn - self.low) / self.step))
 
     def take(self, value: Any) -> float | int | None:
         """Find a value of a config here: what Optuna calls it, or None where it is none of ours."""
@@ -80,6 +79,11 @@ class Numbers:
         if abs(steps - round(steps)) > 1e-9:
             return None
         return int(value) if self.whole else float(value)
+
+    def _stepped(self, number: int) -> str:
+        """Spell the value that so many steps lead to: .15, where adding up floats comes to .15000000000000002."""
+        value = Decimal(str(self.low)) + number * Decimal(str(self.step))
+        return str(int(value)) if self.whole else repr(float(value))
 
     def _spelled(self, value: float) -> str:
         return str(int(value)) if self.whole else repr(float(value))

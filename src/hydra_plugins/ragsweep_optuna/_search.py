@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 
+from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
+from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
+from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
 
 WHOLE = 100
@@ -33,22 +36,34 @@ class Search:
     n_jobs: int
     max_failure_rate: float
     bounds: tuple[Bound, ...]
+    stop: Stop = field(default_factory=Stop)
+    race: Race | None = None
+    _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study has all of its trials; return the results of the jobs that this process launched.
+        """Search until the study has all of its trials, or ends before; return the results of this process's jobs.
 
         Raises HydraException, with the reasons counted, when more trials failed than may.
         """
         results: list[Sequence[JobReturn]] = []
+        if self.study.stopped(self.stop.plain()):
+            return results
         evaluations = self.study.evaluations
         if self.study.storage.is_shared:
             evaluations.beat()
         try:
             self._refuse_failures()
+            if self._ended():
+                return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
-                results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
+                if self.race and batch:
+                    results.append(_lean(self._raced(self.race, batch), len(results)))
+                else:
+                    results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
                 self._refuse_failures()
+                if self._ended():
+                    return results
                 if batch:
                     continue
                 if not self.study.busy():
@@ -64,15 +79,42 @@ class Search:
         return results
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
-        returned = self.launch([list(one.overrides) for one in batch], batch[0].number)
+        returned = self._launched(batch)
+        self._settle(dict(zip(batch, returned, strict=True)))
+        return returned
+
+    def _raced(self, race: Race, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        """Race the trials of a batch, and settle those that were evaluated whole."""
+
+        def launch(trials: Sequence[Evaluation]) -> list[JobReturn]:
+            return [job for stretch in _stretches(trials) for job in self._launched(stretch)]
+
+        raced = race_trials(race, self.study, batch, launch)
+        came = {number: job for number, job in raced.results.items() if isinstance(job, JobReturn)}
+        self._settle({one: came[one.number] for one in batch if one.number not in raced.dropped})
+        return list(came.values())
+
+    def _launched(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
+        return self.launch([list(one.overrides) for one in batch], batch[0].number)
+
+    def _settle(self, came: Mapping[Evaluation, JobReturn]) -> None:
         objectives = len(self.study.asked.directions)
-        for one, job in zip(batch, returned, strict=True):
+        for one, job in came.items():
             outcome = judge(job, objectives, self.bounds)
             if not self.study.settle(one, outcome):
                 _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
-        return returned
+
+    def _ended(self) -> bool:
+        """Say whether the search ends before it has all of its trials, and note why."""
+        if self.study.evaluations.charged() >= self.study.asked.n_trials:
+            return False
+        done = [one.outcome for one in self.study.evaluations.all() if one.outcome]
+        why = self.stop.why(done, self.study.asked.directions, time.monotonic() - self._begun)
+        if why:
+            self.study.stopped_by(why, self.stop.plain())
+        return bool(why)
 
     def _refuse_failures(self) -> None:
         reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)

@@ -9,8 +9,11 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from hydra_plugins.ragsweep_grid import _racing
+from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._samplers import check
+from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
 from hydra_plugins.ragsweep_optuna._storage import check_url
 
 _WHERE = "hydra.sweeper"
@@ -34,11 +37,18 @@ class Settings:
     default: bool
     subject: str | None
     lapse: float
+    race: Race | None
+    stop: Stop
+    stop_given: Any
+    folder: str | None
+    objectives: tuple[str, ...]
+    plots: bool
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> Settings:
         """Read the settings. Raises HydraException, with the key, for what means nothing."""
         plain = {key: _plain(value) for key, value in given.items()}
+        race = _racing.check(given.get("race"))
         _whole(plain, "n_trials")
         _whole(plain, "n_jobs")
         rate = plain["max_failure_rate"]
@@ -52,15 +62,31 @@ class Settings:
         directions, bounds = read_directions(plain["direction"]), read_bounds(plain["constraints"])
         check(sampler, len(directions), len(bounds))
         check_url(plain["storage"])
+        _check_race(race, directions)
         return Settings(
             sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
-            plain["subject"], float(plain["lapse"]),
+            plain["subject"], float(plain["lapse"]), race, read_stop(plain["stop"], len(directions)), plain["stop"],
+            plain["folder"], tuple(map(str, plain["objectives"] or ())), bool(plain["plots"]),
         )  # fmt: skip
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Read the sweeper's settings. Raises HydraException, with the key, for what means nothing."""
+    return Settings.read(given)
 
 
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
+def _check_race(race: Race | None, directions: tuple[str, ...]) -> None:
+    if race is None:
+        return
+    if len(directions) > 1:
+        raise HydraException(f"{_WHERE}.race: a race is about one number, and direction names {len(directions)}")
+    if getattr(race, "direction", None) not in (None, *directions):
+        raise HydraException(f"{_WHERE}.race.direction: must be {directions[0]}, as {_WHERE}.direction")
 
 
 def _whole(plain: Mapping[str, Any], key: str) -> None:

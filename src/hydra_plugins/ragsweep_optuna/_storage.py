@@ -14,6 +14,7 @@ from typing import Any
 from hydra.errors import HydraException
 
 from hydra_plugins.ragsweep_optuna._postgresql import SECONDS, WHERE, driven, engine, is_postgresql, reaching
+from hydra_plugins.ragsweep_optuna._versions import check_format, known_to_optuna
 
 MEMORY = "sqlite:///:memory:"
 PATIENCE = 600.0
@@ -118,7 +119,8 @@ def _sqlite(address: str, lock: Path | None) -> Storage:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     pool = {"poolclass": StaticPool} if lock is None else {}
     options = {"timeout": 60, **({"check_same_thread": False} if lock is None else {})}
-    storage = RDBStorage(address, engine_kwargs={"connect_args": options, **pool})
+    with known_to_optuna(address):
+        storage = RDBStorage(address, engine_kwargs={"connect_args": options, **pool})
     engine = storage.engine
 
     def connected(connection: Any, record: Any) -> None:
@@ -147,7 +149,7 @@ def _postgresql(address: str) -> Storage:
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": SECONDS}}
-    with reaching(address), _advisory(engine(address)):
+    with reaching(address), _advisory(engine(address)), known_to_optuna(address):
         storage = RDBStorage(address, engine_kwargs=options)
         _make_tables(storage.engine)
     return Storage(storage, storage.engine)
@@ -195,5 +197,6 @@ def _make_tables(engine: Any) -> None:
     from hydra_plugins.ragsweep_optuna._evaluations import SCHEMA
 
     with engine.begin() as connection:
+        check_format(connection)
         for statement in SCHEMA:
             connection.execute(text(statement))

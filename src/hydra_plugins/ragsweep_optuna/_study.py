@@ -31,6 +31,7 @@ LISTED = 1000
 """Points of a space that is so small that it is known when it is exhausted."""
 
 _IDENTITY, _OVERRIDES, _PLACED, _POINT, _TWIN = "identity", "overrides", "placed", "point", "duplicate_of"
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,14 @@ class Study:
             self._tell(one, outcome)
         return kept
 
+    def report(self, one: Evaluation, step: int, value: float) -> None:
+        """Tell Optuna what a trial measured so far."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        known = self._storage.get_trial_id_from_study_id_trial_number(self.optuna._study_id, one.trial)
+        with suppress(UpdateFinishedTrialError):  # it was taken over, and told
+            self._storage.set_trial_intermediate_value(known, step, value)
+
     def tell_settled(self) -> None:
         """Tell Optuna what is settled: a process may have died in between."""
         for one in self.evaluations.untold():
@@ -101,6 +110,15 @@ class Study:
     def busy(self) -> bool:
         """Say whether trials are under way, of whatever process."""
         return any(one.outcome is None for one in self.evaluations.all())
+
+    def stopped(self, by: Mapping[str, Any]) -> str:
+        """Say why the study was ended before it had all of its trials, under the same settings; else nothing."""
+        known = self.optuna.user_attrs.get(_STOPPED) or {}
+        return str(known.get("why", "")) if known.get("by") == by else ""
+
+    def stopped_by(self, why: str, by: Mapping[str, Any]) -> None:
+        """Note why the study is ended, and under which settings."""
+        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(by)})
 
     def exhausted(self) -> bool:
         """Say whether nothing new is found any more."""
@@ -177,6 +195,9 @@ class Study:
             if outcome.reason:
                 self._set(trial, {"reason": outcome.reason})
                 self.optuna.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
+                return
+            if outcome.pruned:
+                self.optuna.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
                 return
             for name, violation in outcome.violations:
                 # What Trial.set_constraint does; a Trial, which would ask the sampler again, is not at hand.

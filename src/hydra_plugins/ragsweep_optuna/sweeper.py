@@ -1,7 +1,7 @@
 """The sweeper ``hydra/sweeper=optuna``: what it is told, checked before anything is launched."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,29 @@ class OptunaSweeper(Sweeper):
         storage = open_storage(settings.storage)
         try:
             study = open_study(asked, space, storage)
-            launch, rate = self.launcher.launch, settings.max_failure_rate
-            results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds).run()
-            came = summary(study.optuna)
+            search = Search(
+                study, self.launcher.launch, signing.sign, settings.n_jobs, settings.max_failure_rate, settings.bounds,
+                settings.stop, settings.race,
+            )  # fmt: skip
+            try:
+                return search.run()
+            finally:
+                self._leave(study, folder)
         finally:
             storage.close()
-        OmegaConf.save(OmegaConf.create(came), folder / "optimization_results.yaml")
-        _log.info("study %s: %s", asked.name, came)
-        return results
+
+    def _leave(self, study: Any, folder: Path) -> None:
+        """Write what came of the study, with pictures."""
+        from hydra_plugins.ragsweep_optuna import _left, _plots
+
+        settings = self.settings
+        OmegaConf.save(OmegaConf.create(_left.summary(study.optuna)), folder / "optimization_results.yaml")
+        given = Path(settings.folder) if settings.folder else folder
+        described = _left.describe(study, settings)
+        _left.write(described, given)
+        if settings.plots:
+            _plots.draw(study.optuna, _plots.called(settings.objectives, len(settings.directions)), given / "plots")
+        _log.info("study %s: %s %s", study.asked.name, described["states"], described["stopped"])
 
     def _asked(self, space: Space, signing: Signing) -> Any:
         """Put together what the study is to find out."""
@@ -97,12 +112,3 @@ class OptunaSweeper(Sweeper):
             settings.lapse,
             partial(get_method(extend), config) if extend else None,
         )
-
-
-def summary(study: Any) -> dict[str, Any]:
-    """Say what came of Optuna's study, in the words of Hydra's former plugin."""
-    best = [trial for trial in study.best_trials if "duplicate_of" not in trial.user_attrs]
-    if len(study.directions) == 1:
-        found: Mapping[str, Any] = {"best_params": best[0].params, "best_value": best[0].value} if best else {}
-        return {"name": "optuna", **found}
-    return {"name": "optuna", "solutions": [{"params": one.params, "values": list(one.values)} for one in best]}

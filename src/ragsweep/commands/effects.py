@@ -13,7 +13,7 @@ from ragsweep.inference import factorial
 from ragsweep.inference.factorial import Effect, Effects
 from ragsweep.inference.matrix import paired
 from ragsweep.report.changes import ROUNDING, aligned, markdown, table, with_interval
-from ragsweep.results import PARTIAL, Result
+from ragsweep.results import COMPLETE, Result
 from ragsweep.terminal import Terminal
 
 FORMAT = "ragsweep.effects/1"
@@ -60,8 +60,8 @@ def effects(arguments: Sequence[str]) -> int:
 
 
 def _whole(results: Sequence[Result]) -> list[Result]:
-    """Leave out what is PARTIAL, and refuse what was not asked the same questions."""
-    whole = [result for result in results if result.state != PARTIAL]
+    """Leave out what is PARTIAL or was dropped, and refuse what was not asked the same questions."""
+    whole = [result for result in results if result.state == COMPLETE]
     if len(whole) < 2:
         raise InputError(f"{len(whole)} config of this sweep was measured as a whole; two are needed")
     for other in whole[1:]:

@@ -8,7 +8,7 @@ from typing import Any
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
 from ragsweep.report.verdict_files import plain, verdict_files
-from ragsweep.results import Failure, Result
+from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.verdict import Unweighed, Verdict
 
 __all__ = ["artifacts", "plots", "tables"]
@@ -31,6 +31,7 @@ def artifacts(
         "results.json": tables.results_json(results, failures, {**facts, **judged}),
         "results.csv": tables.results_csv(results, failures),
     }
+    results = [one for one in results if one.state != DROPPED]  # of a part of the questions: no picture beside the rest
     shown = [name for name in headline if any(name in result.summaries for result in results)]
     if shown:
         files["plots/metric_by_config.png"] = plots.metric_by_config(results, shown)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.reasons import failed
-from ragsweep.results import PARTIAL, DatasetFacts, Failure, Result, Summary
+from ragsweep.results import COMPLETE, DatasetFacts, Failure, Result, Summary
 
 RESULTS_FORMAT = "ragsweep.results/1"
 NOT_MEASURED = "-"
@@ -146,6 +146,7 @@ def _config(result: Result) -> dict[str, Any]:
         "targets": [vars(judged) for judged in result.targets],
         "usage": result.usage,
         "state": result.state,
+        "race": result.race,
         "warnings": result.warnings,
         "started": result.started,
         "ended": result.ended,
@@ -182,7 +183,7 @@ def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
     first: dict[str, Any] = {"config": record.name}
     if isinstance(record, Result):
         first |= {
-            "status": "partial" if record.state == PARTIAL else "finished",
+            "status": "finished" if record.state == COMPLETE else record.state.lower(),
             "error": "",
             "signature": record.signature,
         }

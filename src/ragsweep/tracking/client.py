@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragsweep.identity import content_hash
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import COMPLETE, PARTIAL, Failure, Result
 from ragsweep.targets import met
 from ragsweep.tracking import children, content, files, place, server, tables
 from ragsweep.tracking.children import ALONE, Child, Place
@@ -178,12 +178,20 @@ class Mlflow:
         with self._place.talking():
             files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
 
+    def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Add tags to a run, whatever its status."""
+        from mlflow.entities import RunTag
+
+        with self._place.talking():
+            told = [RunTag(content.key(name), _told_short(value)) for name, value in tags.items()]
+            self._place.client().log_batch(run_id, tags=told)
+
     def log_result(self, result: Result, at: Place = ALONE) -> str:
         """Record a config as a run of its own and return the run's id.
 
         The rankings go to the parent, where siblings share them, or without a parent into the run itself; one that is
         there already is not rendered. Doing it again with ``at.adopt`` completes what is missing, and doubles nothing.
-        A result that is PARTIAL is a FAILED run with the tag ``ragsweep.state``.
+        A result that is PARTIAL is a FAILED run with the tag ``ragsweep.state``; one that was dropped has the tag too.
         """
         tags = {children.KIND: "config", children.SIGNATURE: result.signature}
         if result.warnings:
@@ -192,8 +200,8 @@ class Mlflow:
             tags[children.TARGETS] = "{} of {} met".format(*met(result.targets))
         if result.dataset.partition_digest:
             tags[children.PARTITION] = f"{result.dataset.partition} {result.dataset.partition_digest[:LONGEST_DIGEST]}"
-        if result.state == PARTIAL:
-            tags[children.STATE] = PARTIAL.lower()
+        if result.state != COMPLETE:
+            tags[children.STATE] = result.state.lower()
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
         with self._place.talking(), self._run(result, at, tags, status) as run:
             written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}

@@ -35,9 +35,11 @@ def metrics(result: Result) -> dict[str, float]:
     the like; what an index cost is ``index/seconds`` and ``index/bytes``, in a hybrid ``index_<leg>/...``; before
     reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
     ``target/<name>`` is 1 where the metric's target is met, else 0; ``usage/generate/tokens_in`` and the like say
-    what the answers cost when they were first made; where something went wrong, ``coverage/<name>`` is the share of
-    its questions that a metric is known of, and ``low_bound/<name>`` and ``high_bound/<name>`` what it may be;
-    ``tokens_cut_share`` is the share of the chunks' tokens that the embedder never read.
+    what the answers cost when they were first made; of a config that a race dropped ``race/asked`` is how many
+    questions it was asked, and ``race/ahead`` by how much the best is ahead of it at least; where something went wrong,
+    ``coverage/<name>`` is the share of its questions that a metric is known of, and ``low_bound/<name>`` and
+    ``high_bound/<name>`` what it may be; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder
+    never read.
     """
     headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
     # MLflow's pages offer the metrics in the order in which they were sent.
@@ -70,6 +72,7 @@ def metrics(result: Result) -> dict[str, float]:
         found.update({f"usage/{_part(stage)}/{name}": float(value) for name, value in spent.items()})
     found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
     found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
+    found.update({f"race/{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)})
     found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})
     if "tokens_cut_share" in result.stages.get("embed", {}):
         found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]

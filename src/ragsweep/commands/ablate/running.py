@@ -12,7 +12,7 @@ from ragsweep.commands.ablate.overrides import with_value
 from ragsweep.commands.ablate.preparing import Ablation, prepare
 from ragsweep.commands.ablate.telling import tell
 from ragsweep.commands.command_line import find_record, open_ledger, until_closed
-from ragsweep.results import PARTIAL, Result
+from ragsweep.results import COMPLETE, Result
 from ragsweep.terminal import Terminal
 
 _FOLDER = Path("sweeps")
@@ -93,4 +93,4 @@ def _results(path: str, jobs: Sequence[tuple[str, ...]]) -> list[Result]:
     ledger = open_ledger(path)
     sweep = next(one for one in reversed(ledger.sweeps()) if one.jobs == tuple(jobs))
     outcomes = [record.outcome for record in ledger.records(sweep.id)]
-    return [one for one in outcomes if isinstance(one, Result) and one.state != PARTIAL]
+    return [one for one in outcomes if isinstance(one, Result) and one.state == COMPLETE]

@@ -1,0 +1,131 @@
+"""Measure what a trial costs beside its evaluation: ask, compose, launch, tell, log.
+
+    python benchmarks/search_overhead.py [--trials 120] [--write]
+
+Ours is a search as a user starts it (sweeps=hybrid_tpe, study in SQLite), whose job evaluates nothing: what passes
+between two jobs, and what writing one result of usual size to MLflow takes. The floor, measured in turn with it, trial
+by trial: the same sampler's ask, the same suggestions and tell on a storage of the same kind, and the cheapest calls
+that write the same content to MLflow. Bar: at most 1.5 x the floor. --write puts it into docs/search_measured.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from doc_pages import fill
+from hydra_plugins.ragsweep_optuna import Space, read_space
+from hydra_plugins.ragsweep_optuna._samplers import _make, seed_of
+from hydra_plugins.ragsweep_optuna._storage import open_storage
+from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
+from ragsweep.cli import _quieten
+from ragsweep.sweeping import hand_over
+from ragsweep.tracking import Mlflow, Place
+
+BAR = 1.5
+WARM = 20
+TPE = {"name": "tpe", "n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": True}
+
+
+def timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+class Measured:
+    """The job of both: what passed since the last one is the search's."""
+
+    def __init__(self, folder: Path, trials: int) -> None:
+        import optuna
+        from mlflow import MlflowClient
+
+        self.tracker, self.result = Mlflow(f"sqlite:///{folder / 'mlflow.db'}"), a_result()
+        self.tracker.prepare()
+        self.parent = self.tracker.open_sweep("overhead", {}, {}, None)
+        EXPERIMENT[self.tracker.uri] = MlflowClient(self.tracker.uri).get_run(self.parent).info.experiment_id
+        self.floor = optuna.create_study(
+            storage=open_storage(f"sqlite:///{folder / 'floor.db'}").optuna, sampler=_make(TPE, 0), direction="maximize"
+        )
+        self.space: Space | None = None
+        self.left = 0.0
+        self.times: dict[str, list[float]] = {name: [] for name in ("search", "log", "ask and tell", "by hand")}
+
+    def job(self, config: Any) -> float:
+        from hydra.core.hydra_config import HydraConfig
+        from omegaconf import OmegaConf
+
+        came = time.perf_counter()
+        hydra = HydraConfig.get()
+        number = int(hydra.job.num)
+        if self.space is None:
+            params: Any = OmegaConf.to_container(hydra.sweeper.params)
+            self.space = read_space([], params)
+        value = seed_of(0, number) / 2**32
+        pair = [("log", lambda: self.tracker.log_result(self.result, Place(self.parent, number))),
+                ("by hand", lambda: by_hand(self.tracker, self.parent, self.result))]  # fmt: skip
+        for name, work in pair if number % 2 else pair[::-1]:
+            self.times[name].append(timed(work))
+        self.times["ask and tell"].append(timed(lambda: self._ask_and_tell(number, value)))
+        self.times["search"].append(came - self.left)
+        self.left = time.perf_counter()
+        return value
+
+    def _ask_and_tell(self, number: int, value: float) -> None:
+        assert self.space is not None
+        self.floor.sampler = _make(TPE, seed_of(0, number))
+        trial = self.floor.ask()
+        self.space.suggest(trial)
+        self.floor.tell(trial, value)
+
+
+def report(times: dict[str, list[float]]) -> tuple[list[str], float]:
+    medians = {name: 1000 * statistics.median(one[WARM:]) for name, one in times.items()}
+    pairs = zip(*(one[WARM:] for one in times.values()), strict=True)
+    ratio = statistics.median((search + log) / (told + hand) for search, log, told, hand in pairs)
+    ours, floor = medians["search"] + medians["log"], medians["ask and tell"] + medians["by hand"]
+    lines = [
+        "| a trial of a search | ms | by hand | ms |",
+        "| --- | --- | --- | --- |",
+        f"| ask, sign, launch, tell | {medians['search']:.1f} | Optuna's ask, suggestions and tell |"
+        f" {medians['ask and tell']:.1f} |",
+        f"| write to MLflow | {medians['log']:.1f} | the same content | {medians['by hand']:.1f} |",
+        f"| both | {ours:.1f} | both | {floor:.1f} |",
+        "",
+        f"Medians of {len(times['log']) - WARM} trials; trial by trial ours takes {ratio:.2f} x the time by hand"
+        f" (bar: {BAR:g}).",
+        "",
+    ]
+    return lines, ratio
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--trials", type=int, default=120)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/search_measured.md")
+    given = parser.parse_args()
+    _quieten()
+    os.environ.update(SETTINGS)
+    with tempfile.TemporaryDirectory() as temporary:
+        os.chdir(temporary)
+        measured = Measured(Path(temporary), given.trials)
+        measured.left = time.perf_counter()
+        typed = ["hydra/sweeper=optuna", "sweeps=hybrid_tpe", f"hydra.sweeper.n_trials={given.trials}"]
+        hand_over(["-m", *typed, f"hydra.sweeper.storage=sqlite:///{temporary}/study.db"], measured.job)
+        os.chdir("/")
+    lines, ratio = report(measured.times)
+    print("\n".join(lines))
+    if given.write:
+        fill("search_measured.md", "overhead", lines)
+    sys.exit(f"the bar of {BAR:g} is missed: {ratio:.2f}" if ratio > BAR else 0)
+
+
+if __name__ == "__main__":
+    main()
