@@ -130,6 +130,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                       "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
+         "finalists": "-",
          "headline": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-", "store.path": "-",
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
@@ -173,7 +174,8 @@ CHANGES: Mapping[str, str] = {
     "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
     "url": "http://elsewhere/ask", "body.question": "'on {{question}}'", "answer": "said", "contexts": "texts[*]",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
-    "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "headline": "[mrr]", "rerun": "true",
+    "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
+    "headline": "[mrr]", "rerun": "true",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere", "store.stages": "false",
 }  # fmt: skip

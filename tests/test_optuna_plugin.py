@@ -14,6 +14,7 @@ from hydra.errors import HydraException
 
 from hydra_plugins.ragsweep_optuna import read_space
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation, Evaluations
+from hydra_plugins.ragsweep_optuna._left import summary
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._parameters import Choice, Numbers, domain, read
 from hydra_plugins.ragsweep_optuna._processes import Process
@@ -21,7 +22,6 @@ from hydra_plugins.ragsweep_optuna._samplers import CLASSES, check, seed_of
 from hydra_plugins.ragsweep_optuna._search import Search
 from hydra_plugins.ragsweep_optuna._storage import check_url, open_storage
 from hydra_plugins.ragsweep_optuna._study import ATTEMPTS, Asked, Study, open_study
-from hydra_plugins.ragsweep_optuna.sweeper import summary
 
 # --- the space -------------------------------------------------------------------------------------------------
 

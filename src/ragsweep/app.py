@@ -22,6 +22,7 @@ from ragsweep.identity import Built, content_hash
 from ragsweep.inference.recommending import COSTS
 from ragsweep.laid import Graph
 from ragsweep.ledger import Ledger
+from ragsweep.objectives import objectives
 from ragsweep.outcomes import check_labels
 from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
@@ -215,7 +216,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
         if one.value.name in metrics:
             raise ConfigError(f'metrics: "{one.value.name}" is defined twice; remove one with ~metrics.KEY')
         metrics[one.value.name] = one.value
-    wanted = {"objective": [plain["objective"]], "headline": plain["headline"]}
+    wanted = {"objective": objectives(plain), "headline": plain["headline"]}
     for key, names in wanted.items():
         for name in names:
             if name not in metrics:

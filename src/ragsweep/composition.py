@@ -167,6 +167,18 @@ def _search(
     return named, tuple(dict.fromkeys([*space.probes(bool(named["default"])), *first]))
 
 
+def check_search(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for settings of our own sweeper that mean nothing."""
+    from hydra.errors import HydraException
+
+    from hydra_plugins.ragsweep_optuna import read_settings
+
+    try:
+        read_settings({key: value for key, value in settings.items() if key != "_target_"})
+    except HydraException as fault:
+        raise ConfigError(str(fault).splitlines()[0]) from None
+
+
 def _expand(hydra: DictConfig, task: Sequence[str]) -> tuple[Job, ...]:
     """Multiply out what is swept, as the sweeper will."""
     from hydra.errors import HydraException

@@ -43,7 +43,7 @@ SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset({"max_batch_size", "params", "cases", "only"}),
     "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
-         "constraints", "default", "enqueue", "subject", "lapse"}
+         "constraints", "default", "enqueue", "subject", "lapse", "stop"}
     ),  # and not custom_search_space: it names a function
 }  # fmt: skip
 """Sweeper -> the settings that a config may give it."""

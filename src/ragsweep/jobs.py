@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,11 +15,13 @@ from omegaconf import DictConfig
 
 from ragsweep import searching
 from ragsweep.app import Job, Session, session
+from ragsweep.calls.spending import spending
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import PARTIAL, Failure, Result
@@ -29,7 +32,7 @@ SWEEP = "RAGSWEEP_SWEEP"
 """Environment variable by which a job of a sweep finds the sweep."""
 
 
-Returned = float | dict[str, object] | None
+Returned = float | tuple[float, ...] | dict[str, object] | None
 """What a job gives its sweeper."""
 
 
@@ -59,7 +62,7 @@ def run_job(config: DictConfig) -> Returned:
         _stop_after(kept, sweep, config.max_failures)
         taken = kept.claim(sweep.id, number)
         if taken == "finished":
-            return _returned(_stored(kept, sweep, number), config, hydra)
+            return _returned(_stored(kept, sweep, number), hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(map(str, hydra.overrides.task))
@@ -69,11 +72,12 @@ def run_job(config: DictConfig) -> Returned:
     job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number)
-    result = _run(own, job, terminal, records)
+    before = spending.now
+    result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    return _returned(result, config, hydra)
+    return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
 
 
 @lru_cache(8)
@@ -84,7 +88,8 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
 _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
-def _run(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+def attempt(own: Session, job: Job, terminal: Terminal, records: Records) -> Result:
+    """Evaluate a job; where that fails, write it down, and raise what was raised."""
     started = time.time()
     try:
         with deadline(job.config.timeout):
@@ -137,9 +142,19 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _returned(result: Result, config: DictConfig, hydra: Any) -> Returned:
-    """Return the objective, and to our own sweeper what constraints are about; NaN is no value to search by."""
-    value = result.summaries[str(config.objective)].value
-    finite = value if value == value else None
-    ours = str(hydra.sweeper._target_).endswith(searching.SWEEPER)
-    return searching.returned(result, finite) if ours else finite
+def _returned(result: Result, hydra: Any, first: Result | None, spent: Mapping[str, float]) -> Returned:
+    """Return the objective, or several, and to our own sweeper what else it needs; NaN is no value to search by."""
+    if searching.ours(hydra.sweeper):
+        return searching.returned(result, first, spent)
+    values = tuple(result.summaries[name].value for name in objectives(result.config))
+    if any(value != value for value in values):
+        return None
+    return values if len(values) > 1 else values[0]
+
+
+def _first(kept: Ledger, sweep: Sweep | None, number: int, hydra: Any) -> Result | None:
+    """Return a search's first result, where it may end because nothing gets better by more than could be seen."""
+    patient = searching.ours(hydra.sweeper) and (hydra.sweeper.get("stop") or {}).get("patience")
+    if not (sweep and number and patient) or 0 not in kept.jobs(sweep.id, "finished"):
+        return None
+    return _stored(kept, sweep, 0)

@@ -24,6 +24,9 @@ from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import Failure, Result
 
+FINALS = 1_000_000
+"""From this number on, a search's jobs are its best configs on the holdout: no trials, and no configs of the sweep."""
+
 WHOLE = -1
 """The number under which a sweep itself is claimed, by the process that runs the command."""
 
@@ -204,7 +207,7 @@ class Ledger:
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
             if isinstance(outcome, Result) and outcome.dataset.partition == HOLDOUT:  # a sweep looks once
-                seen = outcome.dataset.undivided, sweep or f"record {record}", time.time()
+                seen = outcome.dataset.undivided, _look(connection, sweep, job) or f"record {record}", time.time()
                 connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
             return record
 
@@ -236,10 +239,13 @@ class Ledger:
             connection.execute(again, (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed"."""
+        """Return the jobs of a sweep whose record has one of these statuses: "finished", "partial", "failed".
+
+        Those on the holdout at the end of a search are not among them.
+        """
         with self._file.reading() as connection:
             rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
-        return {job for job, status in rows if status in statuses}
+        return {job for job, status in rows if status in statuses and job < FINALS}
 
     def record(self, sweep: str, job: int) -> Record:
         """Read the record of a job."""
@@ -252,7 +258,11 @@ class Ledger:
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        return self._records("records.sweep = ? AND status != 'retry' ORDER BY job", (sweep,))
+        return self._records("records.sweep = ? AND job < ? AND status != 'retry' ORDER BY job", (sweep, FINALS))
+
+    def finals(self, sweep: str) -> list[Record]:
+        """Read what became of a search's best configs on the holdout."""
+        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS))
 
     def singles(self) -> list[Record]:
         """Read the records of configs that were run by themselves."""
@@ -319,6 +329,14 @@ _CLAIM = "job, host, process, started, heartbeat, attempts"
 def _sweep(row: Sequence[Any]) -> Sweep:
     jobs, names = tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4]))
     return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
+
+
+def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | None:
+    """Name a look at the holdout: a sweep looks once, and a search once after so many trials."""
+    if sweep is None or job < FINALS:
+        return sweep
+    trials = "SELECT count(*) FROM records WHERE sweep = ? AND job < ?"
+    return f"{sweep} after {connection.execute(trials, (sweep, FINALS)).fetchone()[0]}"
 
 
 def _digest(kept: Encoded) -> str:

@@ -38,7 +38,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> Sweep:
     else:
         ledger.forget_runs(sweep.id)
         parent = open_parent(ledger, tracker, sweep, None)
-    records = ledger.records(sweep.id)
+    records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
     _show(ledger, tracker, [record for record in records if not record.mirrored], parent)
     tracker.end_abandoned(parent, [record.job for record in records])
     return replace(sweep, parent=parent)
@@ -49,6 +49,7 @@ def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: P
     try:
         tracker.end_abandoned(sweep.parent)  # a run whose making was answered to nobody
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
+        _tag(ledger, tracker, sweep, parent)
     except TrackingError as fault:
         terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later")
 
@@ -92,7 +93,8 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     """Show what of a sweep the tracker lacks, and end its parent run; return how many records were sent."""
-    here, records = sweep.place == tracker.identity, ledger.records(sweep.id)
+    here, trials = sweep.place == tracker.identity, ledger.records(sweep.id)
+    records = [*trials, *ledger.finals(sweep.id)]
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent and here:
         missing = [record for record in records if not record.mirrored]
@@ -104,14 +106,25 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         return 0
     parent = open_parent(ledger, tracker, sweep, parent)
     _show(ledger, tracker, missing, parent, here)
-    came = ending(ledger, records)
+    came = ending(ledger, trials)
     whole = [result for result in came.results if result.state != PARTIAL]
-    status = FINISHED if len(whole) == len(sweep.jobs) else FAILED
+    expected = len(trials) if came.left and came.left.ended else len(sweep.jobs)  # a search may end early
+    status = FINISHED if len(whole) == expected and not came.finals.failures else FAILED
     held = came.parent(sweep.name)
     tracker.close_sweep(parent, status, held.files, held.metrics, held.tags)
     if here:
+        _tag(ledger, tracker, sweep, held)
+    if here:
         ledger.set_status(sweep.id, status)
     return len(missing)
+
+
+def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: Parent) -> None:
+    """Tell each config's run what is known of it only when the sweep ends."""
+    if parent.children:
+        for record in ledger.records(sweep.id):
+            if record.run and record.mirrored and record.job in parent.children:
+                tracker.tag(record.run, parent.children[record.job])
 
 
 def _show(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:

@@ -23,6 +23,7 @@ class Records:
     tracker: Tracker
     sweep: Sweep | None
     number: int
+    place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
         """Keep and show a result; in a sweep, once it is shown, it is everywhere.
@@ -32,7 +33,7 @@ class Records:
         record = self._write(result)
         if self.sweep:
             self._mirror(record, result, terminal)
-            terminal.finished(result, self.number, len(self.sweep.jobs), headline)
+            terminal.finished(result, *self._place(self.sweep), headline)
             return
         terminal.comparison([result], headline)
         looks = self.ledger.looks(result.dataset.undivided)
@@ -46,7 +47,10 @@ class Records:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
         self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
-            terminal.failed(failure, self.number, len(self.sweep.jobs))
+            terminal.failed(failure, *self._place(self.sweep))
+
+    def _place(self, sweep: Sweep) -> tuple[int, int]:
+        return self.place or (self.number, len(sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
         return self.ledger.write(self.sweep.id if self.sweep else None, self.number, outcome, self.tracker.identity)

@@ -2,38 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep.composition import Command
-from ragsweep.errors import ConfigError
+from ragsweep.composition import Command, check_search
+from ragsweep.errors import ConfigError, RagsweepError
 from ragsweep.evaluation import Experiment
 from ragsweep.identity import content_hash
-from ragsweep.results import Result
+from ragsweep.inference.matrix import paired
+from ragsweep.inference.power import detectable
+from ragsweep.ledger import Sweep
+from ragsweep.objectives import objectives
+from ragsweep.results import Result, Summary
+from ragsweep.searched import Searched
+from ragsweep.verdict import is_mean
 
 SWEEPER = ".OptunaSweeper"
 """How the class of our own sweeper ends: a job returns more than one number to it."""
 
+AT_THE_END = ("finalists=",)
+"""What is no part of a search, and may be typed otherwise when it is repeated: it says what is done at the end."""
+
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
-def check(command: Command, config: DictConfig, first: Experiment) -> None:
-    """Refuse a search for the worst: a direction that is not the objective's.
+def settled(command: Command, config: DictConfig, first: Experiment) -> Command:
+    """Say which way each objective is better, where that was left open; refuse a search for the worst.
 
     Raises:
-        ConfigError: The direction is the wrong one, or a constraint is about what is not measured.
+        ConfigError: A direction is the wrong one, or unknown, or a constraint is about what is not measured.
     """
-    settings = command.search or {}
-    if not str(settings.get("_target_")).endswith(SWEEPER):
-        return
-    name, given = str(config.objective), settings.get("direction")
-    higher = next(metric.higher_is_better for metric in first.metrics if metric.name == name)
+    settings = dict(command.search or {})
+    command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith(AT_THE_END)))
+    if not ours(settings):
+        return command
+    named, given = objectives(config), settings.get("direction")
+    higher = {metric.name: metric.higher_is_better for metric in first.metrics}
+    listed = given if isinstance(given, list) else [given]
+    if given is None:
+        listed = [None] * len(named)
+    if len(listed) != len(named):
+        raise ConfigError(
+            f"hydra.sweeper.direction: {len(listed)} for {len(named)} objectives; leave it out, or give one for each"
+        )
+    wanted = [_direction(name, higher[name], one) for name, one in zip(named, listed, strict=True)]
+    _check_constraints(settings, first)
+    settings["direction"] = wanted if len(wanted) > 1 else wanted[0]
+    check_search(settings)
+    return replace(command, search=settings)
+
+
+def ours(settings: Mapping[str, Any]) -> bool:
+    """Say whether the settings are those of our own sweeper."""
+    return str(settings.get("_target_")).endswith(SWEEPER)
+
+
+def _direction(name: str, higher: bool | None, given: str | None) -> str:
     wanted = {True: "maximize", False: "minimize", None: given}[higher]
-    if given not in (wanted, [wanted]):
+    if wanted is None:
+        raise ConfigError(f"objective={name}: neither more nor less of it is better; give hydra.sweeper.direction")
+    if given not in (wanted, None):
         better = "higher" if higher else "lower"
-        raise ConfigError(f"objective={name} is better when {better}; give hydra.sweeper.direction={wanted}")
+        raise ConfigError(f"objective={name} is better when {better}; leave hydra.sweeper.direction out")
+    return wanted
+
+
+def handed(command: Command, named: Sequence[str], sweep: str, folder: Path) -> list[str]:
+    """List what our sweeper is told beside what was typed: what it goes on with, and where it leaves its study."""
+    settings = command.search or {}
+    if not ours(settings):
+        return []
+    direction = settings["direction"]
+    listed = f"[{','.join(direction)}]" if isinstance(direction, list) else direction
+    return [
+        f"hydra.sweeper.subject={sweep}",
+        f"hydra.sweeper.direction={listed}",
+        f"hydra.sweeper.objectives=[{','.join(named)}]",
+        f"hydra.sweeper.folder={_quoted(str(folder))}",
+    ]
+
+
+def is_done(command: Command, sweep: Sweep, left: Searched | None) -> bool:
+    """Say whether a finished search has nothing more to do: as many trials as then, and nothing else to stop it."""
+    settings = command.search or {}
+    same = len(sweep.jobs) == len(names(settings))
+    return same and (left is None or not left.stopped or left.stop == settings.get("stop"))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _check_constraints(settings: Mapping[str, Any], first: Experiment) -> None:
     measured = [metric.name for metric in first.metrics]
     for line in settings.get("constraints") or []:
         bounded = str(line).partition("<")[0].partition(">")[0].strip()
@@ -63,10 +128,36 @@ def names(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 def named(overrides: tuple[str, ...], search: str) -> str:
     """Name a trial by what it changes, beside what was typed for all trials of the search."""
-    general = search.split()
-    return " ".join(line for line in overrides if line not in general) or "defaults"
+    general = search.lower().split()  # Hydra writes true as True
+    return " ".join(line for line in overrides if line.lower() not in general) or "defaults"
 
 
-def returned(result: Result, value: float | None) -> dict[str, object]:
-    """Make what our sweeper is given of a result: the objective, and all that constraints may be about."""
-    return {"values": value, "measured": {name: one.value for name, one in result.summaries.items()}}
+def returned(result: Result, first: Result | None, spent: Mapping[str, float]) -> dict[str, object]:
+    """Make what our sweeper is given of a result: its objectives, all that constraints may be about, what it cost.
+
+    ``first`` is the search's first result: with it goes the smallest difference that these questions could show.
+    """
+    found = [result.summaries[name] for name in objectives(result.config)]
+    unknown = [one for one in found if math.isnan(one.value)]
+    return {
+        "values": [None if math.isnan(one.value) else one.value for one in found],
+        "reason": "; ".join(_unmeasured(one) for one in unknown),
+        "measured": {name: one.value for name, one in result.summaries.items()},
+        "differences": [_detectable(result, first, one) for one in found] if first else [],
+        "cost": dict(spent),
+    }
+
+
+def _unmeasured(summary: Summary) -> str:
+    why = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+    return f"{summary.name} was not measured{f' ({why})' if why else ''}"
+
+
+def _detectable(result: Result, first: Result, summary: Summary) -> float:
+    """Return the smallest difference to the first result that could be shown, or half of the value's interval."""
+    try:
+        power = detectable(paired([first, result], summary.name)).typical
+    except (RagsweepError, KeyError):
+        power = math.nan
+    mean = is_mean(result, summary.name) and not math.isnan(power)
+    return power if mean else (summary.high - summary.low) / 2

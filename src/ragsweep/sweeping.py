@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ragsweep import interruption, mirroring, searching
+from ragsweep import finalists, interruption, mirroring, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.closing import ending
@@ -27,8 +28,11 @@ from ragsweep.graph import Charge, Plan, plan
 from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP, Partial, run_job
 from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Sweep
+from ragsweep.looking import Looking
+from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.searched import folder_of, searched
 from ragsweep.secrets import mask_text
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
@@ -48,7 +52,7 @@ def run(command: Command) -> int:
     own, terminal = session(configs[0]), Terminal.current()
     experiments = _prepare(own, command, configs)
     if command.searching:
-        searching.check(command, configs[0], experiments[0])
+        command = searching.settled(command, configs[0], experiments[0])
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
     foretell(planned, experiments, own.evaluator.executor)
@@ -76,6 +80,7 @@ def run(command: Command) -> int:
 def _check(configs: Sequence[DictConfig]) -> None:
     """Refuse settings of the command as a whole that mean nothing."""
     config = configs[0]
+    finalists.check(config.finalists)
     if config.plan not in (True, False, "json"):
         raise ConfigError(f"plan: must be true, false or json, given {config.plan!r}")
     if not isinstance(config.rerun, bool):
@@ -161,13 +166,16 @@ class _Sweeping:
             return self._go(self._open(key))
         if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
             raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
-        if found.status == FINISHED and len(found.jobs) == len(self._names()):
+        if found.status == FINISHED and self._is_done(found):
             return self._show_again(found)
         return self._go(self._resume(found, planned))
 
     def _key(self, signatures: Sequence[str]) -> str:
         """Tell equal sweeps: of the same configs, tracked at one place."""
         return content_hash([signatures, self.tracker.identity])
+
+    def _is_done(self, found: Sweep) -> bool:
+        return len(found.jobs) == len(self._names())
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return self.command.jobs
@@ -269,11 +277,12 @@ class _Sweeping:
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Say what came of the sweep; the parent run must not be left open, whatever fails."""
         records = self.ledger.records(sweep.id)
+        both = [*records, *self.ledger.finals(sweep.id)]
         missed = self._missed(sweep, {record.job for record in records}, why)
         came = ending(self.ledger, records, missed, weighed=status != KILLED)
-        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in records)
-        shown = not self.tracker.identity or all(record.mirrored for record in records)
-        if status == FINISHED and (came.failures or partial or not shown):
+        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in both)
+        shown = not self.tracker.identity or all(record.mirrored for record in both)
+        if status == FINISHED and (came.failures or came.finals.failures or partial or not shown):
             status = FAILED
         try:
             came.show(self.terminal)
@@ -295,6 +304,17 @@ class _Searching(_Sweeping):
 
     def _key(self, signatures: Sequence[str]) -> str:
         return searching.key(self.command, signatures[0], self.tracker.identity)
+
+    def _is_done(self, found: Sweep) -> bool:
+        done = searching.is_done(self.command, found, searched(self._folder(found)))
+        return done and self._looking.done(found, self.config.finalists)
+
+    @property
+    def _looking(self) -> Looking:
+        return Looking(self.command, self.ledger, self.tracker, self.terminal)
+
+    def _folder(self, sweep: Sweep) -> Path:
+        return folder_of(self.ledger.path, sweep.id)
 
     def _name(self) -> str:
         return " ".join(searching.typed(self.command)) or "search"
@@ -318,7 +338,12 @@ class _Searching(_Sweeping):
 
     def _launch(self, sweep: Sweep) -> str:
         """Let Hydra search; return what stopped it, or an empty text."""
-        return self._hand_over(sweep, [f"hydra.sweeper.subject={sweep.id}"])
+        why = self._hand_over(
+            sweep, searching.handed(self.command, objectives(self.config), sweep.id, self._folder(sweep))
+        )
+        if not why:
+            self._looking.look(sweep, self.config.finalists)
+        return why
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""

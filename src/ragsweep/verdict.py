@@ -22,6 +22,7 @@ from ragsweep.inference.power import Power, detectable
 from ragsweep.inference.recommending import COSTS, Recommendation, recommend
 from ragsweep.inference.resampling import FEWEST
 from ragsweep.inference.slices import Reversal, Slice, by_slice
+from ragsweep.objectives import objectives
 from ragsweep.results import PARTIAL, Failure, Result
 
 SLICED = 20
@@ -76,23 +77,26 @@ class Verdict:
         return np.asarray(self.matrix.values.mean(axis=1))
 
 
-def weigh(results: Sequence[Result], failures: Sequence[Failure] = ()) -> Verdict | Unweighed:
-    """Compare the configs of a sweep by its objective, and by the headline metrics beside it.
+def weigh(
+    results: Sequence[Result], failures: Sequence[Failure] = (), set_aside: Sequence[LeftOut] = ()
+) -> Verdict | Unweighed:
+    """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
     The baseline is the first config that can be compared. Configs that are PARTIAL, failed, or were scored on no
-    question are left out. Where the objective is no mean over questions that has a direction (a quantile, say), the
-    first headline metric that is one stands in for it.
+    question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
+    questions that has a direction (a quantile, say), the first headline metric that is one stands in for it.
     """
     left_out = [LeftOut(one.name, PARTIAL) for one in results if one.state == PARTIAL]
-    left_out += [LeftOut(one.name, "failed") for one in failures]
+    left_out += [*(LeftOut(one.name, "failed") for one in failures), *set_aside]
     whole = [one for one in results if one.state != PARTIAL]
     if fault := _incomparable(whole):
         return Unweighed(fault)
     named = _named(whole)
     skipped = {name: why for name in named if (why := _not_compared(whole, name))}
     usable = [name for name in named if name not in skipped]
-    if (objective := whole[0].config.get("objective")) and objective not in named:
-        skipped[objective] = "it was not measured of every config"
+    for objective in objectives(whole[0].config):
+        if objective not in named:
+            skipped[objective] = "it was not measured of every config"
     if not usable:
         return Unweighed("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     scored = [one for one in whole if one.summaries[usable[0]].n_scored]
@@ -117,7 +121,7 @@ def _weighed(
     slices = _slices(results, matrix, rows)
     return Verdict(
         matrix=matrix,
-        objective=str(results[0].config.get("objective", metrics[0])),
+        objective=(*objectives(results[0].config), metrics[0])[0],
         unit=results[0].summaries[metrics[0]].unit,
         differences=differences,
         kept=kept,
@@ -149,19 +153,19 @@ def _incomparable(results: Sequence[Result]) -> str:
 def _named(results: Sequence[Result]) -> list[str]:
     """List the metrics to compare by: the objective, then the headline."""
     config = results[0].config
-    names = [config.get("objective"), *config.get("headline", ()), *config.get("answer_headline", ())]
+    names = [*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ())]
     return [name for name in dict.fromkeys(names) if name and all(name in one.summaries for one in results)]
 
 
 def _not_compared(results: Sequence[Result], metric: str) -> str:
     if results[0].summaries[metric].higher_is_better is None:
         return "neither more nor less of it is better"
-    if not all(_is_mean(one, metric) for one in results):
+    if not all(is_mean(one, metric) for one in results):
         return "it is no mean over questions"
     return ""
 
 
-def _is_mean(result: Result, metric: str) -> bool:
+def is_mean(result: Result, metric: str) -> bool:
     """Say whether the value of a metric is the mean of its column: that of a quantile is not."""
     column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
     scored, value = column[~np.isnan(column)], result.summaries[metric].value

@@ -3,6 +3,7 @@
 Hydra runs every module of a plugin again when it looks for plugins; those that hold something begin with an underscore.
 """
 
+from hydra_plugins.ragsweep_optuna._settings import read_settings
 from hydra_plugins.ragsweep_optuna._space import Space, merged, read_space
 
-__all__ = ["Space", "merged", "read_space"]
+__all__ = ["Space", "merged", "read_settings", "read_space"]

@@ -97,7 +97,7 @@ class OptunaSweeperConf:
     _target_: str = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
     defaults: list[Any] = field(default_factory=lambda: [{"sampler": "tpe"}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
-    direction: Any = "minimize"  # or maximize; a list with one for each number that a job returns
+    direction: Any = None  # minimize (what null means) or maximize; a list with one for each number that a job returns
     study_name: str | None = None  # null: named after the job, the space and what is overridden
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
     n_trials: int = 20  # different configs that the study evaluates in all, whatever was evaluated before
@@ -106,9 +106,12 @@ class OptunaSweeperConf:
     params: Any = None  # key -> sweep, or {over: SWEEP, when: PARENT=VALUE}
     custom_search_space: str | None = None  # function(config, trial) that asks the trial for more parameters
     constraints: Any = None  # such as ["latency <= 800"], about what jobs return under "measured"
+    stop: Any = None  # {seconds, patience, by, budget}: what ends the search before it has all of its trials
     default: bool = True  # the config without anything swept is the first trial
     enqueue: Any = None  # lists of overrides that are tried next
     subject: str | None = None  # what is measured; a study is continued only with the same. null: the fixed overrides
+    objectives: Any = None  # what pictures call the numbers that a job returns
+    folder: str | None = None  # where study.json and the plots are left; null: the folder of the sweep
     lapse: float = 90.0  # seconds of silence after which a process counts as dead, and its trial is taken over
 
 

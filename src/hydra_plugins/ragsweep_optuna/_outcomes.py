@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -24,6 +24,9 @@ class Bound:
     upper: bool
     limit: float
 
+    def __str__(self) -> str:
+        return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
+
     def violation(self, value: float) -> float:
         """Say by how much a value breaks the bound; at most 0 where it keeps it."""
         return value - self.limit if self.upper else self.limit - value
@@ -37,21 +40,31 @@ class Outcome:
     reason: str = ""
     violations: tuple[tuple[str, float], ...] = ()  # by how much each constraint is broken; at most 0: it is kept
     charged: bool = True  # whether it counts as one of the study's trials
+    cost: tuple[tuple[str, float], ...] = ()  # what it used, by name; one number has an empty name
+    differences: tuple[float, ...] = ()  # the smallest that its data could show, an objective; NaN: not known
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all constraints are kept."""
+        return all(violation <= 0 for _, violation in self.violations)
 
     def text(self) -> str:
         """Write the outcome down."""
-        return json.dumps(asdict(self))
+        differences = [one if math.isfinite(one) else None for one in self.differences]
+        return json.dumps({**asdict(self), "differences": differences})
 
 
 def outcome_of(text: str) -> Outcome:
     """Read an outcome back."""
     plain = json.loads(text)
-    violations = tuple((name, value) for name, value in plain["violations"])
-    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"])
+    violations, cost = (tuple((name, value) for name, value in plain.get(key, ())) for key in ("violations", "cost"))
+    differences = tuple(math.nan if one is None else one for one in plain.get("differences", ()))
+    return Outcome(tuple(plain["values"]), plain["reason"], violations, plain["charged"], cost, differences)
 
 
 def read_directions(given: Any) -> tuple[str, ...]:
     """Read the key ``direction``: one, or a list with one for each objective. Raises HydraException."""
+    given = "minimize" if given is None else given
     listed = tuple(str(getattr(one, "name", one)) for one in (given if isinstance(given, list) else [given]))
     if not listed or any(one not in DIRECTIONS for one in listed):
         raise HydraException(f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {given!r}")
@@ -79,30 +92,48 @@ def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
     """Read a job's result.
 
     A job returns a number, or a sequence with one for each objective; or a mapping with ``values`` (one of these),
-    ``measured`` (name -> number, what constraints are about) and ``charged`` (false: it cost nothing, and does not
-    count as one of the trials).
+    ``reason`` (why one of them is no number), ``measured`` (name -> number, what constraints are about), ``charged``
+    (false: it does not count as one of the trials), ``cost`` (a number, or name -> number) and ``differences`` (the
+    smallest that its data could show, as many as there are values).
     """
     if job.status != JobStatus.COMPLETED:
         return Outcome(reason=_reason(job))
     returned = job.return_value
     plain = returned if isinstance(returned, Mapping) else {"values": returned}
-    charged = plain.get("charged", True) is not False
-    values = plain.get("values")
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        values = [values]
+    spent = Outcome(
+        charged=plain.get("charged", True) is not False,
+        cost=_cost(plain.get("cost")),
+        differences=tuple(math.nan if one is None else one for one in map(_number, _listed(plain.get("differences")))),
+    )
+    values = _listed(plain["values"]) if plain.get("values") is not None else [None]
     if len(values) != objectives:
-        return Outcome(reason=f"returned {len(values)} values for {objectives} objectives", charged=charged)
+        return replace(spent, reason=f"returned {len(values)} values for {objectives} objectives")
     numbers = [_number(value) for value in values]
-    for value, number in zip(values, numbers, strict=True):
+    for place, (value, number) in enumerate(zip(values, numbers, strict=True)):
         if number is None:
-            return Outcome(reason=f"returned {value!r}, which is no number", charged=charged)
+            which = f" for objective {place + 1}" if objectives > 1 else ""
+            told = str(plain.get("reason") or "")
+            return replace(spent, reason=told or f"returned {value!r}{which}, which is no number")
     violations = []
     for bound in bounds:
         measured = _number((plain.get("measured") or {}).get(bound.name))
         if measured is None:
-            return Outcome(reason=f'did not measure "{bound.name}", which is constrained', charged=charged)
-        violations.append((f"{bound.name} {'<=' if bound.upper else '>='} {bound.limit:g}", bound.violation(measured)))
-    return Outcome(tuple(number for number in numbers if number is not None), "", tuple(violations), charged)
+            return replace(spent, reason=f'did not measure "{bound.name}", which is constrained')
+        violations.append((str(bound), bound.violation(measured)))
+    found = tuple(number for number in numbers if number is not None)
+    return replace(spent, values=found, violations=tuple(violations))
+
+
+def _listed(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+
+
+def _cost(given: Any) -> tuple[tuple[str, float], ...]:
+    named = given if isinstance(given, Mapping) else {"": given}
+    numbers = {str(name): _number(value) for name, value in named.items()}
+    return tuple((name, number) for name, number in numbers.items() if number)
 
 
 def _number(value: Any) -> float | None:

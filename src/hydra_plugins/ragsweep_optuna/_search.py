@@ -6,13 +6,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
+from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
@@ -29,22 +30,30 @@ class Search:
     n_jobs: int
     max_failure_rate: float
     bounds: tuple[Bound, ...]
+    stop: Stop = field(default_factory=Stop)
+    _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study has all of its trials; return the results of the jobs that this process launched.
+        """Search until the study has all of its trials, or ends before; return the results of this process's jobs.
 
         Raises HydraException, with the reasons counted, when more trials failed than may.
         """
         results: list[Sequence[JobReturn]] = []
+        if self.study.stopped(self.stop.plain()):
+            return results
         evaluations = self.study.evaluations
         if self.study.storage.lock_file or self.study.storage.engine.dialect.name != "sqlite":
             evaluations.beat()
         try:
             self._refuse_failures()
+            if self._ended():
+                return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
                 results += [self._evaluate(stretch) for stretch in _stretches(batch)]
                 self._refuse_failures()
+                if self._ended():
+                    return results
                 if batch:
                     continue
                 if not self.study.busy():
@@ -65,6 +74,16 @@ class Search:
             elif outcome.reason:
                 _log.warning("trial %d failed: %s", one.trial, outcome.reason)
         return returned
+
+    def _ended(self) -> bool:
+        """Say whether the search ends before it has all of its trials, and note why."""
+        if self.study.evaluations.charged() >= self.study.asked.n_trials:
+            return False
+        done = [one.outcome for one in self.study.evaluations.all() if one.outcome]
+        why = self.stop.why(done, self.study.asked.directions, time.monotonic() - self._begun)
+        if why:
+            self.study.stopped_by(why, self.stop.plain())
+        return bool(why)
 
     def _refuse_failures(self) -> None:
         reasons = Counter(one.outcome.reason for one in self.study.evaluations.all() if one.outcome)

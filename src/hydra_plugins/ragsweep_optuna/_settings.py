@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._samplers import check
+from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
 from hydra_plugins.ragsweep_optuna._storage import check_url
 
 _WHERE = "hydra.sweeper"
@@ -34,6 +35,10 @@ class Settings:
     default: bool
     subject: str | None
     lapse: float
+    stop: Stop
+    stop_given: Any
+    folder: str | None
+    objectives: tuple[str, ...]
 
     @staticmethod
     def read(given: Mapping[str, Any]) -> Settings:
@@ -55,8 +60,15 @@ class Settings:
         return Settings(
             sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
             plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
-            plain["subject"], float(plain["lapse"]),
+            plain["subject"], float(plain["lapse"]), read_stop(plain["stop"], len(directions)), plain["stop"],
+            plain["folder"],
+            tuple(map(str, plain["objectives"] or ())),
         )  # fmt: skip
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Read the sweeper's settings. Raises HydraException, with the key, for what means nothing."""
+    return Settings.read(given)
 
 
 def _plain(value: Any) -> Any:

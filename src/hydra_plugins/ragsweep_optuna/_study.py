@@ -31,6 +31,7 @@ LISTED = 1000
 """Points of a space that is so small that it is known when it is exhausted."""
 
 _IDENTITY, _OVERRIDES, _PLACED, _POINT, _TWIN = "identity", "overrides", "placed", "point", "duplicate_of"
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,15 @@ class Study:
     def busy(self) -> bool:
         """Say whether trials are under way, of whatever process."""
         return any(one.outcome is None for one in self.evaluations.all())
+
+    def stopped(self, by: Mapping[str, Any]) -> str:
+        """Say why the study was ended before it had all of its trials, under the same settings; else nothing."""
+        known = self.optuna.user_attrs.get(_STOPPED) or {}
+        return str(known.get("why", "")) if known.get("by") == by else ""
+
+    def stopped_by(self, why: str, by: Mapping[str, Any]) -> None:
+        """Note why the study is ended, and under which settings."""
+        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(by)})
 
     def exhausted(self) -> bool:
         """Say whether nothing new is found any more."""

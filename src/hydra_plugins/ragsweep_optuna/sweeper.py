@@ -1,7 +1,7 @@
 """The sweeper ``hydra/sweeper=optuna``: what it is told, checked before anything is launched."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,22 @@ class OptunaSweeper(Sweeper):
         (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
         study = open_study(asked, space, open_storage(settings.storage))
         launch, rate = self.launcher.launch, settings.max_failure_rate
-        results = Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds).run()
-        came = summary(study.optuna)
-        OmegaConf.save(OmegaConf.create(came), folder / "optimization_results.yaml")
-        _log.info("study %s: %s", asked.name, came)
-        return results
+        try:
+            return Search(study, launch, signing.sign, settings.n_jobs, rate, settings.bounds, settings.stop).run()
+        finally:
+            self._leave(study, folder)
+
+    def _leave(self, study: Any, folder: Path) -> None:
+        """Write what came of the study, with pictures."""
+        from hydra_plugins.ragsweep_optuna import _left, _plots
+
+        settings = self.settings
+        OmegaConf.save(OmegaConf.create(_left.summary(study.optuna)), folder / "optimization_results.yaml")
+        given = Path(settings.folder) if settings.folder else folder
+        described = _left.describe(study, settings)
+        _left.write(described, given)
+        _plots.draw(study.optuna, _plots.called(settings.objectives, len(settings.directions)), given / "plots")
+        _log.info("study %s: %s %s", study.asked.name, described["states"], described["stopped"])
 
     def _asked(self, space: Space, signing: Signing) -> Any:
         """Put together what the study is to find out."""
@@ -93,12 +104,3 @@ class OptunaSweeper(Sweeper):
             settings.lapse,
             partial(get_method(extend), config) if extend else None,
         )
-
-
-def summary(study: Any) -> dict[str, Any]:
-    """Say what came of Optuna's study, in the words of Hydra's former plugin."""
-    best = [trial for trial in study.best_trials if "duplicate_of" not in trial.user_attrs]
-    if len(study.directions) == 1:
-        found: Mapping[str, Any] = {"best_params": best[0].params, "best_value": best[0].value} if best else {}
-        return {"name": "optuna", **found}
-    return {"name": "optuna", "solutions": [{"params": one.params, "values": list(one.values)} for one in best]}

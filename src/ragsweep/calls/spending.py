@@ -95,6 +95,10 @@ class Spending:
             estimated=now.estimated or usage.estimated,
         )
 
+    def since(self, before: Spent) -> dict[str, float]:
+        """Return what was used since ``before``, by the names of the limits."""
+        return {name: float(getattr(self.now, name) - getattr(before, name)) for name in LIMITS}
+
     def told(self, before: Spent) -> str:
         """Say what was used since ``before``: calls, tokens and money; empty where nothing was."""
         now = self.now

@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from ragsweep.errors import ConfigError, InputError
 from ragsweep.ledger import Ledger
+from ragsweep.objectives import objectives
 from ragsweep.report.tables import headline
 from ragsweep.results import Result
 
@@ -99,8 +100,8 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
     """Name the metrics that people look at first: the objective, then the columns of the table at the end."""
-    objectives = [str(result.config["objective"]) for result in results if "objective" in result.config]
-    return list(dict.fromkeys([*objectives, *headline(results)]))
+    named = [name for result in results for name in objectives(result.config)]
+    return list(dict.fromkeys([*named, *headline(results)]))
 
 
 def _parents(ledger: Ledger, run: str) -> Sequence[str]:

@@ -178,6 +178,14 @@ class Mlflow:
         with self._place.talking():
             files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
 
+    def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Add tags to a run, whatever its status."""
+        from mlflow.entities import RunTag
+
+        with self._place.talking():
+            told = [RunTag(content.key(name), _told_short(value)) for name, value in tags.items()]
+            self._place.client().log_batch(run_id, tags=told)
+
     def log_result(self, result: Result, at: Place = ALONE) -> str:
         """Record a config as a run of its own and return the run's id.
 

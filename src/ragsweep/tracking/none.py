@@ -60,6 +60,9 @@ class NoTracking:
     ) -> None:
         """Do nothing."""
 
+    def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Do nothing."""
+
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
         """Do nothing."""
 

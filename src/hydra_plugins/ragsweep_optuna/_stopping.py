@@ -1,0 +1,112 @@
+"""When a search ends before it has all of its trials: its time is up, its budget is spent, or nothing gets better."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hydra.errors import HydraException
+
+from hydra_plugins.ragsweep_optuna._outcomes import Outcome
+
+_WHERE = "hydra.sweeper.stop"
+_KEYS = ("seconds", "patience", "by", "budget")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What ends a search; None is no reason to."""
+
+    seconds: float | None = None  # since this process began to search; what runs by then is finished
+    patience: int | None = None  # evaluations in a row without an improvement
+    by: tuple[float, ...] | None = None  # what an improvement is more than, an objective; None: as jobs return it
+    budget: tuple[tuple[str, float], ...] = ()  # of what jobs return as their cost
+
+    def plain(self) -> dict[str, Any]:
+        """Spell it out, to be compared and kept."""
+        return {**asdict(self), "by": list(self.by) if self.by else None, "budget": dict(self.budget)}
+
+    def why(self, done: Sequence[Outcome], directions: Sequence[str], elapsed: float) -> str:
+        """Say why to stop, after these evaluations in their order; an empty text where there is no reason to."""
+        if self.seconds is not None and elapsed >= self.seconds:
+            return f"its time is up: {_WHERE}.seconds={self.seconds:g}"
+        spent = Counter[str]()
+        for one in done:
+            spent.update(dict(one.cost))
+        for name, limit in self.budget:
+            if spent[name] >= limit:
+                key = f"budget.{name}" if name else "budget"
+                return f"its budget is spent: {_WHERE}.{key}={limit:g}, used {spent[name]:g}"
+        return self._in_vain(done, directions)
+
+    def _in_vain(self, done: Sequence[Outcome], directions: Sequence[str]) -> str:
+        if self.patience is None or len(done) <= self.patience:
+            return ""
+        by = self.by or _shown(done, len(directions))
+        before, last = (_points(part, directions) for part in (done[: -self.patience], done[-self.patience :]))
+        if not before or any(not _within(before, one, by) for one in last):
+            return ""
+        what = "is better than the best before" if len(directions) == 1 else "joins the front of those before"
+        margin = f" by more than {', '.join(f'{one:.3g}' for one in by)}" if any(by) else ""
+        return f"none of the last {self.patience} evaluations {what}{margin}: {_WHERE}.patience={self.patience}"
+
+
+def read_stop(given: Any, objectives: int) -> Stop:
+    """Read the key ``stop``. Raises HydraException for what means nothing."""
+    if given is None:
+        return Stop()
+    if not isinstance(given, Mapping):
+        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {given!r}")
+    for key in given:
+        if key not in _KEYS:
+            raise HydraException(f"{_WHERE}.{key}: there is no such key; known: {', '.join(_KEYS)}")
+    patience, by, budget = given.get("patience"), given.get("by"), given.get("budget")
+    if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
+        raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, given {patience!r}")
+    if by is not None and patience is None:
+        raise HydraException(f"{_WHERE}.by: says how much better is better, and needs {_WHERE}.patience")
+    margins = None if by is None else tuple(_limit(one, "by", 0) for one in (by if isinstance(by, list) else [by]))
+    if margins is not None and len(margins) != objectives:
+        raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; give one for each")
+    limits = budget if isinstance(budget, Mapping) else {} if budget is None else {"": budget}
+    seconds = given.get("seconds")
+    return Stop(
+        None if seconds is None else _limit(seconds, "seconds", 1e-9),
+        patience,
+        margins,
+        tuple((str(name), _limit(one, f"budget.{name}", 0)) for name, one in limits.items() if one is not None),
+    )
+
+
+def _limit(value: Any, key: str, least: float) -> float:
+    number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+    if not (math.isfinite(number) and number >= least):
+        raise HydraException(f"{_WHERE}.{key}: must be a number {'of at least' if not least else 'above'} 0,"
+                             f" given {value!r}")  # fmt: skip
+    return number
+
+
+def _shown(done: Sequence[Outcome], objectives: int) -> tuple[float, ...]:
+    """Take the median of the smallest differences that the jobs' data could show; 0 where no job says."""
+    told = [one.differences for one in done if len(one.differences) == objectives]
+    columns = [[one for one in column if math.isfinite(one)] for column in zip(*told, strict=True)]
+    return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
+
+
+def _points(done: Sequence[Outcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
+    """List the values of what has any and keeps all constraints, so that more is better."""
+    signs = [1 if one == "maximize" else -1 for one in directions]
+    return [
+        tuple(sign * value for sign, value in zip(signs, one.values, strict=True))
+        for one in done
+        if one.values and one.feasible
+    ]
+
+
+def _within(before: Sequence[tuple[float, ...]], point: tuple[float, ...], by: Sequence[float]) -> bool:
+    """Say whether one of the earlier points is as good as this one, or less than ``by`` worse, in every objective."""
+    return any(all(old >= new - least for old, new, least in zip(other, point, by, strict=True)) for other in before)

@@ -1,0 +1,104 @@
+"""What a search's best configs are worth on the questions that it has not seen: chosen here, and put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragsweep.errors import ConfigError
+from ragsweep.gap import Gap, holdout_gap
+from ragsweep.inference.recommending import COSTS
+from ragsweep.partition import ENOUGH, HOLDOUT, TUNE
+from ragsweep.report.naming import short
+from ragsweep.report.tables import cell
+from ragsweep.report.verdict import signed
+from ragsweep.results import Failure, Result
+from ragsweep.verdict import Unweighed, Verdict
+
+SUFFIX = f" partition={HOLDOUT}"
+"""What the name of a config ends with that is evaluated on the holdout."""
+
+
+@dataclass(frozen=True)
+class Finals:
+    """The configs that were evaluated on the holdout at the end of a search, the baseline first."""
+
+    results: Sequence[Result] = ()
+    failures: Sequence[Failure] = ()
+    tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
+    metric: str = ""
+    gap: Gap | None = None
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Say of each config what it reached on tune, on the holdout, and the difference; nothing without any."""
+        if not self.results:
+            return
+        questions = self.results[0].dataset.questions
+        what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
+        yield "holdout", f"{self.metric} of {what} on {questions:,} questions that the search has not seen"
+        rows = [(cell(one.summaries[self.metric]), f"{seen:.3g}", signed(change)) for one, seen, change in self._rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        for one, (value, seen, change) in zip(self.results, rows, strict=True):
+            told = f"tune {seen:>{widths[1]}} · holdout {value:>{widths[0]}} · gap {change:>{widths[2]}}"
+            yield "", f"{told} · {short(one.name.removesuffix(SUFFIX))}"
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Say the same in JSON types."""
+        return [
+            {"config": one.name.removesuffix(SUFFIX), "tune": seen, "holdout": one.summaries[self.metric].value,
+             "low": one.summaries[self.metric].low, "high": one.summaries[self.metric].high, "gap": change}
+            for one, seen, change in self._rows()
+        ]  # fmt: skip
+
+    def _rows(self) -> Iterator[tuple[Result, float, float]]:
+        for one, before in zip(self.results, self.tuned, strict=True):
+            seen = before.summaries[self.metric].value
+            yield one, seen, one.summaries[self.metric].value - seen
+
+
+def check(most: object) -> None:
+    """Raise ConfigError for what is no number of finalists."""
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise ConfigError(f"finalists: must be a whole number, 0 for none, given {most!r}")
+
+
+def choose(results: Sequence[Result], verdict: Verdict | Unweighed | None, most: int | None = None) -> list[Result]:
+    """Choose whom to evaluate on the holdout: the baseline, the best, and the cheapest that cannot be told from it.
+
+    Nobody where the search saw all questions, or the golden set has too few to keep any for the end. ``most`` bounds
+    them, the baseline aside where it is not among those that may be the best; None is no bound.
+    """
+    if not isinstance(verdict, Verdict) or most == 0 or not _is_held_back(results[0]):
+        return []
+    kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.optimism.winner
+    known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
+    means = verdict.matrix.better.mean(axis=1)
+
+    def price(row: int) -> tuple[float, ...]:
+        return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)
+
+    others = [row for row in dict.fromkeys([best, *sorted(kept, key=price)]) if row]
+    by_name = {one.name: one for one in results}
+    rows = others if most is None else others[: max(most - (0 in kept), 1)]
+    return [by_name[verdict.matrix.configs[row]] for row in (0, *rows)]
+
+
+def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finals:
+    """Put together what came of the configs that are chosen now; what an earlier choice had evaluated is left out."""
+    known = {one.name.removesuffix(SUFFIX): one for one in outcomes}
+    pairs = [(known[one.name], one) for one in chosen if one.name in known]
+    failures = [after for after, _ in pairs if isinstance(after, Failure)]
+    both = [(after, before) for after, before in pairs if isinstance(after, Result)]
+    results, tuned = [after for after, _ in both], [before for _, before in both]
+    return Finals(results, failures, tuned, metric, holdout_gap(results, tuned, metric) if results else None)
+
+
+def _is_held_back(result: Result) -> bool:
+    """Say whether there are questions that the search has not seen, and enough of them."""
+    facts = result.dataset
+    left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
+    return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

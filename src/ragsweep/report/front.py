@@ -1,0 +1,59 @@
+"""The configs that are best where several metrics count: none is beaten in all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ragsweep.report.naming import short
+from ragsweep.report.tables import cell, csv_table
+from ragsweep.results import Result
+
+MOST = 10
+"""Configs of a front that are named on the screen; the file has all."""
+
+
+def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[tuple[str, str]]:
+    """Name the configs of a front, the best by the first metric on top; nothing with a single metric."""
+    if len(metrics) < 2:
+        return
+    if not front:
+        yield "front", f"no config has all of {', '.join(metrics)}, and is within the constraints"
+        return
+    ordered = _ordered(front, metrics[0])
+    twins = Counter(_values(result, metrics) for result in ordered)
+    shown = list({_values(result, metrics): result for result in reversed(ordered)}.values())[::-1]
+    one = "1 is" if len(front) == 1 else f"{len(front)} are"
+    yield "front", f"of {configs} configs {one} beaten by no other in {' and '.join(metrics)} at once"
+    cells = [[cell(result.summaries[name]) for name in metrics] for result in shown[:MOST]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
+    for result, row in zip(shown, cells, strict=False):
+        told = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        same = twins[_values(result, metrics)] - 1
+        yield "", f"{told} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
+    if len(shown) > MOST:
+        yield "", f"and {len(shown) - MOST} more in front.csv"
+
+
+def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
+    """Write one line a config of the front: its value in each metric, with the 95 % interval."""
+    header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
+    rows = [
+        [one.name, *(number for name in metrics for number in _numbers(one, name))]
+        for one in _ordered(front, metrics[0])
+    ]
+    return csv_table(header, rows)
+
+
+def _values(result: Result, metrics: Sequence[str]) -> tuple[float, ...]:
+    return tuple(result.summaries[name].value for name in metrics)
+
+
+def _numbers(result: Result, name: str) -> tuple[float, float, float]:
+    found = result.summaries[name]
+    return found.value, found.low, found.high
+
+
+def _ordered(front: Sequence[Result], metric: str) -> list[Result]:
+    sign = 1 if front and front[0].summaries[metric].higher_is_better is False else -1
+    return sorted(front, key=lambda one: sign * one.summaries[metric].value)
