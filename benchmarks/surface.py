@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from doc_pages import DOCS, fill
 from hydra_plugins.ragsweep_optuna import Space
@@ -45,19 +46,14 @@ def ours(
     sampler: Mapping[str, Any], space: Space, found: Surface, seed: int, trials: int, batch: int = 1
 ) -> Iterator[list[Values]]:
     """Search with our study; yield batch after batch what it evaluates."""
-    first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
-    placed = space.place(
-        {name: value if not value.replace(".", "").isdigit() else float(value) for name, value in DEFAULT.items()}
-    )
-    asked = Asked(
-        "surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials,
-        ((first, placed | {"depth": DEFAULT["depth"]}),),
-    )  # fmt: skip
     from optuna.storages import InMemoryStorage
 
+    first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
+    placed = space.place({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
+    asked = Asked("surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials, ((first, placed),))
     study = open_study(asked, space, replace(open_storage(None), optuna=InMemoryStorage()))
     while taken := study.batch(batch, _sign):
-        drawn = [dict(line.split("=", 1) for line in one.overrides) for one in taken]
+        drawn: list[Values] = [dict(line.split("=", 1) for line in one.overrides) for one in taken]
         for one, values in zip(taken, drawn, strict=True):
             study.settle(one, Outcome((found.value(conditional(), values),)))
         yield drawn
@@ -156,19 +152,19 @@ def raced(found: Surface, batches: Sequence[Sequence[Values]], tally: Raced) -> 
         generator.permutation(len(set(found.clusters)))[np.unique(names, return_inverse=True)[1]], kind="stable"
     )
     groups = names[order].tolist()
-    ends = list(accumulate(rule.blocks(groups)))
+    ends, scores = list(accumulate(rule.blocks(groups))), found.scores[:, order]
     leader, best = None, None
     for batch in batches:
         rows = [found.row(conditional(), values) for values in batch]
         best = max([*rows, *([] if best is None else [best])], key=found.means.__getitem__)
-        kept = _kept(rule, found.scores[:, order], rows, leader, groups, ends, tally)
+        kept = _kept(rule, scores, rows, leader, groups, ends, tally)
         tally.batches += 1
-        tally.lost += max(rows, key=found.means.__getitem__) == best and best not in kept
+        tally.lost += int(max(rows, key=found.means.__getitem__) == best and best not in kept)
         leader = max([*kept, *([] if leader is None else [leader])], key=found.means.__getitem__)
     tally.searches += 1
     assert leader is not None
     assert best is not None
-    tally.missed += found.means[leader] < found.means[best]
+    tally.missed += int(found.means[leader] < found.means[best])
     tally.short.append(float(found.means[best] - found.means[leader]))
 
 
@@ -186,7 +182,8 @@ def _kept(
     alive = [row for row in rows if row != leader]
     for end in ends[:-1]:
         given = {str(row): scores[row, : min(until, end)].astype(float) for row, until in asked.items()}
-        gone = [row for row in alive if str(row) in rule.drop(given, groups)]
+        dropped = rule.drop(given, groups)
+        gone = [row for row in alive if str(row) in dropped]
         asked |= dict.fromkeys(gone, end)
         alive = [row for row in alive if row not in gone]
         if len(alive) + (leader is not None) <= 1:
@@ -196,10 +193,16 @@ def _kept(
     return alive
 
 
-def races(found: Surface, seeds: int, trials: int) -> Raced:
+def races(found: Surface, given: argparse.Namespace) -> Raced:
+    """Race the batches of searches half as long; what was raced before is read back, as above."""
+    kept = Path(given.store) / f"raced_{given.races}_{given.trials}.json" if given.store else None
+    if kept and kept.exists():
+        return Raced(**json.loads(kept.read_text()))
     tally = Raced()
-    for seed in range(seeds):
-        raced(found, list(ours(TPE, conditional(), found, seed, trials, BATCH)), tally)
+    for seed in range(given.races):
+        raced(found, list(ours(TPE, conditional(), found, seed, given.trials // 2, BATCH)), tally)
+    if kept:
+        kept.write_text(json.dumps(vars(tally)))
     return tally
 
 
@@ -300,7 +303,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         found = surface(Path(given.store or temporary))
     came = {name: one for name, one in searched(found, given).items() if one.trials}
-    tally = races(found, given.races, given.trials // 2) if given.races else None
+    tally = races(found, given) if given.races else None
     lines = report(found, came, tally, given.trials)
     print("\n".join(lines))
     if given.write:
