@@ -16,7 +16,8 @@ from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
-    "ablation", "chunking", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers", "top_k",
+    "ablation", "chunking", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers",
+    "top_k",
 }  # fmt: skip
 TRIALS = 3
 FEW = 6
