@@ -33,6 +33,18 @@ def _connections_are_closed() -> Iterator[None]:
         loop._background = None
 
 
+@pytest.fixture(autouse=True)
+def _what_pytest_captures_stays_open() -> None:
+    """Keep absl's log handler, which comes with ROUGE, from closing what standard error was when it was imported.
+
+    It does so when Hydra sets up logging while standard error is another file, which in tests is all the time.
+    """
+    if "absl.logging" in sys.modules:
+        from absl import logging
+
+        logging.get_absl_handler().python_handler.stream = sys.__stderr__
+
+
 @pytest.fixture(scope="session")
 def collections() -> Path:
     """The folder with the real collections; tests on them skip where it is not given."""
