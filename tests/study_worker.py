@@ -129,6 +129,7 @@ def _forked(given: dict[str, Any], commit: int) -> bool:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
     told = json.loads(sys.argv[2])
     search({"url": "sqlite:///:memory:", "trials": 1, "log": os.devnull})  # which loads what all need
     if sys.argv[1] == "rounds":
