@@ -14,7 +14,7 @@ from ragsweep import closing
 from ragsweep.closing import ending
 from ragsweep.gap import holdout_gap
 from ragsweep.ledger import Ledger
-from ragsweep.results import Failure, Result
+from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.terminal import Terminal
 from ragsweep.verdict import Unweighed, Verdict
 from weighed import METRIC, noisy, scored
@@ -61,6 +61,14 @@ def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
     assert came.verdict is None
     assert json.loads(came.parent("sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
     assert printed(came) == ["failed   c · error"]
+
+
+def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
+    dropped = replace(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
+    ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
+    came = ending(ledger, ledger.records("sweep"))
+    assert isinstance(came.verdict, Unweighed)
+    assert came.gap is None
 
 
 def test_sweep_that_was_broken_off_has_none_either(tmp_path: Path) -> None:

@@ -123,3 +123,4 @@ def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path:
     assert left.broken() == {0: "a <= 1"}
     assert left.ended
     assert not Searched(states={"RUNNING": 1}).ended
+    assert Searched(states={"WAITING": 1}, stopped="its time is up").ended

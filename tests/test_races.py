@@ -268,6 +268,10 @@ def test_where_nothing_is_asked_nothing_is_raced(
             ["llm.model=good,bad", "objective=[token_f1,refusal]", "hydra/sweeper=optuna"],
             "about one number",
         ),
+        (
+            ["llm.model=good,bad", "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'],
+            "drops by the objective alone",
+        ),
         (["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race"),
         (["llm.model=good,bad", "questions.until=8"], "questions.until: is set by a race"),
         (["llm.model=good,bad", "hydra.sweeper.race._target_=os.system"], "not trusted"),

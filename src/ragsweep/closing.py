@@ -145,7 +145,7 @@ def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:
 
 
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: Verdict | Unweighed | None) -> Gap | None:
-    if verdict is None or any(one.dataset.partition != HOLDOUT for one in results):
+    if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
         return None
     metric = verdict.metric if isinstance(verdict, Verdict) else objectives(results[0].config)[0]
     tuned = [record.outcome for record in ledger.tuned(results[0].dataset.undivided)]

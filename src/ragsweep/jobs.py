@@ -24,7 +24,7 @@ from ragsweep.ledger import Claim, Ledger, Sweep
 from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import DROPPED, PARTIAL, Failure, Result
 from ragsweep.rungs import KEY
 from ragsweep.secrets import mask_logs, mask_text
 from ragsweep.terminal import Terminal
@@ -65,7 +65,10 @@ def run_job(config: DictConfig) -> Returned:
         _stop_after(kept, sweep, config.max_failures)
         taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
-            return _returned(_stored(kept, sweep, number), hydra, None, {})
+            stored = _stored(kept, sweep, number)
+            if stored.state == DROPPED:
+                raise RagsweepError(f"{stored.name}: was dropped by the race")
+            return _returned(stored, hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
@@ -95,7 +98,7 @@ _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
     """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
-    result = _come(records, until)
+    before, result = spending.now, _come(records, until)
     if result is None:
         result = attempt(own, job, terminal, records, until)
         records.keep_rung(result)
@@ -104,7 +107,7 @@ def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: i
     name = objectives(result.config)[0]
     value = result.summaries[name].value
     steps = [float(score) for score in result.outcomes[name]]
-    return {"values": value if value == value else None, "steps": steps}
+    return {"values": value if value == value else None, "steps": steps, "cost": dict(spending.since(before))}
 
 
 def _come(records: Records, until: int) -> Result | None:

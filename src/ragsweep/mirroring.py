@@ -106,7 +106,11 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
     for sweep in ledger.sweeps():
         if not everything and sweep.place != tracker.identity:
             continue
-        with door(ledger, key_of(sweep), terminal):
+        key = key_of(sweep)  # who holds the door may be at finalists for hours
+        if isinstance(taken := ledger.claim(key, WHOLE), Claim):
+            terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
+            continue
+        with door(ledger, key, terminal):
             if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
                 terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
                 continue

@@ -24,7 +24,7 @@ from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Reco
 from ragsweep.looking import Looking
 from ragsweep.objectives import objectives
 from ragsweep.recording import Records
-from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.results import PARTIAL, Failure
 from ragsweep.searched import folder_of, searched
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
@@ -200,8 +200,7 @@ class Multirun:
         """Sum up what there is, and say how the sweep ended."""
         missed = self._missed(sweep, {record.job for record in records}, why)
         came = ending(self.ledger, records, missed, weighed=weighed and status != KILLED)
-        both = [*records, *self.ledger.finals(sweep.id)]
-        partial = any(isinstance(one.outcome, Result) and one.outcome.state == PARTIAL for one in both)
+        partial = any(one.state == PARTIAL for one in (*came.results, *came.finals.results))
         failed = came.failures or came.finals.failures or partial
         return came, FAILED if status == FINISHED and failed else status
 

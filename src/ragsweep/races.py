@@ -162,7 +162,8 @@ class Race(ABC):
         (now,) = _now
         known, asked = now.results(), now.course.first(until)
         scores = {str(job): now.scores(one, asked) for job, one in known.items()}
-        behind = {job: ahead for job, ahead in self.ahead(scores, now.course).items() if int(job) in returned}
+        running = {job for job in returned if job in known and known[job].state == RACING}  # what is whole stays so
+        behind = {job: ahead for job, ahead in self.ahead(scores, now.course).items() if int(job) in running}
         for job, ahead in behind.items():
             now.drop(int(job), known[int(job)], {"ahead": ahead, **self.facts})
         rivals = [one for job, one in known.items() if str(job) not in behind and one.state in (RACING, COMPLETE)]

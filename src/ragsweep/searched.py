@@ -28,6 +28,7 @@ class Searched:
     study: str = ""
     sampler: str = ""
     states: Mapping[str, int] = field(default_factory=dict)
+    n_trials: int = 0  # how many it was to have when it was last left
     stopped: str = ""  # why it ended before it had all of its trials
     stop: Any = None  # what might have ended it, as it was set
     constraints: tuple[str, ...] = ()
@@ -36,8 +37,8 @@ class Searched:
 
     @property
     def ended(self) -> bool:
-        """Whether it came to its end: no trial is under way."""
-        return not {"RUNNING", "WAITING"} & self.states.keys()
+        """Whether it came to its end: it was stopped, or no trial is under way."""
+        return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def broken(self) -> dict[int, str]:
         """Say of the jobs that break a constraint which it is."""
@@ -74,6 +75,7 @@ def searched(folder: Path) -> Searched | None:
             plain["study"],
             str(plain["sampler"].get("name", "")),
             plain["states"],
+            int(plain["n_trials"]),
             plain["stopped"],
             plain["stop"],
             tuple(plain["constraints"]),

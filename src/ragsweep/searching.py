@@ -85,7 +85,8 @@ def handed(command: Command, named: Sequence[str], sweep: str, folder: Path) -> 
 def is_done(command: Command, sweep: Sweep, left: Searched | None) -> bool:
     """Say whether a finished search has nothing more to do: as many trials as then, and nothing else to stop it."""
     settings = command.search or {}
-    same = len(sweep.jobs) == len(names(settings))
+    wanted = len(names(settings))
+    same = len(sweep.jobs) == wanted and (left is None or left.n_trials >= wanted)
     return same and (left is None or not left.stopped or left.stop == settings.get("stop"))
 
 

@@ -89,6 +89,11 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
         raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
     if len(named := objectives(experiments[0].config)) > 1:
         raise ConfigError(f"hydra.sweeper.race: a race is about one number, and objective names {len(named)}")
+    if (command.search or {}).get("constraints"):
+        raise ConfigError(
+            "hydra.sweeper.race: drops by the objective alone, so that none that keeps hydra.sweeper.constraints might"
+            " be left; give one of the two"
+        )
     rule = own.builder.build(command.race, "hydra.sweeper.race").value
     return races.started(
         rule, experiments, len(searching.names(command.search)) if command.search else len(experiments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ def describe(study: Study, settings: Settings) -> dict[str, Any]:
     """
     trials = list(_trials(study))
     states = Counter("REPEATED" if "duplicate_of" in one else one["state"] for one in trials)
+    whole = study.evaluations.charged() >= study.asked.n_trials  # another process may have gone on where one stopped
     return {
         "format": STUDY_FORMAT,
         "study": study.asked.name,
@@ -31,7 +33,7 @@ def describe(study: Study, settings: Settings) -> dict[str, Any]:
         "constraints": [str(bound) for bound in settings.bounds],
         "n_trials": study.asked.n_trials,
         "stop": settings.stop_given,
-        "stopped": study.stopped(settings.stop.plain()),
+        "stopped": "" if whole else study.stopped(settings.stop.plain()),
         "states": dict(states),
         "trials": trials,
     }
@@ -54,7 +56,7 @@ def summary(study: Any) -> dict[str, Any]:
 def write(described: Mapping[str, Any], folder: Path) -> None:
     """Write the file, all of it or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{FILE}.partial"
+    partial = folder / f"{FILE}.{os.getpid()}.partial"  # several processes may end at once
     partial.write_text(json.dumps(described, indent=1, default=str), encoding="utf-8")
     partial.replace(folder / FILE)
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
@@ -46,7 +46,7 @@ class Search:
         Raises HydraException, with the reasons counted, when more trials failed than may.
         """
         results: list[Sequence[JobReturn]] = []
-        if self.study.stopped(self.stop.plain()):
+        if self.study.stopped(self.stop.plain()) and not self.study.busy():
             return results
         evaluations = self.study.evaluations
         if self.study.storage.is_shared:
@@ -89,18 +89,24 @@ class Search:
         def launch(trials: Sequence[Evaluation]) -> list[JobReturn]:
             return [job for stretch in _stretches(trials) for job in self._launched(stretch)]
 
-        raced = race_trials(race, self.study, batch, launch)
+        raced, spent = race_trials(race, self.study, batch, launch)
         came = {number: job for number, job in raced.results.items() if isinstance(job, JobReturn)}
-        self._settle({one: came[one.number] for one in batch if one.number not in raced.dropped})
+        self._settle({one: came[one.number] for one in batch if one.number not in raced.dropped}, spent)
         return list(came.values())
 
     def _launched(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
         return self.launch([list(one.overrides) for one in batch], batch[0].number)
 
-    def _settle(self, came: Mapping[Evaluation, JobReturn]) -> None:
+    def _settle(
+        self, came: Mapping[Evaluation, JobReturn], before: Mapping[int, Mapping[str, float]] | None = None
+    ) -> None:
+        """Write down what came of trials; ``before``: what they used until then, by the numbers of their jobs."""
         objectives = len(self.study.asked.directions)
         for one, job in came.items():
             outcome = judge(job, objectives, self.bounds)
+            used = Counter((before or {}).get(one.number, {}))
+            used.update(dict(outcome.cost))
+            outcome = replace(outcome, cost=tuple(used.items()))
             if not self.study.settle(one, outcome):
                 _log.warning("trial %d was taken over by another process; this result is not used", one.trial)
             elif outcome.reason:

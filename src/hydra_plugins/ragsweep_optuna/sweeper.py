@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,13 @@ class OptunaSweeper(Sweeper):
                 settings.stop, settings.race,
             )  # fmt: skip
             try:
-                return search.run()
-            finally:
-                self._leave(study, folder)
+                results = search.run()
+            except BaseException:
+                with suppress(Exception):  # what ended the search is what the user should read
+                    self._leave(study, folder)
+                raise
+            self._leave(study, folder)
+            return results
         finally:
             storage.close()
 
