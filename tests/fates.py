@@ -8,13 +8,13 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ragsweep.ranking import arrange
-from ragsweep.types import Arrays, Rankings
+from ragsweep.types import Answer, Arrays, Rankings, Request
 
 
 class Fateful:
@@ -53,3 +53,24 @@ class Fateful:
                 resource.setrlimit(resource.RLIMIT_AS, before)
         positions = np.tile(np.arange(int(index["count"][0])), (len(queries), 1))
         return arrange(positions, -positions.astype(np.float32), depth)
+
+
+class Mortal:
+    """A generator that answers like others until it has answered so many questions; then one name is fatal."""
+
+    VERSION = "1"
+    NEEDS_CONTEXT = False
+
+    def __init__(self, name: str, dies: str, lives: int) -> None:
+        self.name = name
+        self.dies = dies
+        self.lives = lives
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        asked = Path(f"{self.name}.asked")
+        for number in range(len(requests)):
+            if self.name == self.dies and asked.exists() and asked.stat().st_size >= self.lives:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with asked.open("a") as log:
+                log.write(".")
+            done(number, Answer("salt"))

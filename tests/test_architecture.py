@@ -21,7 +21,7 @@ PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges",
          "routers", "systems"}  # fmt: skip
 FLOORS = [
     {"data", "errors", "identity", "results", "types"},
-    {"abstention", "anchors", "answering", "blobs", "calls", "clusters", "comparable", "corpora", "database",
+    {"abstention", "anchors", "answering", "blobs", "calls", "claims", "clusters", "comparable", "corpora", "database",
      "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",

@@ -14,6 +14,7 @@ import pytest
 from ragsweep.ledger import Ledger
 from ragsweep.results import Failure, Result
 from test_cli import ROOT, write_dataset
+from test_races import data as many_questions
 
 SAID = {
     "raises": "ValueError: no luck today",
@@ -33,14 +34,22 @@ PLUGINS = {"joblib": "hydra_joblib_launcher", "submitit_local": "hydra_submitit_
 
 
 def sweep(folder: Path, fates: list[str], *more: str) -> subprocess.CompletedProcess[str]:
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    jobs = f"+retriever.fate={','.join(fates)}"
+    part(folder, "retriever", "fateful", "_target_: fates.Fateful\n")
+    return run(folder, *data, "retriever=fateful", jobs, *more)
+
+
+def part(folder: Path, group: str, name: str, text: str) -> None:
+    (folder / "conf" / group).mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / group / f"{name}.yaml").write_text(text)
+
+
+def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
     environment = {**kept, "PYTHONPATH": str(Path(__file__).parent), "RAGSWEEP_TRUSTED_PACKAGES": "fates",
                    "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # fmt: skip
-    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
-    jobs = f"+retriever.fate={','.join(fates)}"
-    command = [sys.executable, str(ROOT / "run.py"), "-m", *data, "retriever=fateful", jobs, "tracking=none", *more]
-    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "retriever" / "fateful.yaml").write_text("_target_: fates.Fateful\n")
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides, "tracking=none"]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
     )  # fmt: skip
@@ -82,6 +91,20 @@ def test_killed_worker_takes_only_its_own_job_with_it(tmp_path: Path) -> None:
 
 def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path) -> None:
     check(tmp_path, ["one", "killed", "two"])
+
+
+def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(tmp_path: Path) -> None:
+    metrics = "defaults: [/metrics/answers@_global_.metrics, _self_]\n"
+    part(tmp_path, "llm", "mortal", f"{metrics}_target_: fates.Mortal\nname: one\ndies: two\nlives: 40\n")
+    lives = ["llm=mortal", "llm.name=one,two,three", "objective=token_f1"]
+    race = ["hydra/sweeper/race=betting", "hydra.sweeper.race.block=8"]
+    lines = ["retriever=bm25", "depth=4", "top_k=2", "~metrics.semantic_similarity", "targets=none"]
+    done = run(tmp_path, *many_questions(tmp_path), *lines, *lives, *race, *LAUNCHERS["joblib"])
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = outcomes(tmp_path)
+    assert [type(found[f"llm.name={name}"]) for name in ("one", "two", "three")] == [Result, Failure, Result]
+    (failure,) = (one for one in found.values() if isinstance(one, Failure))
+    assert failure.error.startswith(SAID["killed"])
 
 
 @pytest.mark.nightly

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.claims import Claim
 from ragsweep.errors import InputError, TrackingError
 from ragsweep.leases import LAPSE
-from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.ledger import Ledger, Sweep
 from ragsweep.results import DatasetFacts, Failure, Result, Summary
 
 

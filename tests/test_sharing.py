@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from postgresql import Database, database
+from ragsweep.claims import Claim
 from ragsweep.errors import InputError
 from ragsweep.leases import LAPSE, myself
-from ragsweep.ledger import FINISHED, RUNNING, WHOLE, Claim, Ledger, Sweep
+from ragsweep.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
 from ragsweep.results import Failure
 from ragsweep.sharing import join, key_of, left_to
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
@@ -65,6 +66,19 @@ UNDER_WAY = "SELECT process FROM sweep_evaluations WHERE outcome IS NULL"
 SETTLED = "SELECT number FROM sweep_evaluations WHERE outcome IS NOT NULL"
 
 
+def halted_within_a_trial(process: Command, study: Path) -> bool:
+    """Stop a process within a trial, or let it go on if it holds a lock then: others would wait for that."""
+    if (process.pid,) not in asked(study, UNDER_WAY):
+        return False
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    if (process.pid,) in asked(study, UNDER_WAY) and ["WRITE", str(process.pid)] not in [one[3:5] for one in locks]:
+        return True
+    process.send_signal(signal.SIGCONT)
+    return False
+
+
 def check_joined(folder: Path, trials: int) -> None:
     """Study, ledger, MLflow and the results table hold the same trials, one to one."""
     study, ledger = folder / ".ragsweep" / "study.db", folder / ".ragsweep" / "ledger.db"
@@ -94,11 +108,10 @@ def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=8"]
-    study, ledger = tmp_path / ".ragsweep" / "study.db", tmp_path / ".ragsweep" / "ledger.db"
+    study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
         opener = stack.enter_context(command(tmp_path, environment, *typed))
-        until(lambda: asked(ledger, "SELECT 1 FROM claims WHERE job = 0"))
-        opener.send_signal(signal.SIGSTOP)  # at its first trial, which takes seconds: it holds nothing but that
+        until(lambda: halted_within_a_trial(opener, study))
         others = [stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2)]
         until(lambda: len(asked(study, SETTLED)) > 1)
         opener.kill()

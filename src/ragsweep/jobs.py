@@ -16,11 +16,12 @@ from omegaconf import DictConfig
 from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
+from ragsweep.claims import Claim
 from ragsweep.composition import searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
-from ragsweep.ledger import Claim, Ledger, Sweep
+from ragsweep.ledger import Ledger, Sweep
 from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
@@ -63,6 +64,8 @@ def run_job(config: DictConfig) -> Returned:
     given = search and searching.ours(hydra.sweeper)  # then the study says whose a job is
     if sweep:
         _stop_after(kept, sweep, config.max_failures)
+        if until is not None and (come := _come(kept, sweep, number, int(until))):
+            return _so_far(come, {})
         taken = kept.claim(sweep.id, number, given)
         if taken == "finished":
             stored = _stored(kept, sweep, number)
@@ -97,25 +100,26 @@ _IN_PROCESS = ("BasicLauncher", "InlineLauncher")
 
 
 def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
-    """Evaluate a config on one rung of a race, unless it has come so far before an interruption."""
-    before, result = spending.now, _come(records, until)
-    if result is None:
-        result = attempt(own, job, terminal, records, until)
-        records.keep_rung(result)
-    elif records.sweep:
-        records.ledger.release(records.sweep.id, records.number)
+    """Evaluate a config on one rung of a race."""
+    before = spending.now
+    result = attempt(own, job, terminal, records, until)
+    records.keep_rung(result)
+    return _so_far(result, spending.since(before))
+
+
+def _so_far(result: Result, spent: Mapping[str, float]) -> Returned:
+    """Return to its race what a config shows so far."""
     name = objectives(result.config)[0]
     value = result.summaries[name].value
     steps = [float(score) for score in result.outcomes[name]]
-    return {"values": value if value == value else None, "steps": steps, "cost": dict(spending.since(before))}
+    return {"values": value if value == value else None, "steps": steps, "cost": dict(spent)}
 
 
-def _come(records: Records, until: int) -> Result | None:
-    """Return what is kept of a config that has come so far in a race already."""
-    assert records.sweep
-    if records.number not in records.ledger.jobs(records.sweep.id, "racing"):
+def _come(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
+    """Return what is kept of a config that has come so far in a race before an interruption."""
+    if number not in kept.jobs(sweep.id, "racing"):
         return None
-    known = _stored(records.ledger, records.sweep, records.number)
+    known = _stored(kept, sweep, number)
     return known if known.race["asked"] >= until else None
 
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragsweep.errors import InputError, TrackingError
-from ragsweep.leases import BEAT, LAPSE, Holder, myself
+from ragsweep import claims
+from ragsweep.claims import Claim
+from ragsweep.errors import InputError
+from ragsweep.leases import LAPSE, Holder
 from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
@@ -31,6 +30,9 @@ WHOLE = -1
 
 Further commands that work on the same search have the numbers below it.
 """
+
+SHOWING = "records"
+"""What the records that are being shown in the tracker are claimed under, by their own numbers."""
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
@@ -61,22 +63,12 @@ class Record:
     outcome: Result | Failure
 
 
-@dataclass(frozen=True)
-class Claim:
-    """Who works on a job, how often it was begun, and whether that process still lives."""
-
-    job: int
-    holder: Holder
-    attempts: int
-    lives: bool
-
-
 class Ledger:
     """Open (or make) the ledger in a folder; safe for many processes of one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
-        self._beating = False
+        self._heart = claims.Heart(self._file)
 
     @property
     def path(self) -> Path:
@@ -105,8 +97,8 @@ class Ledger:
                     json.dumps(sweep.names), time.time(),
                 ),
             )  # fmt: skip
-            _claim(connection, identifier, WHOLE)
-        self._beat()
+            claims.take(connection, identifier, WHOLE)
+        self._heart.beat()
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
@@ -148,20 +140,14 @@ class Ledger:
     def others(self, sweep: str) -> list[Holder]:
         """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
         with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job <= ? AND heartbeat > ?",
-                (sweep, WHOLE, time.time() - LAPSE),
-            ).fetchall()
-        return [held.holder for held in map(_held, rows) if held.lives and held.holder != myself()]
+            recent = sweep, WHOLE, time.time() - LAPSE
+            found = claims.taken(connection, "sweep = ? AND job <= ? AND heartbeat > ?", recent)
+        return [claim.holder for claim in found if claim.lives and not claim.mine]
 
     def leave(self, sweep: str) -> None:
         """Say that this process's command is not at a sweep any more."""
-        me = myself()
         with self._file.transaction() as connection:
-            connection.execute(
-                "DELETE FROM claims WHERE sweep = ? AND job <= ? AND host = ? AND process = ? AND started = ?",
-                (sweep, WHOLE, me.host, me.process, me.started),
-            )
+            claims.drop(connection, "sweep = ? AND job <= ?", (sweep, WHOLE))
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -179,36 +165,28 @@ class Ledger:
             if found:
                 return "finished"
             which = "job <= ?" if job == WHOLE else "job = ?"
-            rows = connection.execute(f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND {which}", (sweep, job))
-            for held in map(_held, rows.fetchall()):
-                if held.lives and held.holder != myself() and not given:
-                    return held
-            _claim(connection, sweep, job)
-        self._beat()
+            for claim in claims.taken(connection, f"sweep = ? AND {which}", (sweep, job)):
+                if claim.lives and not claim.mine and not given:
+                    return claim
+            claims.take(connection, sweep, job)
+        self._heart.beat()
         return None
 
     def release(self, sweep: str, job: int) -> None:
-        """Give a job back that was not done, and that is to be done later."""
+        """Give a job of this process back that was not done, and that is to be done later."""
         with self._file.transaction() as connection:
-            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
+            claims.drop(connection, "sweep = ? AND job = ?", (sweep, job))
 
     def release_mine(self, sweep: str) -> None:
         """Give back all jobs of a sweep that this process holds; its command stays at the sweep."""
-        me = myself()
-        if any(claim.holder == me for claim in self.claims(sweep)):
+        if any(claim.mine for claim in self.claims(sweep)):
             with self._file.transaction() as connection:
-                connection.execute(
-                    "DELETE FROM claims WHERE sweep = ? AND job > ? AND host = ? AND process = ? AND started = ?",
-                    (sweep, WHOLE, me.host, me.process, me.started),
-                )
+                claims.drop(connection, "sweep = ? AND job > ?", (sweep, WHOLE))
 
     def claims(self, sweep: str) -> list[Claim]:
         """List who works on which job, dead processes included."""
         with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job > ?", (sweep, WHOLE)
-            ).fetchall()
-        return [_held(row) for row in rows]
+            return claims.taken(connection, "sweep = ? AND job > ?", (sweep, WHOLE))
 
     def write(
         self, sweep: str | None, job: int, outcome: Result | Failure, place: str = "", fenced: bool = False
@@ -220,7 +198,7 @@ class Ledger:
         """
         kept = encode(outcome)
         with self._file.transaction() as connection:
-            if fenced and not _mine(connection, sweep, job):
+            if fenced and not any(one.mine for one in claims.taken(connection, "sweep = ? AND job = ?", (sweep, job))):
                 raise InputError(f"job {job} was given to another process meanwhile; this result comes too late")
             before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
             connection.execute("DELETE FROM records WHERE sweep = ? AND job = ?", (sweep, job))
@@ -255,10 +233,24 @@ class Ledger:
         marks = '"partition":"tune"', f'"whole_digest":"{golden}"'
         return self._records("instr(text, ?) AND instr(text, ?) AND status = 'finished' ORDER BY id", marks)
 
+    def show(self, record: int) -> bool | Claim:
+        """Take it upon this process to show a record; False if it is shown, or replaced, else who is at it."""
+        with self._file.transaction() as connection:
+            found = connection.execute("SELECT mirrored FROM records WHERE id = ?", (record,)).fetchone()
+            if found is None or found[0]:
+                return False
+            for claim in claims.taken(connection, "sweep = ? AND job = ?", (SHOWING, record)):
+                if claim.lives and not claim.mine:
+                    return claim
+            claims.take(connection, SHOWING, record)
+        self._heart.beat()
+        return True
+
     def mirrored(self, record: int, run: str) -> None:
         """Note the MLflow run that shows a record."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE records SET run = ?, mirrored = 1 WHERE id = ?", (run, record))
+            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (SHOWING, record))
 
     def run(self, record: int) -> str | None:
         """Return the MLflow run that an earlier attempt at a record's job left."""
@@ -334,36 +326,10 @@ class Ledger:
 
     def _held(self, sweep: str) -> bool:
         with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job <= ?", (sweep, WHOLE)
-            ).fetchall()
-        return any(_held(row).lives for row in rows)
-
-    def _beat(self) -> None:
-        """Keep this process's claims alive in the eyes of other machines for as long as it has the ledger."""
-        if not self._beating:
-            self._beating = True
-            kept = weakref.ref(self._file)  # whoever forgets the ledger closes its file
-            threading.Thread(target=_keep_beating, args=(kept,), name="ragsweep-heartbeat", daemon=True).start()
-
-
-def _keep_beating(kept: weakref.ref[LedgerFile]) -> None:
-    me = myself()
-    while True:
-        time.sleep(BEAT)
-        file = kept()
-        if file is None:
-            return
-        with suppress(sqlite3.Error, TrackingError), file.transaction() as connection:
-            connection.execute(
-                "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
-                (time.time(), me.host, me.process, me.started),
-            )
-        del file
+            return any(claim.lives for claim in claims.taken(connection, "sweep = ? AND job <= ?", (sweep, WHOLE)))
 
 
 _SWEEP = "id, name, parent, jobs, names, place, status"
-_CLAIM = "job, host, process, started, heartbeat, attempts"
 
 
 def _sweep(row: Sequence[Any]) -> Sweep:
@@ -377,23 +343,3 @@ def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | 
         return sweep
     trials = "SELECT count(*) FROM records WHERE sweep = ? AND job < ?"
     return f"{sweep} after {connection.execute(trials, (sweep, FINALS)).fetchone()[0]}"
-
-
-def _held(row: Sequence[Any]) -> Claim:
-    holder = Holder(row[1], row[2], row[3])
-    return Claim(row[0], holder, row[5], holder.lives(time.time() - row[4]))
-
-
-def _mine(connection: sqlite3.Connection, sweep: str | None, job: int) -> bool:
-    row = connection.execute(f"SELECT {_CLAIM} FROM claims WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
-    return row is not None and _held(row).holder == myself()
-
-
-def _claim(connection: sqlite3.Connection, sweep: str, job: int) -> None:
-    me = myself()
-    connection.execute(
-        "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
-        " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
-        " attempts = attempts + 1",
-        (sweep, job, me.host, me.process, me.started, time.time()),
-    )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from ragsweep.claims import Claim
 from ragsweep.closing import Parent, ending, looks
 from ragsweep.errors import TrackingError
-from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
+from ragsweep.leases import Holder
+from ragsweep.ledger import FAILED, FINISHED, KILLED, RUNNING, SHOWING, WHOLE, Ledger, Record, Sweep
 from ragsweep.recording import mirror, single
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
 from ragsweep.results import PARTIAL, Result
-from ragsweep.sharing import door, key_of
+from ragsweep.sharing import key_of
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Child, Place, Tracker
 
@@ -41,16 +44,18 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     else:
         ledger.forget_runs(sweep.id)
         parent = open_parent(ledger, tracker, sweep, None)
+    at_work = [claim.job for claim in ledger.claims(sweep.id) if claim.lives]  # read first: else one is in neither
     records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
     _show(ledger, tracker, [record for record in records if not record.mirrored], parent)
     if not elsewhere:
-        tracker.end_abandoned(parent, [record.job for record in records])
+        tracker.end_abandoned(parent, [*at_work, *(record.job for record in records)])
     return replace(sweep, parent=parent)
 
 
 def catch_up(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
-    """Show what processes left behind that died between the ledger and the tracker, while others went on."""
-    left = [record for record in ledger.records(sweep.id) if not record.mirrored]
+    """Show what processes left behind that died between the ledger and the tracker; who is at it is waited for."""
+    records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
+    left = [record for record in records if not record.mirrored]
     if not tracker.identity or not left:
         return
     try:
@@ -85,14 +90,20 @@ def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
     for sweep in ledger.abandoned():
         if sweep.place != tracker.identity:
             continue
-        terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
-        try:
-            if sweep.parent:
-                tracker.end_abandoned(sweep.parent)
-                tracker.close_sweep(sweep.parent, KILLED, {}, {})
-        except TrackingError as fault:
-            terminal.line("warning", str(fault))
-            continue
+        with _alone(ledger, sweep) as other:
+            if not other and ledger.sweep(sweep.id).status == RUNNING:  # nobody has taken it up meanwhile
+                _end_abandoned(ledger, tracker, sweep, terminal)
+
+
+def _end_abandoned(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
+    terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
+    try:
+        if sweep.parent:
+            tracker.end_abandoned(sweep.parent)
+            tracker.close_sweep(sweep.parent, KILLED, {}, {})
+    except TrackingError as fault:
+        terminal.line("warning", str(fault))
+    else:
         ledger.set_status(sweep.id, KILLED)
 
 
@@ -106,20 +117,29 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
     for sweep in ledger.sweeps():
         if not everything and sweep.place != tracker.identity:
             continue
-        key = key_of(sweep)  # who holds the door may be at finalists for hours
-        if isinstance(taken := ledger.claim(key, WHOLE), Claim):
-            terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
-            continue
-        with door(ledger, key, terminal):
-            if isinstance(taken := ledger.claim(sweep.id, WHOLE), Claim):
-                terminal.line("running", f'"{sweep.name}" is left alone: {taken.holder} works on it')
-                continue
-            try:
+        with _alone(ledger, sweep) as other:
+            if other:
+                terminal.line("running", f'"{sweep.name}" is left alone: {other} works on it')
+            else:
                 sent += sync_sweep(ledger, tracker, sweep)
-            finally:
-                ledger.release(sweep.id, WHOLE)
     singles = [record for record in ledger.singles() if everything or record.place == tracker.identity]
     return sent + sum(_sync_single(ledger, tracker, record) for record in singles)
+
+
+@contextmanager
+def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
+    """Keep others from a sweep and its door; yield who is at one of them, who is not waited for: it may take hours."""
+    ours: list[str] = []
+    try:
+        for place in (key_of(sweep), sweep.id):
+            if isinstance(taken := ledger.claim(place, WHOLE), Claim):
+                yield taken.holder
+                return
+            ours.append(place)
+        yield None
+    finally:
+        for place in ours:
+            ledger.release(place, WHOLE)
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
@@ -135,6 +155,8 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         missing = [record for record in records if record.job not in shown]
     if parent and not missing:
         return 0
+    if here and not parent:
+        ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _show(ledger, tracker, missing, parent, here)
     came = ending(ledger, trials)
@@ -160,12 +182,25 @@ def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: Parent) -> None
 
 def _show(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Show records, in the runs that earlier attempts left where there are any."""
-    children: Mapping[int, Child] = tracker.children(parent, [record.job for record in records]) if records else {}
-    for record in records:
-        child = children.get(record.job)
-        run = mirror(tracker, record.outcome, Place(parent, record.job, child.run_id if child else None))
+    try:
+        # Taken before the runs are read: who is at one of them in this moment makes a run of its own.
+        ours = [record for record in records if not here or _take(ledger, record)]
+        children: Mapping[int, Child] = tracker.children(parent, [record.job for record in ours]) if ours else {}
+        for record in ours:
+            child = children.get(record.job)
+            run = mirror(tracker, record.outcome, Place(parent, record.job, child.run_id if child else None))
+            if here:
+                ledger.mirrored(record.id, run)
+    finally:
         if here:
-            ledger.mirrored(record.id, run)
+            ledger.release_mine(SHOWING)
+
+
+def _take(ledger: Ledger, record: Record) -> bool:
+    """Take it upon this process to show a record, unless that is done; who is at it is waited for."""
+    while isinstance(taken := ledger.show(record.id), Claim):
+        time.sleep(0.1)
+    return taken
 
 
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ragsweep import interruption, mirroring, races, searching, sharing
+from ragsweep.claims import Claim
 from ragsweep.closing import Ending, ending
 from ragsweep.composition import Command
 from ragsweep.errors import RagsweepError
@@ -20,7 +21,7 @@ from ragsweep.graph import Plan
 from ragsweep.handing import hand_over
 from ragsweep.identity import content_hash
 from ragsweep.jobs import SWEEP
-from ragsweep.ledger import FAILED, FINISHED, KILLED, WHOLE, Claim, Ledger, Record, Sweep
+from ragsweep.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Ledger, Record, Sweep
 from ragsweep.looking import Looking
 from ragsweep.objectives import objectives
 from ragsweep.recording import Records
@@ -105,8 +106,7 @@ class Multirun:
         done = len(self.ledger.jobs(sweep.id, "finished"))
         self.terminal.line("resume", f"{done} of {len(sweep.jobs)} configs are done already")
         self.terminal.plan(planned)
-        self.ledger.set_status(sweep.id, "RUNNING")
-        self.ledger.claim(sweep.id, WHOLE)
+        self.ledger.set_status(sweep.id, RUNNING)
         return mirroring.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
 
     def _go(self, sweep: Sweep) -> int:
@@ -175,6 +175,7 @@ class Multirun:
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Say what came of the sweep; the parent run must not be left open, whatever fails."""
+        mirroring.catch_up(self.ledger, self.tracker, sweep, self.terminal)
         records = self.ledger.records(sweep.id)
         both = [*records, *self.ledger.finals(sweep.id)]
         came, status = self._sum_up(sweep, records, status, why)
@@ -252,8 +253,7 @@ class Search(Multirun):
     def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
         """Take a search up again: failed trials stay failed, and it may have more trials than before."""
         sweep = self._counted(sweep, planned, self._names())
-        self.ledger.set_status(sweep.id, "RUNNING")
-        self.ledger.claim(sweep.id, WHOLE)
+        self.ledger.set_status(sweep.id, RUNNING)
         if not self.tracker.identity:
             return sweep
         return mirroring.complete(self.ledger, self.tracker, sweep, self._elsewhere())
@@ -275,7 +275,6 @@ class Search(Multirun):
             left = sharing.left_to(self.ledger, sweep)
             if not left:
                 self._bury(sweep)
-                mirroring.catch_up(self.ledger, self.tracker, sweep, self.terminal)
                 status = self._end(sweep, status, why)
         records = self.ledger.records(sweep.id)
         if left:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragsweep.errors import TrackingError
-from ragsweep.ledger import Ledger, Sweep
+from ragsweep.ledger import SHOWING, Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.verdict import looks_line
 from ragsweep.results import Failure, Result
@@ -72,12 +72,16 @@ class Records:
         """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
         if not self.tracker.identity:  # nothing is tracked
             return
+        if self.ledger.show(record) is not True:  # a command that goes on where another was killed has found it
+            return
         try:
             run = mirror(self.tracker, outcome, self._at(record))
         except TrackingError as fault:
             terminal.line("warning", f"in {self.ledger.path}, but not in MLflow: {fault}")
-            return
-        self.ledger.mirrored(record, run)
+        else:
+            self.ledger.mirrored(record, run)
+        finally:
+            self.ledger.release_mine(SHOWING)
 
     def _at(self, record: int) -> Place:
         if self.sweep:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from ragsweep.ledger import RUNNING, WHOLE, Claim, Ledger, Sweep
+from ragsweep.claims import Claim
+from ragsweep.ledger import RUNNING, WHOLE, Ledger, Sweep
 from ragsweep.terminal import Terminal
 
 PATIENCE = 2.0
