@@ -104,7 +104,7 @@ def _command(name: str, arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     from ragsweep import sweeping
     from ragsweep.composition import composed_once, read_command
-    from ragsweep.handing import hand_over
+    from ragsweep.handing import ask_hydra
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")
@@ -124,14 +124,14 @@ def _run(arguments: list[str]) -> int:
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
     if flags.version or flags.shell_completion:
-        return hand_over(arguments)
+        return ask_hydra(arguments)
     refuse_secrets(overrides)
     # Configs are many small objects: to look for garbage among them after every 700 takes an eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     with composed_once():
         command = read_command(overrides, flags.multirun, flags.config_dir)
         if flags.cfg or flags.help or flags.hydra_help or flags.info:
-            return hand_over(arguments)
+            return ask_hydra(arguments)
         return sweeping.run(command)
 
 

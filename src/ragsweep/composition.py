@@ -52,12 +52,6 @@ class Command:
         """Whether results decide what is tried next: then the jobs are the first one, and others that must compose."""
         return self.search is not None
 
-    @property
-    def arguments(self) -> list[str]:
-        """Spell the command out for Hydra."""
-        folder = ["--config-dir", self.config_dir] if self.config_dir else []
-        return [*(["-m"] if self.multirun else []), *folder, *self.overrides]
-
     def names(self) -> list[str]:
         """Name each job by what tells it from its siblings; where nothing does, by all but the named sweep."""
         named = Counter(override for job in self.jobs for override in set(job))

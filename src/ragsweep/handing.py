@@ -1,4 +1,4 @@
-"""Hand arguments over to Hydra, which runs the jobs."""
+"""Hand a command over to Hydra, which runs the jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ragsweep.composition import CONFIG, VERSION_BASE, config_folder
+from ragsweep.composition import CONFIG, VERSION_BASE, Command, config_folder
 from ragsweep.jobs import run_job
 
+Task = Callable[[DictConfig], object]
 
-def hand_over(arguments: Sequence[str], task: Callable[[DictConfig], object] = run_job) -> int:
-    """Call Hydra with these arguments; whatever it raises reaches the caller."""
+
+def hand_over(command: Command, more: Sequence[str] = (), task: Task = run_job) -> None:
+    """Let Hydra run the jobs of a command, with more overrides; whatever it raises reaches the caller."""
+    from hydra_plugins.ragsweep_grid import run_jobs, search_path
+
+    path = search_path(config_folder(), Path(command.config_dir) if command.config_dir else None)
+    run_jobs(task, CONFIG, [*command.overrides, *more], command.multirun, path, version_base=VERSION_BASE)
+
+
+def ask_hydra(arguments: Sequence[str], task: Task = run_job) -> int:
+    """Call Hydra as its users do, with what it answers by itself: ``--cfg``, ``--help`` and the like."""
     import hydra
 
     with _environment("HYDRA_FULL_ERROR", "1"), _arguments(arguments):

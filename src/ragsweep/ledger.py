@@ -287,6 +287,10 @@ class Ledger:
         part = "records.sweep = ? AND job < ? AND status NOT IN ('retry', 'racing') ORDER BY job"
         return self._records(part, (sweep, FINALS))
 
+    def unshown(self, sweep: str) -> list[Record]:
+        """Read those of a sweep that the tracker does not show whole, its best configs on the holdout included."""
+        return self._records("records.sweep = ? AND mirrored = 0 AND status NOT IN ('retry', 'racing')", (sweep,))
+
     def raced(self, sweep: str) -> list[Record]:
         """Read what is known of a sweep's jobs so far, those that are still in a race included."""
         part = "records.sweep = ? AND job < ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"

@@ -45,18 +45,17 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
         ledger.forget_runs(sweep.id)
         parent = open_parent(ledger, tracker, sweep, None)
     at_work = [claim.job for claim in ledger.claims(sweep.id) if claim.lives]  # read first: else one is in neither
-    records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
-    _show(ledger, tracker, [record for record in records if not record.mirrored], parent)
+    left = ledger.unshown(sweep.id)
+    _show(ledger, tracker, left, parent)
     if not elsewhere:
-        tracker.end_abandoned(parent, [*at_work, *(record.job for record in records)])
+        tracker.end_abandoned(parent, [*at_work, *(record.job for record in left)])
     return replace(sweep, parent=parent)
 
 
 def catch_up(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
     """Show what processes left behind that died between the ledger and the tracker; who is at it is waited for."""
-    records = [*ledger.records(sweep.id), *ledger.finals(sweep.id)]
-    left = [record for record in records if not record.mirrored]
-    if not tracker.identity or not left:
+    left = ledger.unshown(sweep.id) if tracker.identity else []
+    if not left:
         return
     try:
         _show(ledger, tracker, left, sweep.parent)

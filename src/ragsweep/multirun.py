@@ -155,7 +155,7 @@ class Multirun:
         race = races.Held(self.ledger, self.tracker, self.terminal, sweep, self.race) if self.race else None
         try:
             with races.held(race):
-                hand_over([*self.command.arguments, f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
+                hand_over(self.command, [f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
         except Exception as fault:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
             return f"{type(fault).__name__}: {fault}"

@@ -43,7 +43,8 @@ class Records:
         looks = self.ledger.looks(result.dataset.undivided)
         terminal.lines(looks_line(looks))
         run = mirror(self.tracker, result, self._at(record))
-        self.tracker.log_artifacts(run, artifacts(single(result, looks), [result], [], headline))
+        if self.tracker.identity:  # to draw pictures takes longer than all the rest
+            self.tracker.log_artifacts(run, artifacts(single(result, looks), [result], [], headline))
         self.ledger.mirrored(record, run)
         terminal.look(self.tracker.look(), result.name, run)
 

@@ -138,7 +138,7 @@ def _charged(charge: Charge) -> dict[str, object]:
 
 def _single(command: Command) -> int:
     try:
-        hand_over(command.arguments)
+        hand_over(command)
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
         return 1

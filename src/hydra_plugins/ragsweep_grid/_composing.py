@@ -47,8 +47,12 @@ class Composer:
 
     def __init__(self, loader: ConfigLoader) -> None:
         self._loader = loader
-        self._quick = _remembering(loader) if type(loader) is ConfigLoaderImpl else None
         self._known = _shared.known(loader)
+        self._hydra: ConfigLoader = loader
+        self._quick: ConfigLoaderImpl | None = None
+        if isinstance(loader, ConfigLoaderImpl) and type(loader) in (ConfigLoaderImpl, Recalling):
+            self._hydra = _with(loader, loader.repository)
+            self._quick = _with(loader, _Remembering(loader.repository, self._known.read))
         self.slow = 0  # how often Hydra's own loader was asked
 
     @property
@@ -72,7 +76,7 @@ class Composer:
         if config is not None:
             return config
         self.slow += 1
-        config = self._loader.load_configuration(name, list(overrides), RunMode.RUN)
+        config = self._hydra.load_configuration(name, list(overrides), RunMode.RUN)
         return without(config, "hydra") if task_only else config
 
     def sweep_config(self, master: DictConfig, overrides: Sequence[str]) -> DictConfig:
@@ -81,6 +85,11 @@ class Composer:
         config = self.compose(master.hydra.job.config_name, lines)
         OmegaConf.copy_cache(from_config=master, to_config=config)  # so that all jobs read one clock
         return config
+
+    def master(self, name: str | None, overrides: Sequence[str], validate: bool = True) -> DictConfig:
+        """Compose the config of a multirun as a whole, from files that are read once. Raises what Hydra raises."""
+        loader = self._quick or self._hydra
+        return loader.load_configuration(name, list(overrides), RunMode.MULTIRUN, validate_sweep_overrides=validate)
 
     def check(self, master: DictConfig, overrides: Sequence[str]) -> None:
         """Raise what ``sweep_config`` would raise. Hydra's own overrides were checked when the master was composed."""
@@ -167,6 +176,24 @@ def raw(lines: ListConfig) -> list[str]:
     return [str(line) for line in lines._iter_ex(resolve=False)]
 
 
+class Recalling(ConfigLoaderImpl):
+    """Hydra's own loader, which does not compose or read again what was composed or read from its search path."""
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        """Compose a config; what cannot be composed raises what Hydra raises."""
+        own = composer(self)
+        if run_mode is RunMode.RUN and validate_sweep_overrides:
+            return own.compose(config_name, overrides)
+        return own.master(config_name, overrides, validate_sweep_overrides)
+
+
 _composers: WeakKeyDictionary[ConfigLoader, Composer] = WeakKeyDictionary()
 
 
@@ -185,12 +212,17 @@ def open_composer(folder: Path, added: Path | None = None, *, version_base: str)
     """
     setbase(version_base)
     setup_globals()
+    loader = ConfigLoaderImpl(search_path(folder, added))
+    loader.repository = CheckedRepository(loader.repository)  # type: ignore[assignment]
+    return Composer(loader)
+
+
+def search_path(folder: Path, added: Path | None) -> ConfigSearchPath:
+    """Say where a program looks for configs; ``added`` is the folder that is given with ``--config-dir``."""
     path = create_config_search_path(str(folder))
     if added is not None:
         path.prepend("command-line", f"file://{added.resolve()}", anchor=SearchPathQuery(provider="schema"))
-    loader = ConfigLoaderImpl(path)
-    loader.repository = CheckedRepository(loader.repository)  # type: ignore[assignment]
-    return Composer(loader)
+    return path
 
 
 @dataclasses.dataclass
@@ -200,6 +232,7 @@ class _Known:
     templates: dict[Any, DictConfig] = dataclasses.field(default_factory=dict)
     groups: dict[tuple[str | None, str, tuple[str, ...]], bool] = dataclasses.field(default_factory=dict)
     composed: set[tuple[str | None, ...]] = dataclasses.field(default_factory=set)  # what had no fault
+    read: dict[Any, dict[str, ConfigResult | None]] = dataclasses.field(default_factory=dict)
 
 
 class _Shared:
@@ -300,27 +333,28 @@ def _searched(path: ConfigSearchPath) -> tuple[tuple[str, str], ...]:
     return tuple((str(entry.provider), str(entry.path)) for entry in path.get_path())
 
 
-def _remembering(loader: ConfigLoaderImpl) -> ConfigLoaderImpl:
-    quick = copy.copy(loader)
-    quick.repository = _Remembering(loader.repository)  # type: ignore[assignment]
-    return quick
+def _with(loader: ConfigLoaderImpl, repository: IConfigRepository) -> ConfigLoaderImpl:
+    """Return a loader of Hydra's own with another repository."""
+    made = ConfigLoaderImpl.__new__(ConfigLoaderImpl)
+    vars(made).update(vars(loader))
+    made.repository = repository  # type: ignore[assignment]
+    return made
 
 
 class _Remembering(IConfigRepository):
     """A repository that reads each file once."""
 
-    def __init__(
-        self, delegate: IConfigRepository, read: dict[Any, dict[str, ConfigResult | None]] | None = None
-    ) -> None:
+    def __init__(self, delegate: IConfigRepository, read: dict[Any, dict[str, ConfigResult | None]]) -> None:
         self._delegate = delegate
-        self._all = {} if read is None else read
+        self._all = read
         self._read = self._all.setdefault((), {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Remembering:
-        # Hydra copies the repository for every composition, because the copy may get other sources.
-        return _Remembering(copy.deepcopy(self._delegate, memo), self._all)
+        # Hydra copies the repository for every composition, because the copy may get other sources: few do.
+        return _Remembering(self._delegate, self._all)
 
     def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        self._delegate = copy.deepcopy(self._delegate)
         self._delegate.initialize_sources(config_search_path)
         self._read = self._all.setdefault(_searched(config_search_path), {})
 

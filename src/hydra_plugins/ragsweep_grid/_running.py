@@ -1,0 +1,40 @@
+"""Run a program's jobs as ``hydra.main`` does, where it is known already whether there is one job or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import detect_task_name
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.version import setbase
+from omegaconf import DictConfig
+
+from hydra_plugins.ragsweep_grid._composing import Recalling
+
+
+def run_jobs(
+    task: Callable[[DictConfig], object],
+    name: str,
+    overrides: Sequence[str],
+    multirun: bool,
+    path: ConfigSearchPath,
+    *,
+    version_base: str,
+) -> None:
+    """Run a task with the config of this name in a folder; whatever is raised reaches the caller.
+
+    ``hydra.main`` composes once more beforehand, to learn from the config whether there are many jobs. ``path``:
+    where configs are searched for.
+    """
+    setbase(version_base)
+    hydra = Hydra(detect_task_name(None, task.__module__), Recalling(path))
+    GlobalHydra.instance().initialize(hydra)
+    lines = list(overrides)
+    if not any(line.startswith("hydra.mode=") for line in lines):
+        lines.append(f"hydra.mode={'MULTIRUN' if multirun else 'RUN'}")
+    try:
+        (hydra.multirun if multirun else hydra.run)(name, task, lines)
+    finally:
+        GlobalHydra.instance().clear()
