@@ -7,13 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ragsweep.ledger import Ledger
 from ragsweep.results import Failure, Result
-from test_cli import ROOT, write_dataset
+from test_cli import ROOT, runs, write_dataset
 from test_races import data as many_questions
 
 SAID = {
@@ -49,7 +50,9 @@ def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
     environment = {**kept, "PYTHONPATH": str(Path(__file__).parent), "RAGSWEEP_TRUSTED_PACKAGES": "fates",
                    "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # fmt: skip
-    command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides, "tracking=none"]
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides]
+    if "tracking=mlflow" not in overrides:
+        command.append("tracking=none")
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
     )  # fmt: skip
@@ -105,6 +108,35 @@ def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(
     assert [type(found[f"llm.name={name}"]) for name in ("one", "two", "three")] == [Result, Failure, Result]
     (failure,) = (one for one in found.values() if isinstance(one, Failure))
     assert failure.error.startswith(SAID["killed"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["inline", "joblib"])
+def test_study_ledger_and_mlflow_agree_on_trials_that_end_badly(launcher: str, tmp_path: Path) -> None:
+    fates = ["one", "raises", "two", "exits", "killed", "memory", "three"]
+    search = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.default=false", "tracking=mlflow",
+              "hydra.sweeper.n_trials=7", "hydra.sweeper.max_failure_rate=1", "hydra.sweeper.plots=false"]  # fmt: skip
+    done = sweep(tmp_path, fates, *search, *LAUNCHERS[launcher])
+    while done.returncode == -9:
+        done = sweep(tmp_path, fates, *search, *LAUNCHERS[launcher])
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {name.removeprefix("+retriever.fate="): outcome for name, outcome in outcomes(tmp_path).items()}
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        states = dict(connection.execute("SELECT number, state FROM trials"))
+    children = {run.data.tags["ragsweep.job"]: run.info.status for run in runs(tmp_path, "config")}
+    assert set(found) == set(fates)
+    assert sorted(states) == sorted(map(int, children)) == list(range(7))
+    for fate, outcome in found.items():
+        if fate in SAID:
+            assert isinstance(outcome, Failure), fate
+            assert outcome.error.startswith(SAID[fate])
+        else:
+            assert isinstance(outcome, Result), fate
+    assert sorted(states.values()) == ["COMPLETE"] * 3 + ["FAIL"] * 4
+    assert sorted(children.values()) == ["FAILED"] * 4 + ["FINISHED"] * 3
+    assert {states[int(job)] for job, status in children.items() if status == "FAILED"} == {"FAIL"}
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "FAILED"
 
 
 @pytest.mark.nightly

@@ -295,6 +295,23 @@ def test_what_cannot_be_composed_is_not_launched() -> None:
     assert study.optuna.trials[0].user_attrs["reason"] == "no such key"
 
 
+def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are_evaluated() -> None:
+    program, study = Program(bowl), opened(None, {"x": "range(0,6)"}, "grid", 6)
+
+    def launch(jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
+        returned = program.launch(jobs, first)
+        if ["x=2"] in jobs:
+            raise RuntimeError("a worker died")
+        return returned
+
+    Search(study, launch, sign, 3, 1.0, ()).run()
+    begun = [job for _, job in program.asked]
+    assert begun.count(("x=2",)) == ATTEMPTS
+    states = {trial.params["x"]: trial.state.name for trial in study.optuna.trials}
+    assert states == {x: "FAIL" if x == 2 else "COMPLETE" for x in range(6)}
+    assert study.optuna.trials[2].user_attrs["reason"].startswith(f"its process died {ATTEMPTS} times")
+
+
 def test_a_study_goes_on_only_with_what_it_was_begun_with(tmp_path: Path) -> None:
     opened(tmp_path)
     with pytest.raises(HydraException, match='study "s" was begun with another space'):

@@ -308,7 +308,7 @@ def test_who_gave_a_trial_back_cannot_settle_it_any_more(tmp_path: Path) -> None
     with storage.transaction() as connection:  # another process has it, for the first time as well
         connection.execute(sqlalchemy.text(taken))
     assert not evaluations.settle(one, Outcome((1.0,)))
-    (again,) = evaluations.take_over(1)  # which is dead
+    (again,) = evaluations.take_over(1, alone=3)  # which is dead
     assert again.token == one.token + 1
     assert evaluations.settle(again, Outcome((2.0,)))
     storage.close()

@@ -35,6 +35,7 @@ def command(folder: Path, environment: dict[str, str], *arguments: str) -> Itera
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), *arguments], cwd=folder, env={**environment, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
     )  # fmt: skip
     try:
         yield process

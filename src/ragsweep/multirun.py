@@ -126,13 +126,22 @@ class Multirun:
         """
         why = ""
         while pending := self._pending(sweep):
-            # Those whose process died go one by one: then it is known which of them it was.
-            suspects = [claim.job for claim in self.ledger.claims(sweep.id) if claim.job in pending]
             before = self._state(sweep)
-            why = self._launch_once(sweep, suspects[:1] or pending)
+            why = self._launch_once(sweep, self._next(sweep, pending))
             if self._state(sweep) == before:
                 break
         return why
+
+    def _next(self, sweep: Sweep, pending: list[int]) -> list[int]:
+        """Choose who is launched: those whose process died go one by one, then it is known which of them it was.
+
+        In a race they go on with the others, who are measured against them, and alone only after these.
+        """
+        died = [claim for claim in self.ledger.claims(sweep.id) if claim.job in pending]
+        if self.race is None:
+            return [claim.job for claim in died][:1] or pending
+        again = [claim.job for claim in died if claim.attempts > 1]
+        return [job for job in pending if job not in again] or again[:1]
 
     def _pending(self, sweep: Sweep) -> list[int]:
         """List the jobs to be run; those that other processes are at are waited for."""
@@ -301,6 +310,17 @@ class Search(Multirun):
         """Let Hydra search; return what stopped it, or an empty text."""
         handed = searching.handed(self.command, objectives(self.config), sweep.id, self._folder(sweep))
         return self._hand_over(sweep, handed)
+
+    def _bury(self, sweep: Sweep) -> None:
+        """Write down the trials that failed and left no record: their process died, or they could not be composed."""
+        left = None if self._elsewhere() else searched(self._folder(sweep))
+        recorded = self.ledger.jobs(sweep.id, *DONE)
+        for job, one in (left.trials if left else {}).items():
+            if one["state"] == "FAIL" and job not in recorded:
+                overrides = tuple(one.get("overrides", ()))
+                failure = Failure(searching.named(overrides, sweep.name), overrides, {}, str(one.get("reason", "")))
+                Records(self.ledger, self.tracker, sweep, job).keep_failure(failure, self.terminal)
+        super()._bury(sweep)
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""

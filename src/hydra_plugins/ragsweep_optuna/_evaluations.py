@@ -77,12 +77,16 @@ class Evaluations:
             )
             return Evaluation(trial, int(number), tuple(overrides), 1, me, 0.0)
 
-    def take_over(self, most: int) -> list[Evaluation]:
-        """Take up to ``most`` trials whose process died; each gets a new token, so that a late result is refused."""
+    def take_over(self, most: int, alone: int) -> list[Evaluation]:
+        """Take up to ``most`` trials whose process died; each gets a new token, so that a late result is refused.
+
+        A trial that is begun for the ``alone``th time is taken by itself: if its process dies again, it was that trial.
+        """
         me, taken = myself(), list[Evaluation]()
         with self.storage.transaction() as connection:
             for one in self._all(connection, "outcome IS NULL AND number >= :over", {"over": len(self._over)}):
-                if one.holder.lives(one.silent, self.lapse) or len(taken) == most:
+                last = one.token + 1 >= alone
+                if one.holder.lives(one.silent, self.lapse) or len(taken) == most or (taken and last):
                     continue
                 self._run(
                     connection,
@@ -91,6 +95,8 @@ class Evaluations:
                     {"now": time.time(), "trial": one.trial} | _me(),
                 )
                 taken.append(Evaluation(one.trial, one.number, one.overrides, one.token + 1, me, 0.0))
+                if last:
+                    break
         return taken
 
     def settle(self, one: Evaluation, outcome: Outcome) -> bool:
@@ -107,10 +113,17 @@ class Evaluations:
 
     def give_back(self) -> None:
         """Leave this process's trials to others, as if they had not been begun: it ends before they are done."""
+        self._leave("token - 1")
+
+    def bury(self) -> None:
+        """Leave this process's trials to whoever takes them over: the processes that evaluated them died."""
+        self._leave("token")
+
+    def _leave(self, token: str) -> None:
         with self.storage.transaction() as connection:
             self._run(
                 connection,
-                "UPDATE sweep_evaluations SET token = token - 1, host = '', process = 0, started = '', heartbeat = 0"
+                f"UPDATE sweep_evaluations SET token = {token}, host = '', process = 0, started = '', heartbeat = 0"
                 f" WHERE study = :study AND outcome IS NULL AND {_MINE}",
                 _me(),
             )

@@ -19,8 +19,9 @@ FILE = "study.json"
 def describe(study: Study, settings: Settings) -> dict[str, Any]:
     """Put the study into JSON types: what was asked, why it ended early, how many trials ended how, and each of them.
 
-    A trial has ``job``, the number under which it was launched, or ``duplicate_of`` where an earlier trial had the
-    same config. ``feasible`` is false where a constraint is broken; ``best``: no other one is better in everything.
+    A trial has ``job``, the number under which it was launched, and its ``overrides``, or ``duplicate_of`` where an
+    earlier trial had the same config. ``feasible`` is false where a constraint is broken; ``best``: no other one is
+    better in everything.
     """
     trials = list(_trials(study))
     states = Counter("REPEATED" if "duplicate_of" in one else one["state"] for one in trials)
@@ -67,7 +68,7 @@ def _trials(study: Study) -> Iterator[dict[str, Any]]:
     for trial in study.optuna.get_trials(deepcopy=False):
         found: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
         if (evaluated := numbers.get(trial.number)) is not None:
-            found["job"] = evaluated.number
+            found |= {"job": evaluated.number, "overrides": list(evaluated.overrides)}
         if "duplicate_of" in trial.user_attrs:
             found["duplicate_of"] = trial.user_attrs["duplicate_of"]
         if trial.duration is not None:

@@ -57,10 +57,14 @@ class Search:
                 return results
             while True:
                 batch = self.study.batch(self.n_jobs, self.sign)
-                if self.race and batch:
-                    results.append(_lean(self._raced(self.race, batch), len(results)))
-                else:
-                    results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
+                try:
+                    if self.race and batch:
+                        results.append(_lean(self._raced(self.race, batch), len(results)))
+                    else:
+                        results += [_lean(self._evaluate(stretch), len(results)) for stretch in _stretches(batch)]
+                except _Died as died:
+                    evaluations.bury()
+                    _log.warning("the launcher ended with %s; the trials under way are begun again", died)
                 self._refuse_failures()
                 if self._ended():
                     return results
@@ -95,7 +99,12 @@ class Search:
         return list(came.values())
 
     def _launched(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
-        return self.launch([list(one.overrides) for one in batch], batch[0].number)
+        try:
+            return self.launch([list(one.overrides) for one in batch], batch[0].number)
+        except HydraException:
+            raise
+        except Exception as fault:  # of a job that fails the launcher returns what it raised
+            raise _Died(f"{type(fault).__name__}: {fault}") from fault
 
     def _settle(
         self, came: Mapping[Evaluation, JobReturn], before: Mapping[int, Mapping[str, float]] | None = None
@@ -137,6 +146,10 @@ class Search:
         found, wanted = self.study.evaluations.charged(), self.study.asked.n_trials
         if found < wanted:
             _log.warning("the space holds no more than %d configs; n_trials=%d", found, wanted)
+
+
+class _Died(Exception):
+    """A launcher gave up, as it does when the process of a job dies; nobody knows of which."""
 
 
 def _lean(returned: Sequence[JobReturn], before: int) -> Sequence[JobReturn]:

@@ -77,7 +77,9 @@ class Study:
         """
         with self.storage.turn():
             self.tell_settled()
-            taken = [one for one in self.evaluations.take_over(most) if self._may_run(one)]
+            taken = [one for one in self.evaluations.take_over(most, ATTEMPTS) if self._may_run(one)]
+            if any(one.token == ATTEMPTS for one in taken):
+                return taken
             while len(taken) < most and self.evaluations.charged() < self.asked.n_trials:
                 trial = self._next()
                 if trial is None:
