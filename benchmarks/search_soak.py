@@ -2,9 +2,10 @@
 
     python benchmarks/search_soak.py [--trials 1000] [--samplers random tpe] [--folder FOLDER]
 
-Prints a row a sampler: seconds a trial in the first and the last hundred, kB of memory that each trial adds, open files
-and threads at the hundredth trial and at the last. Bars (R14): last hundred at most 1.5 x the first, less than 1 kB a
-trial, no file more, no thread more. What is measured is processor time, so that other programs do not count.
+Prints a row a sampler, and one of Optuna alone with the same parameters on the same kind of storage: seconds a trial in
+the first and the last hundred, kB of memory that each trial adds, open files and threads at the hundredth trial and at
+the last. Bars (R14): last hundred at most 1.5 x the first, less than 1 kB a trial, no file more, no thread more. What
+is measured is processor time, so that other programs do not count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +36,23 @@ def main(config):
     return (config.x - 3) ** 2 + config.kind.get("alpha", 1)
 
 main()
+"""
+ALONE = """
+import json, os, sys, threading, time
+import optuna
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+samplers = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
+log, trials, sampler = open("log", "w"), int(sys.argv[1]), samplers[sys.argv[2]](seed=0)
+study = optuna.create_study(storage="sqlite:///study.db", sampler=sampler)
+for _ in range(trials):
+    trial = study.ask()
+    kind, x = trial.suggest_categorical("kind", ["plain", "convex"]), trial.suggest_float("x", 0, 90)
+    alpha = trial.suggest_float("alpha", 0, 1) if kind == "convex" else 1
+    pages = int(open("/proc/self/statm").read().split()[1])
+    files = len(os.listdir("/proc/self/fd"))
+    log.write(json.dumps([time.process_time(), pages * 4, files, threading.active_count()]) + chr(10))
+    study.tell(trial, (x - 3) ** 2 + alpha)
 """
 CONFIG = """
 defaults: [_self_, {kind: plain}, {override hydra/sweeper: optuna}, {override hydra/launcher: inline},
@@ -64,15 +83,17 @@ def write_program(folder: Path) -> None:
     """Write a Hydra program that does nothing and notes what it costs."""
     (folder / "conf" / "kind").mkdir(parents=True, exist_ok=True)
     (folder / "app.py").write_text(PROGRAM)
+    (folder / "alone.py").write_text(ALONE)
     (folder / "conf" / "config.yaml").write_text(CONFIG)
     (folder / "conf" / "kind" / "plain.yaml").write_text("name: plain\n")
     (folder / "conf" / "kind" / "convex.yaml").write_text("name: convex\nalpha: 0.5\n")
 
 
-def soak(folder: Path, trials: int, sampler: str) -> Soaked:
-    """Search in a process of its own, and read what it noted."""
+def soak(folder: Path, trials: int, sampler: str, alone: bool = False) -> Soaked:
+    """Search in a process of its own, by Hydra or by Optuna alone, and read what it noted."""
     write_program(folder)
-    command = [sys.executable, "app.py", "-m", f"hydra.sweeper.n_trials={trials}", f"hydra/sweeper/sampler={sampler}"]
+    ours = ["app.py", "-m", f"hydra.sweeper.n_trials={trials}", f"hydra/sweeper/sampler={sampler}"]
+    command = [sys.executable, *(["alone.py", str(trials), sampler] if alone else ours)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -93,11 +114,12 @@ def main() -> None:
     given = parser.parse_args()
     print("| sampler | trials | ms a trial, first 100 | last 100 | kB a trial | open files | threads |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for sampler in given.samplers:
+    for sampler, alone in product(given.samplers, (False, True)):
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-            one = soak(Path(folder), given.trials, sampler)
+            one = soak(Path(folder), given.trials, sampler, alone)
+        name = f"{sampler}, Optuna alone" if alone else sampler
         print(
-            f"| {sampler} | {one.trials} | {1e3 * one.first:.1f} | {1e3 * one.last:.1f} | {one.kilobytes:.2f} |"
+            f"| {name} | {one.trials} | {1e3 * one.first:.1f} | {1e3 * one.last:.1f} | {one.kilobytes:.2f} |"
             f" {one.files[0]} to {one.files[1]} | {one.threads[0]} to {one.threads[1]} |",
             flush=True,
         )

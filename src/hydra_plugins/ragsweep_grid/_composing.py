@@ -261,7 +261,7 @@ def sharing() -> Iterator[None]:
         _shared.held = before
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _parse(line: str) -> Override:
     return OverridesParser.create().parse_override(line)
 

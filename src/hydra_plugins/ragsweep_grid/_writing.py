@@ -79,7 +79,7 @@ class _Written:
         return isinstance(other, _Written) and self._written == other._written
 
 
-@lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=1024, typed=True)
 def _entry(above: tuple[Any, ...], key: Any, entry: _Written) -> str:
     """Write an entry of a mapping, at its depth; what did not change since it was written last is found as text."""
     if not isinstance(entry.value, dict) or not entry.value:
