@@ -132,15 +132,14 @@ def searches(hydra: Any) -> bool:
 
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    from hydra_plugins.ragsweep_grid import is_deep
+    from hydra_plugins.ragsweep_grid import is_deep, parse
 
     for line in filter(is_deep, overrides):
         raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
     try:
-        return OverridesParser.create().parse_overrides(list(overrides))
+        return [parse(line) for line in overrides]
     except HydraException as fault:
         raise ConfigError(f"cannot read the overrides: {str(fault).splitlines()[0]}") from None
 

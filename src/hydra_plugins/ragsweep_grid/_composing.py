@@ -104,7 +104,7 @@ class Composer:
         lines = list(overrides)
         if self._quick is None:
             return tuple(lines)
-        parsed = [_parse(line) for line in lines]
+        parsed = [parse(line) for line in lines]
         searched = _searching(lines, parsed)
         return tuple(
             line
@@ -114,7 +114,7 @@ class Composer:
 
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
-        parsed = [_parse(line) for line in lines]
+        parsed = [parse(line) for line in lines]
         if self._quick is None or any(map(_is_unusual, parsed)):
             return None
         searched = _searching(lines, parsed)
@@ -135,7 +135,7 @@ class Composer:
 
     def _said(self, name: str | None, lines: Sequence[str]) -> tuple[str | None, ...]:
         """Return what of the overrides can change the config without its node ``hydra``."""
-        parsed = [_parse(line) for line in lines]
+        parsed = [parse(line) for line in lines]
         searched = _searching(lines, parsed)
         return name, *(
             line
@@ -262,8 +262,9 @@ def sharing() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1024)
-def _parse(line: str) -> Override:
-    return OverridesParser.create().parse_override(line)
+def parse(line: str) -> Override:
+    """Parse an override; what was parsed lately is remembered. Raises a HydraException for what is none."""
+    return OverridesParser.create().parse_overrides([line])[0]
 
 
 def _searching(lines: Sequence[str], parsed: Sequence[Override]) -> tuple[str, ...]:
