@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._made: dict[str, Built] = {}
+        self._named: dict[str, Built] = {}  # by the config as it is written: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> Built:
         """Build the part at key ``where``; its own parts are built first.
@@ -27,6 +29,15 @@ class Builder:
         Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value the
         class does not take, and for whatever the part's constructor or its `check()` refuses.
         """
+        try:
+            written = json.dumps(node)
+        except TypeError:  # no plain values: not from a config
+            return self._build(node, where)
+        if written not in self._named:
+            self._named[written] = self._build(node, where)
+        return self._named[written]
+
+    def _build(self, node: Any, where: str) -> Built:
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
         made = find_class(str(node["_target_"]), where)
