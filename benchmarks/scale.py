@@ -187,7 +187,8 @@ def ratio(row: dict[str, Any]) -> float:
 
 
 def line(row: dict[str, Any]) -> str:
-    found = "exact" if np.isnan(row["recall"]) else f"{row['recall']:.3f}"
+    unknown = "not compared" if row["part"] in ("ivf", "hnsw") else "exact"
+    found = unknown if np.isnan(row["recall"]) else f"{row['recall']:.3f}"
     cells = [row["part"], f"{row['size']:,}", f"{row['build_s']:.1f}", f"{row['one_ms']:.2f}", f"{row['many_ms']:.0f}"]
     cells += [found, f"{row['vectors']:.0f}", f"{row['index']:.1f}", f"{row['peak']:.0f} ({row['start']:.0f})"]
     cells += [f"{row['search_peak']:.0f} ({row['search_start']:.0f})", f"{ratio(row):.2f}"]
