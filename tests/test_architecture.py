@@ -22,7 +22,7 @@ PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges",
 FLOORS = [
     {"data", "errors", "identity", "results", "types"},
     {"abstention", "anchors", "answering", "blobs", "calls", "claims", "clusters", "comparable", "corpora", "database",
-     "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
+     "digests", "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
      "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",

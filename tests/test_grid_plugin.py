@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 
 from hydra_plugins.ragsweep_grid import Composer, expand, open_composer, sharing
-from hydra_plugins.ragsweep_grid._cloning import clone, only, without
+from hydra_plugins.ragsweep_grid._cloning import clone
 from hydra_plugins.ragsweep_grid._expansion import chosen, stretches
+from hydra_plugins.ragsweep_grid._late import late, only
 from hydra_plugins.ragsweep_grid._writing import text
 from ragsweep.composition import CONFIG, VERSION_BASE, config_folder
 
@@ -101,8 +102,8 @@ def test_partial_copies_are_what_hydra_makes_by_deletion_and_by_mask(config: Dic
     OmegaConf.set_struct(deleted, False)
     del deleted[key]
     OmegaConf.set_struct(deleted, OmegaConf.is_struct(config))
-    assert list(without(config, str(key))) == list(deleted)
-    assert anatomy(without(config, str(key)))[2] == anatomy(deleted)[2]
+    assert list(late(config, str(key))) == list(deleted)
+    assert anatomy(late(config, str(key)))[2] == anatomy(deleted)[2]
     assert anatomy(only(config, str(key))) == anatomy(OmegaConf.masked_copy(config, str(key)))
 
 
@@ -146,7 +147,7 @@ def test_composition_from_a_template_is_hydras(composing: Composer, lines: list[
     expected, hydras = outcome(lambda: composing._loader.load_configuration(CONFIG, lines, RunMode.RUN))
     assert outcome(lambda: composing.compose(CONFIG, lines))[0] == expected
     if hydras is not None:
-        task = outcome(lambda: without(hydras, "hydra"))[0]
+        task = outcome(lambda: late(hydras, "hydra"))[0]
         assert outcome(lambda: composing.compose(CONFIG, lines, task_only=True))[0] == task
 
 

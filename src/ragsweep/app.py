@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ragsweep import partition
 from ragsweep.building import Builder
@@ -26,7 +26,7 @@ from ragsweep.objectives import objectives
 from ragsweep.outcomes import check_labels
 from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
-from ragsweep.plain import parameters, resolved
+from ragsweep.plain import parameters, resolved, resolved_at
 from ragsweep.prices import Prices
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
@@ -122,8 +122,7 @@ class Session:
 
     def tracker(self, config: DictConfig) -> Tracker:
         """Build the tracker."""
-        plain = OmegaConf.to_container(config.tracking, resolve=True)
-        tracker: Tracker = self.builder.build(plain, "tracking").value
+        tracker: Tracker = self.builder.build(resolved_at(config, "tracking"), "tracking").value
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
@@ -266,8 +265,8 @@ def _budget(plain: Mapping[str, Any]) -> int | None:
 
 def session(config: DictConfig) -> Session:
     """Return this process's session for the config's store."""
-    store = config.store
-    path, stages = store.path, store.stages
+    store = resolved_at(config, "store")
+    path, stages = store["path"], store["stages"]
     if not isinstance(path, str) or not path:
         raise ConfigError(f"store.path: must be a folder, given {path!r}")
     if not isinstance(stages, bool):

@@ -7,7 +7,6 @@ Hugging Face hub. Nothing here imports torch, so that a plan costs nothing.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ragsweep.digests import digest
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.identity import content_hash
 
@@ -88,12 +88,6 @@ def facts(folder: Path) -> Mapping[str, str]:
     weights = {name: found for name, found in hashes.items() if name.endswith(".safetensors")}
     settings = {name: found for name, found in hashes.items() if name not in weights}
     return {"weights": content_hash(weights), "settings": content_hash(settings)}
-
-
-def digest(path: Path) -> str:
-    """Hash a file; one that has not changed is read once in a process."""
-    facts = path.stat()
-    return _sha256(path, facts.st_size, facts.st_mtime_ns)
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -233,13 +227,6 @@ def _parts(folder: Path) -> list[Path]:
     found = {folder, *(folder / module["path"] for module in _modules(folder) if (folder / module["path"]).is_dir())}
     routers = [part for part in found if (part / ROUTER).is_file()]
     return sorted(found.union(path for part in routers for path in part.rglob("*") if path.is_dir()))
-
-
-@functools.lru_cache(maxsize=256)
-def _sha256(path: Path, size: int, changed: int) -> str:
-    """Hash a file; size and time of change are here only so that a changed file is hashed again."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @functools.cache

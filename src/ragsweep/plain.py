@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from hydra_plugins.ragsweep_grid import Same, followed, waiting
 from ragsweep.errors import ConfigError
 from ragsweep.secrets import mask
 
@@ -29,14 +33,29 @@ QUOTES = "''"
 _BEFORE_QUOTE = re.compile(r"(\\*)'")
 """A quote, and the backslashes before it: within quotes both are escaped."""
 
+_VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,((?!(?:null|true|false|inf|nan)\})[./]*[a-z][\w./-]*))?\}", re.IGNORECASE)
+"""An interpolation that is a variable of the environment, with or without a plain word instead."""
+
 _KEY = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
 """An interpolation that is nothing but another key, from the root."""
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Turn a config into plain values; a value that is still missing is an error that names its key."""
+    with _explained(config):
+        return {str(key): value for key, value in _mapping(config).items()}
+
+
+def resolved_at(config: DictConfig, key: str) -> Any:
+    """Turn the value of one key of a config into a plain one, as ``resolved`` does with all."""
+    with _explained(config):
+        return _child(config, key)
+
+
+@contextmanager
+def _explained(config: DictConfig) -> Iterator[None]:
     try:
-        plain = _mapping(config)
+        yield
     except MissingMandatoryValue as fault:
         missing = _missing(config) or [str(fault.full_key)]
         raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
@@ -44,7 +63,6 @@ def resolved(config: DictConfig) -> dict[str, Any]:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
     except RecursionError:
         raise ConfigError("config: an interpolation leads back to where it stands") from None
-    return {str(key): value for key, value in plain.items()}
 
 
 def _missing(config: DictConfig) -> list[str]:
@@ -68,7 +86,9 @@ def parameters(config: DictConfig, plain: Mapping[str, Any]) -> dict[str, str]:
                 continue
             if not isinstance(value, Mapping):
                 found[name] = _spelled(value)
-            elif isinstance(child := node._get_node(key), DictConfig) and not child._is_interpolation():
+                continue
+            child = waiting(node, key) or node._get_node(key)
+            if isinstance(child, DictConfig) and not child._is_interpolation():
                 walk(child, value, f"{name}.")  # else the whole of it is another key's
 
     walk(config, plain, "")
@@ -98,15 +118,10 @@ def _mapping(node: DictConfig) -> dict[Any, Any]:
 def _value(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:
     """Turn a node into a plain value; its parent resolves what is unusual, and raises what stands against it."""
     if node._is_interpolation():
-        found = _KEY.fullmatch(node._value())
-        target = _walked(node._get_root(), found[1].split(".")) if found else None
-        if target is None or target._is_missing():
-            assert parent is not None
-            target = parent[key]
-        return _value(target, parent, key) if isinstance(target, Node) else target
+        return _interpolated(node, parent, key)
     content = node.__dict__.get("_content")
-    if type(node) is DictConfig and type(content) is dict:
-        return {name: _value(child, node, name) for name, child in content.items()}
+    if type(node) is DictConfig and isinstance(content, dict):
+        return {name: _child(node, name) for name in content}
     if type(node) is ListConfig and type(content) is list:
         return [_value(child, node, number) for number, child in enumerate(content)]
     if isinstance(node, DictConfig | ListConfig):
@@ -114,13 +129,28 @@ def _value(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:
     return parent[key] if parent is not None and node._is_missing() else node._value()
 
 
-def _walked(root: Any, names: list[str]) -> Any:
-    """Follow keys from the root through mappings alone; None where that is not how it is reached."""
-    node = root
-    for name in names:
-        if not isinstance(node, DictConfig) or not isinstance(content := node.__dict__["_content"], dict):
-            return None
-        node = content.get(name)
-        if node is None or node._is_interpolation():
-            return None
-    return node
+def _child(node: DictConfig, name: Any) -> Any:
+    """Turn a child into plain values; one that is the same in many configs, in all of them at once."""
+    first = waiting(node, name)
+    if first is not None and (known := _constant(Same(first))) is not None:
+        return known[0]
+    return _value(node.__dict__["_content"][name], node, name)
+
+
+@lru_cache(maxsize=4096)
+def _constant(first: Same) -> tuple[Any] | None:
+    """Return the plain value of a node in which nothing is left to resolve, and nothing missing; None otherwise."""
+    plain = OmegaConf.to_container(first.node) if OmegaConf.is_config(first.node) else first.node._value()
+    return None if any(mark in str(plain) for mark in ("${", "???")) else (plain,)
+
+
+def _interpolated(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:
+    text = node._value()
+    if (variable := _VARIABLE.fullmatch(text)) and (given := os.environ.get(variable[1], variable[2])) is not None:
+        return given
+    found = _KEY.fullmatch(text)
+    target = followed(node._get_root(), found[1].split(".")) if found else None
+    if target is None or target._is_missing():
+        assert parent is not None
+        target = parent[key]
+    return _value(target, parent, key) if isinstance(target, Node) else target

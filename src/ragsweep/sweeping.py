@@ -21,6 +21,7 @@ from ragsweep.handing import hand_over
 from ragsweep.jobs import Partial
 from ragsweep.multirun import Multirun, Search
 from ragsweep.objectives import objectives
+from ragsweep.plain import resolved_at
 from ragsweep.secrets import mask_text
 from ragsweep.terminal import Terminal
 
@@ -77,7 +78,8 @@ def _check(configs: Sequence[DictConfig]) -> None:
             raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
     # Where results are kept cannot differ within a sweep: they would not be found again.
     for key in ("store", "tracking"):
-        if any(other[key] != config[key] for other in configs):
+        first = resolved_at(config, key)
+        if any(resolved_at(other, key) != first for other in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
 
 

@@ -6,6 +6,8 @@ Hydra runs every module of a plugin again when it looks for plugins; those that 
 from hydra_plugins.ragsweep_grid._composing import Composer, open_composer, parse, search_path, sharing
 from hydra_plugins.ragsweep_grid._expansion import Job, expand
 from hydra_plugins.ragsweep_grid._files import is_deep
+from hydra_plugins.ragsweep_grid._following import followed
+from hydra_plugins.ragsweep_grid._late import Same, waiting
 from hydra_plugins.ragsweep_grid._racing import Rung
 from hydra_plugins.ragsweep_grid._running import run_jobs
 
@@ -13,11 +15,14 @@ __all__ = [
     "Composer",
     "Job",
     "Rung",
+    "Same",
     "expand",
+    "followed",
     "is_deep",
     "open_composer",
     "parse",
     "run_jobs",
     "search_path",
     "sharing",
+    "waiting",
 ]

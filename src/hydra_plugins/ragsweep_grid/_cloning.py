@@ -31,27 +31,28 @@ def clone(config: Config, parent: Container | None = None) -> Config:
 
     Nodes of a kind that is not known here are left to ``copy.deepcopy``.
     """
-    return cast(Config, _node(config, parent))
+    return cast(Config, clone_node(config, parent))
 
 
-def _node(node: Node, parent: Any) -> Any:
+def clone_node(node: Node, parent: Any) -> Any:
+    """Copy a node and all below it."""
     kind, content = type(node), node.__dict__.get("_content")
     if kind in _LEAVES and type(node.__dict__["_val"]) in _CONSTANT:
-        return _shell(node, parent)
+        return shell(node, parent)
     if kind is DictConfig:
-        new = _shell(node, parent)
-        if type(content) is dict:
-            new.__dict__["_content"] = {key: _node(value, new) for key, value in content.items()}
+        new = shell(node, parent)
+        if isinstance(content, dict):
+            new.__dict__["_content"] = {key: clone_node(value, new) for key, value in dict.items(content)}
         return new
     if kind is ListConfig:
-        new = _shell(node, parent)
+        new = shell(node, parent)
         if type(content) is list:
-            new.__dict__["_content"] = [_node(value, new) for value in content]
+            new.__dict__["_content"] = [clone_node(value, new) for value in content]
         return new
     return _deep(node, parent)
 
 
-def _shell(node: Node, parent: Any) -> Any:
+def shell(node: Node, parent: Any) -> Any:
     """Copy the node itself; its children, if any, are still the old ones."""
     new = object.__new__(type(node))
     new.__dict__.update(node.__dict__)
@@ -75,27 +76,4 @@ def _deep(node: Node, parent: Any) -> Any:
     finally:
         node.__dict__["_parent"] = before
     new.__dict__["_parent"] = parent
-    return new
-
-
-def without(config: DictConfig, left_out: str) -> DictConfig:
-    """Copy a config without one of its keys."""
-    new: DictConfig = _shell(config, None)
-    new.__dict__["_content"] = {k: _node(v, new) for k, v in config.__dict__["_content"].items() if k != left_out}
-    return new
-
-
-def part(config: DictConfig, left_out: str) -> DictConfig:
-    """Take a config's content but for one key: the nodes are the same ones, and now have the new root above them."""
-    new: DictConfig = _shell(config, None)
-    new.__dict__["_content"] = {k: node for k, node in config.__dict__["_content"].items() if k != left_out}
-    for node in new.__dict__["_content"].values():
-        node.__dict__["_parent"] = new
-    return new
-
-
-def only(config: DictConfig, kept: str) -> DictConfig:
-    """Copy one key of a config, as ``OmegaConf.masked_copy`` does; the copy is a root without flags."""
-    new = DictConfig(content={})
-    new.__dict__["_content"][kept] = _node(config.__dict__["_content"][kept], new)
     return new

@@ -32,8 +32,10 @@ from omegaconf import Container, DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
 
-from hydra_plugins.ragsweep_grid._cloning import clone, without
+from hydra_plugins.ragsweep_grid._cloning import clone
 from hydra_plugins.ragsweep_grid._files import CheckedRepository
+from hydra_plugins.ragsweep_grid._late import late
+from hydra_plugins.ragsweep_grid._sources import quicken
 
 _FILLED = ("hydra.runtime", "hydra.overrides", "hydra.job.override_dirname", "hydra.job.config_name")
 """What Hydra fills in after the overrides; whoever overrides it gets Hydra's own composition."""
@@ -77,7 +79,7 @@ class Composer:
             return config
         self.slow += 1
         config = self._hydra.load_configuration(name, list(overrides), RunMode.RUN)
-        return without(config, "hydra") if task_only else config
+        return late(config, "hydra") if task_only else config
 
     def sweep_config(self, master: DictConfig, overrides: Sequence[str]) -> DictConfig:
         """Compose the config of a job of a sweep, as ``ConfigLoader.load_sweep_config`` does."""
@@ -120,7 +122,7 @@ class Composer:
         searched = _searching(lines, parsed)
         choosing = [o for o in parsed if self._chooses(name, o, searched)]
         template = self._template(name, tuple(str(o.input_line) for o in choosing))
-        config = without(template, "hydra") if task_only else clone(template)
+        config = late(template, "hydra" if task_only else None)
         chosen = set(map(id, choosing))
         for override in parsed:
             if id(override) in chosen or (task_only and override.is_hydra_override()):
@@ -179,6 +181,10 @@ def raw(lines: ListConfig) -> list[str]:
 class Recalling(ConfigLoaderImpl):
     """Hydra's own loader, which does not compose or read again what was composed or read from its search path."""
 
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        quicken(self.repository)
+
     def load_configuration(
         self,
         config_name: str | None,
@@ -213,6 +219,7 @@ def open_composer(folder: Path, added: Path | None = None, *, version_base: str)
     setbase(version_base)
     setup_globals()
     loader = ConfigLoaderImpl(search_path(folder, added))
+    quicken(loader.repository)
     loader.repository = CheckedRepository(loader.repository)  # type: ignore[assignment]
     return Composer(loader)
 

@@ -15,8 +15,9 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.version import base_at_least
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from hydra_plugins.ragsweep_grid._cloning import only, part
 from hydra_plugins.ragsweep_grid._composing import raw
+from hydra_plugins.ragsweep_grid._following import selected
+from hydra_plugins.ragsweep_grid._late import copied, only, set_flag
 from hydra_plugins.ragsweep_grid._logs import Logs
 from hydra_plugins.ragsweep_grid._writing import text
 
@@ -25,12 +26,14 @@ _CLOCK = re.compile(r"(?:[^$]|\$\{now:[^${}]*\})*")
 
 
 class Runner:
-    """Run the jobs of one sweep, one after the other."""
+    """Run jobs one after the other: those of a sweep, or the only one."""
 
-    def __init__(self, context: HydraContext, task: TaskFunction, sweep: DictConfig) -> None:
+    def __init__(self, context: HydraContext, task: TaskFunction, whole: DictConfig, *, sweep: bool = True) -> None:
         self._context, self._task = context, task
-        self.logs = Logs(sweep)
-        self._sweep, self._shared = sweep, str(sweep.hydra.sweep.dir)
+        self.logs = Logs(whole)
+        self._whole, self._folder_key = whole, "hydra.sweep.dir" if sweep else "hydra.run.dir"
+        self._subfolder_key = "hydra.sweep.subdir" if sweep else None
+        self._shared = str(OmegaConf.select(whole, self._folder_key))
 
     def run(self, config: DictConfig) -> JobReturn:
         """Run a job: what ``hydra.core.utils.run_job`` does, in its order.
@@ -41,8 +44,7 @@ class Runner:
         before = singleton.cfg
         try:
             folder = self._enter(config, singleton)
-            # Nobody else has this config: what Hydra copies is taken. Its own node is read-only from here on.
-            result = JobReturn(cfg=part(config, "hydra"), hydra_cfg=singleton.cfg)
+            result = JobReturn(cfg=copied(config, "hydra"), hydra_cfg=singleton.cfg)
             result.overrides = raw(config.hydra.overrides.task)
             Path(folder).mkdir(parents=True, exist_ok=True)
             with _working_in(folder if _changes_folder(config) else None):
@@ -56,9 +58,11 @@ class Runner:
 
     def _enter(self, config: DictConfig, singleton: Any) -> str:
         """Decide the job's folder, and let ``HydraConfig`` speak of this job."""
-        OmegaConf.set_readonly(config.hydra, True)
+        set_flag(config.hydra, "readonly", True)
         singleton.cfg = config  # the folder's name may ask for ${hydra:job.num}
-        folder = os.path.join(self._folder(config), str(OmegaConf.select(config, "hydra.sweep.subdir")))  # noqa: PTH118
+        folder = self._folder(config)
+        if self._subfolder_key:
+            folder = os.path.join(folder, str(selected(config, self._subfolder_key)))  # noqa: PTH118
         runtime = config.hydra.runtime
         with read_write(runtime), open_dict(runtime):
             runtime.output_dir = os.path.abspath(folder)  # noqa: PTH100 - as Hydra spells it
@@ -68,11 +72,11 @@ class Runner:
         return folder
 
     def _folder(self, config: DictConfig) -> str:
-        """Resolve ``hydra.sweep.dir``; parsing ``${now:...}`` takes long, and all jobs have the sweep's clock."""
-        raw = config.hydra.sweep._get_node("dir")._value()
-        if raw == self._sweep.hydra.sweep._get_node("dir")._value() and _CLOCK.fullmatch(str(raw)):
+        """Resolve where a job's folder lies; parsing ``${now:...}`` takes long, and all jobs have one clock."""
+        raw = _written(config, self._folder_key)
+        if raw == _written(self._whole, self._folder_key) and _CLOCK.fullmatch(str(raw)):
             return self._shared
-        return str(OmegaConf.select(config, "hydra.sweep.dir"))
+        return str(OmegaConf.select(config, self._folder_key))
 
     def _call(self, config: DictConfig, result: JobReturn) -> None:
         assert result.hydra_cfg is not None
@@ -88,6 +92,11 @@ class Runner:
         result.task_name = JobRuntime.instance().get("name")
         _flush_loggers()
         callbacks.on_job_end(config=config, job_return=result)
+
+
+def _written(config: DictConfig, key: str) -> Any:
+    above, _, last = key.rpartition(".")
+    return OmegaConf.select(config, above)._get_node(last)._value()
 
 
 def _changes_folder(config: DictConfig) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging.config
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 from hydra.core.utils import configure_log
-from omegaconf import DictConfig, ListConfig, Node, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from hydra_plugins.ragsweep_grid._following import selected
+from hydra_plugins.ragsweep_grid._late import Same, waiting
 
 try:  # Hydra's own since it checks which classes a config may name
     from hydra._internal.logging_config import configure_logging
@@ -43,15 +47,27 @@ def _resolved(node: Any) -> Any:
     if not isinstance(node, DictConfig | ListConfig):
         return node
     content = node.__dict__["_content"]
-    if type(content) is dict:
-        return {str(key): _value(node, key, child) for key, child in content.items()}
+    if isinstance(content, dict):
+        return {str(key): _value(node, key) for key in content}
     if type(content) is list:
-        return [_value(node, key, child) for key, child in enumerate(content)]
+        return [_value(node, number) for number in range(len(content))]
     return None if content is None else OmegaConf.to_container(node, resolve=True)
 
 
-def _value(parent: DictConfig | ListConfig, key: Any, child: Node) -> Any:
+def _value(parent: DictConfig | ListConfig, key: Any) -> Any:
+    first = waiting(parent, key) if isinstance(parent, DictConfig) else None
+    if first is not None and (known := _constant(Same(first))) is not None:
+        return copy.deepcopy(known[0])  # the standard library writes into what it configures
+    child = parent.__dict__["_content"][key]
     if child._is_interpolation():
-        value = parent[key]
+        value = selected(cast(DictConfig, parent._get_root()), str(child._get_full_key(None)))
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
     return _resolved(child) if isinstance(child, DictConfig | ListConfig) else child._value()
+
+
+@lru_cache(maxsize=256)
+def _constant(first: Same) -> tuple[Any] | None:
+    """Return the plain value of what is the same in all jobs; None where an interpolation is in it."""
+    node = first.node
+    plain = OmegaConf.to_container(node) if isinstance(node, DictConfig | ListConfig) else node._value()
+    return None if "${" in str(plain) else (plain,)

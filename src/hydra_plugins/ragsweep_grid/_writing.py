@@ -10,6 +10,8 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 from omegaconf._utils import get_omega_conf_dumper
 
+from hydra_plugins.ragsweep_grid._late import Same, waiting
+
 _PLAIN = (str, int, float, bool, type(None))
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -31,7 +33,7 @@ class Unusual(Exception):
 def text(config: DictConfig | ListConfig) -> str:
     """Write a config as ``OmegaConf.to_yaml`` does, interpolations kept; parsed again the two are equal."""
     try:
-        return _text(plain(config))
+        return _mapping((), config) if isinstance(config, DictConfig) else _dumped(plain(config))
     except Unusual:
         return OmegaConf.to_yaml(config)
 
@@ -40,7 +42,7 @@ def plain(node: Node) -> Any:
     """Turn a config into plain values, interpolations kept; raises Unusual for what is no plain value."""
     if isinstance(node, DictConfig | ListConfig):
         content = node.__dict__["_content"]
-        if type(content) is dict:
+        if isinstance(content, dict):
             return {_key(key): plain(value) for key, value in content.items()}
         return [plain(value) for value in content] if type(content) is list else content
     value = node._value()
@@ -59,14 +61,10 @@ def _key(key: Any) -> Any:
     return key
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, dict) or not value:
-        return _dumped(value)
-    return "".join(_entry((), key, _Written(entry)) for key, entry in value.items())
-
-
 class _Written:
     """A plain value as a key: two are equal where they are written alike, so that 1, true and "1" differ."""
+
+    __slots__ = ("_written", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -79,21 +77,43 @@ class _Written:
         return isinstance(other, _Written) and self._written == other._written
 
 
-@lru_cache(maxsize=1024, typed=True)
-def _entry(above: tuple[Any, ...], key: Any, entry: _Written) -> str:
-    """Write an entry of a mapping, at its depth; what did not change since it was written last is found as text."""
-    if not isinstance(entry.value, dict) or not entry.value:
-        return _nested((*above, key), entry.value)
-    head, _, _ = _nested((*above, key), {"": 0}).rpartition("\n" + "  " * (len(above) + 1))
-    inside = "".join(_entry((*above, key), below, _Written(value)) for below, value in entry.value.items())
-    return f"{head}\n{inside}"
+def _mapping(path: tuple[Any, ...], node: DictConfig) -> str:
+    """Write a mapping under its keys; of a late copy, what nobody has asked for is written out once for all copies."""
+    content = node.__dict__["_content"]
+    if not isinstance(content, dict) or not content:
+        return _nested(path, plain(node))
+    written = [f"{_head(_Written(path))}\n"] if path else []
+    for key in content:
+        below, first = (*path, _key(key)), waiting(node, key)
+        written.append(_original(_Written(below), Same(first)) if first is not None else _child(below, content[key]))
+    return "".join(written)
+
+
+def _child(path: tuple[Any, ...], node: Node) -> str:
+    return _mapping(path, node) if isinstance(node, DictConfig) else _value(_Written((path, plain(node))))
+
+
+@lru_cache(maxsize=4096)
+def _original(path: _Written, first: Same) -> str:
+    return _child(path.value, first.node)
+
+
+@lru_cache(maxsize=1024)
+def _value(entry: _Written) -> str:
+    return _nested(*entry.value)
+
+
+@lru_cache(maxsize=1024)
+def _head(path: _Written) -> str:
+    """Write the line of a key with a mapping below it."""
+    return _nested(path.value, {"": 0}).rpartition("\n" + "  " * len(path.value))[0]
 
 
 def _nested(path: tuple[Any, ...], value: Any) -> str:
     """Write a value under its keys, without the lines of the keys above the last."""
     for key in reversed(path):
         value = {key: value}
-    return "\n".join(_dumped(value).split("\n")[len(path) - 1 :])
+    return "\n".join(_dumped(value).split("\n")[max(len(path) - 1, 0) :])
 
 
 def _dumped(value: Any) -> str:

@@ -53,7 +53,7 @@ class InlineLauncher(Launcher):
         for number, overrides in enumerate(job_overrides, start=initial_job_idx):
             _log.info("\t#%d : %s", number, " ".join(filter_overrides(overrides)))
             config = composer(self.hydra_context.config_loader).sweep_config(self.config, overrides)
-            with open_dict(config):
+            with open_dict(config.hydra.job):
                 config.hydra.job.id = number
                 config.hydra.job.num = number
             results.append(runner.run(config))

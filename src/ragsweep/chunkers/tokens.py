@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ragsweep import model_files
+from ragsweep.digests import digest
 from ragsweep.spans import Piece, check_overlap, check_size, cut, encodable, windows
 from ragsweep.types import Corpus, Spans
 
@@ -36,7 +37,7 @@ class Tokens:
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the tokenizer's file, and name the version of the library that reads it."""
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
-        return {"tokenizer": model_files.digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
+        return {"tokenizer": digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last of a document may be shorter."""
