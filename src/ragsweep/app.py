@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
@@ -59,6 +59,13 @@ class Job:
         return {**self.chosen, **parameters(self.config, values)}
 
 
+class MetricSet(NamedTuple):
+    """The metrics that a config names, and those of them that ask a judge, by name."""
+
+    parts: list[Built]
+    judged: dict[str, Built]
+
+
 @dataclass
 class Session:
     """What the jobs of one process share: parts, datasets, and all that was computed."""
@@ -68,7 +75,7 @@ class Session:
     folder: Path = Path(".ragsweep")
     checked: dict[tuple[str, ...], Experiment] = field(default_factory=dict)  # of the command's jobs, by overrides
     _datasets: dict[str, Dataset] = field(default_factory=dict)
-    _metric_sets: dict[str, list[Built]] = field(default_factory=dict)
+    _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -97,9 +104,9 @@ class Session:
         built = self._built_metrics(plain)
         system = self._chosen(plain, "system")
         laid = self._existing(plain, dataset, system, built) if system else self._laid(plain, dataset, built)
-        metrics = _checked_metrics(built, plain, dataset)
+        metrics = _checked_metrics(built.parts, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
-        definitions = [one.spec.digest for one in built]
+        definitions = [one.spec.digest for one in built.parts]
         exact = [leg.exact.address for leg in laid.approximate.values()]
         answered = [node.address for node in (laid.answer, laid.route) if node]
         signature = content_hash(
@@ -158,7 +165,7 @@ class Session:
         budget.check()
         spending.limit(budget, prices.money, prices.currency)
 
-    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: Sequence[Built]) -> Graph:
+    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> Graph:
         """Lay out what the config describes."""
         top_k, depth = _lengths(plain)
         chunker, retriever, reranker = (
@@ -168,16 +175,16 @@ class Session:
             raise ConfigError(
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
-        compared = any("exact" in one.value.needs for one in built)
+        compared = any("exact" in one.value.needs for one in built.parts)
         generator, router = self._chosen(plain, "llm"), self._chosen(plain, "router")
         return graph(
             Parts(
                 dataset.corpus, chunker, retriever, reranker, depth, top_k, compared, _budget(plain), generator,
-                _judged(built), router,
+                built.judged, router,
             )
         )  # fmt: skip
 
-    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: Sequence[Built]) -> Graph:
+    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: MetricSet) -> Graph:
         """Lay out a system that answers by itself."""
         for group in ("llm", "router"):
             if self._chosen(plain, group):
@@ -188,7 +195,7 @@ class Session:
         questions = asked(dataset.golden.questions).spoken
         named = {one.document for question in dataset.golden.questions for one in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in named]
-        return existing_graph(Existing(dataset.corpus, system, questions, depth, documents, _judged(built)))
+        return existing_graph(Existing(dataset.corpus, system, questions, depth, documents, built.judged))
 
     def _chosen(self, plain: Mapping[str, Any], group: str) -> Built | None:
         """Build a part that may be chosen away: None where it says nothing."""
@@ -202,13 +209,13 @@ class Session:
             if node is not None
         }
 
-    def _built_metrics(self, plain: Mapping[str, Any]) -> list[Built]:
+    def _built_metrics(self, plain: Mapping[str, Any]) -> MetricSet:
         named = plain["metrics"] or {}
         key = json.dumps(named, default=str)
         if key not in self._metric_sets:
-            self._metric_sets[key] = [
-                self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
-            ]
+            parts = [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+            judged = {one.value.name: one for one in parts if isinstance(one.value, JudgedMetric)}
+            self._metric_sets[key] = MetricSet(parts, judged)
         return self._metric_sets[key]
 
 
@@ -250,10 +257,6 @@ def _coverage(plain: Mapping[str, Any]) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
     return float(share)
-
-
-def _judged(built: Sequence[Built]) -> dict[str, Built]:
-    return {one.value.name: one for one in built if isinstance(one.value, JudgedMetric)}
 
 
 def _budget(plain: Mapping[str, Any]) -> int | None:

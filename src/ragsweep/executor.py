@@ -82,6 +82,7 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
+        self._sizes: dict[str, int | None] = {}
         self._notes: dict[str, Notebook] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
@@ -135,8 +136,10 @@ class Executor:
         """Count the bytes of a whole value's arrays; None where it is not there."""
         if node.address in self._whole:
             return size_of(self._whole[node.address])
-        store = self._store_of(node)
-        return store.size(node) if store else None
+        if node.address not in self._sizes:
+            store = self._store_of(node)
+            self._sizes[node.address] = store.size(node) if store else None
+        return self._sizes[node.address]
 
     def notes(self, node: Node) -> Notebook:
         """Return the notes of a node: those of earlier processes too, where there is a store."""

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig
 
@@ -23,6 +23,7 @@ from ragsweep.graph import walk
 from ragsweep.interruption import deadline
 from ragsweep.ledger import Ledger, Sweep
 from ragsweep.objectives import objectives
+from ragsweep.plain import resolved_at
 from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import DROPPED, PARTIAL, Failure, Result
@@ -78,7 +79,7 @@ def run_job(config: DictConfig) -> Returned:
     name = " ".join(overrides) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
-    job = Job(config, name, overrides, hydra.runtime.choices, searching=search)
+    job = Job(config, name, overrides, resolved_at(cast(DictConfig, hydra.runtime), "choices"), searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number, fenced=given)
     if until is not None:

@@ -36,9 +36,12 @@ class ChunkNames:
         """Name the chunks of rankings (questions, depth); padding has no name."""
         found = positions != NO_CHUNK
         asked = positions[found].tolist()
-        for position in set(asked).difference(self._names):
-            self._names[position] = self._name(position)
-        names = list(map(self._names.__getitem__, asked))
+        try:
+            names = list(map(self._names.__getitem__, asked))
+        except KeyError:
+            for position in set(asked).difference(self._names):
+                self._names[position] = self._name(position)
+            names = list(map(self._names.__getitem__, asked))
         ends = np.cumsum(found.sum(axis=1)).tolist()
         return [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -14,7 +14,10 @@ import struct
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ragsweep.errors import InputError
 from ragsweep.results import COMPLETE, DROPPED, PARTIAL, RACING, DatasetFacts, Failure, Judged, Result, Summary
@@ -27,7 +30,7 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
 
 SHARED_NUMBERS = frozenset({"evidence"})
-NUMBERS = {"float": "d", "int": "q"}
+NUMBERS = {"float": "<f8", "int": "<i8"}
 TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
@@ -87,8 +90,8 @@ def encode(outcome: Result | Failure) -> Encoded:
         status=STATUS[outcome.state],
         signature=outcome.signature,
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
-        scores=b"".join(_packed("d", columns[name]) for name in blocks["float"]),
-        counts=b"".join(_packed("q", columns[name]) for name in blocks["int"]),
+        scores=_packed("d", [columns[name] for name in blocks["float"]]),
+        counts=_packed("q", [columns[name] for name in blocks["int"]]),
         own=_dumps({name: _pooled(columns[name]) for name in blocks["own"]}).encode(),
         shared=shared,
         shared_digest=digest,
@@ -103,7 +106,7 @@ def decode(encoded: Encoded) -> Result | Failure:
     """
     try:
         return _decode(encoded)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as fault:
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
 
@@ -114,7 +117,8 @@ def _decode(encoded: Encoded) -> Result | Failure:
     plain["overrides"] = tuple(plain["overrides"])
     if encoded.status == FAILED:
         return Failure(**plain)
-    if hashlib.sha256(encoded.shared).hexdigest() != encoded.shared_digest:
+    digest, shared = _golden(encoded.shared)
+    if digest != encoded.shared_digest:
         raise ValueError(f"the columns of the golden set are not those of {encoded.shared_digest[:12]}")
     plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
     for name in TABLES & plain.keys():  # records of a time when there was one table only are read all the same
@@ -125,7 +129,7 @@ def _decode(encoded: Encoded) -> Result | Failure:
     }
     plain["targets"] = tuple(Judged(**one) for one in plain.get("targets", ()))
     plain["warnings"] = tuple(plain["warnings"])
-    outcomes = _columns(plain.pop("columns"), encoded)
+    outcomes = _columns(plain.pop("columns"), encoded, shared)
     return Result(**plain, outcomes=outcomes, rankings={})
 
 
@@ -151,8 +155,8 @@ def _kind(name: str, column: Sequence[Any]) -> str:
 
 def _type(column: Sequence[Any]) -> type | None:
     """Return the one type of all values; None where there are several, or no values."""
-    types = list(map(type, column))
-    return types[0] if types and types.count(types[0]) == len(types) else None
+    types = set(map(type, column))
+    return types.pop() if len(types) == 1 else None
 
 
 def _shared(columns: Mapping[str, list[Any]]) -> tuple[bytes, str]:
@@ -184,24 +188,33 @@ def _unpooled(column: list[Any] | dict[str, list[Any]]) -> list[Any]:
     return [column["texts"][n] for n in column["numbers"]] if isinstance(column, dict) else column
 
 
-def _packed(code: str, column: Sequence[Any]) -> bytes:
-    return struct.pack(f"<{len(column)}{code}", *column)
+def _packed(code: str, columns: Sequence[Sequence[Any]]) -> bytes:
+    return b"".join(struct.pack(f"<{len(column)}{code}", *column) for column in columns)
 
 
-def _columns(layout: Sequence[tuple[str, str, int]], encoded: Encoded) -> dict[str, list[Any]]:
+@lru_cache(maxsize=4)
+def _golden(shared: bytes) -> tuple[str, dict[str, list[Any]]]:
+    """Hash and read a golden set's columns; the records of a sweep have the same ones."""
+    return hashlib.sha256(shared).hexdigest(), _loads(shared) if shared else {}
+
+
+def _columns(
+    layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]]
+) -> dict[str, list[Any]]:
     """Put the columns together in their order."""
-    texts = {"own": _loads(encoded.own), "shared": _loads(encoded.shared)}
-    blocks = {"float": encoded.scores, "int": encoded.counts}
+    texts = {"own": _loads(encoded.own), "shared": shared}
+    packed = {"float": encoded.scores, "int": encoded.counts}
+    blocks = {kind: np.frombuffer(block, NUMBERS[kind]).tolist() if block else [] for kind, block in packed.items()}
     at = dict.fromkeys(blocks, 0)
     columns: dict[str, list[Any]] = {}
     for name, kind, length in layout:
         if kind in texts:
             columns[name] = _unpooled(texts[kind][name])
         else:
-            columns[name] = list(struct.unpack_from(f"<{length}{NUMBERS[kind]}", blocks[kind], at[kind]))
-            at[kind] += 8 * length
+            columns[name] = blocks[kind][at[kind] : at[kind] + length]
+            at[kind] += length
     if any(at[kind] != len(block) for kind, block in blocks.items()):
-        raise ValueError("a block of numbers is longer than its columns")
+        raise ValueError("a block of numbers is longer, or shorter, than its columns")
     return columns
 
 

@@ -66,6 +66,8 @@ class RowTables:
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
+        self._sizes: dict[str, int] = {}  # bytes of each table when it was last held
+        self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
         """Return a node's table, an empty one at first."""
@@ -74,21 +76,19 @@ class RowTables:
         return self._tables.get(address) or RowTable()
 
     def hold(self, address: str, table: RowTable, most: float) -> None:
-        """Hold a table that was just used; drop others that last until all have at most so many bytes."""
+        """Hold a table that was just used or added to; drop others that last until all have at most so many bytes."""
         self._tables[address] = table
         self._tables.move_to_end(address)
-        total = self.bytes
+        self.bytes += table.bytes - self._sizes.get(address, 0)
+        self._sizes[address] = table.bytes
+        if self.bytes <= most:
+            return
         for other, dropped in list(self._tables.items())[:-1]:
-            if total <= most:
+            if self.bytes <= most:
                 return
             if dropped.lasting:
-                total -= dropped.bytes
+                self.bytes -= self._sizes.pop(other)
                 del self._tables[other]
-
-    @property
-    def bytes(self) -> int:
-        """Count what all tables take."""
-        return sum(table.bytes for table in self._tables.values())
 
 
 def size_of(columns: Any) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import NoneType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,13 +23,13 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.utils import JobRuntime, setup_globals
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode
 from hydra.version import getbase, setbase
-from omegaconf import Container, DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import AnyNode, Container, DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf._utils import split_key
 from omegaconf.errors import OmegaConfBaseException
 
@@ -129,7 +130,8 @@ class Composer:
                 continue
             if not _is_plain(config, override):
                 return None
-            ConfigLoaderImpl._apply_overrides_to_config([override], config)
+            if not _is_replaced(config, override):
+                ConfigLoaderImpl._apply_overrides_to_config([override], config)
         if not task_only:
             _fill(config, parsed)
         self._known.composed.add(self._said(name, lines))
@@ -304,6 +306,28 @@ def _is_plain(config: DictConfig, override: Override) -> bool:
         node = content[part]
         if node._is_interpolation() and not (part is parts[-1] and replaces):
             return False
+    return True
+
+
+def _is_replaced(config: DictConfig, override: Override) -> bool:
+    """Replace a value of no type by one that Hydra would set as it is, and say whether it was one."""
+    value = override.value()
+    if override.type is not OverrideType.CHANGE or override.package is not None:
+        return False
+    if type(value) not in (str, int, float, bool, NoneType) or (type(value) is str and ("$" in value or "?" in value)):
+        return False
+    *above, last = split_key(override.key_or_group)
+    node: Any = config
+    for part in above:
+        node = node.__dict__["_content"].get(part)
+        if type(node) is not DictConfig or not isinstance(node.__dict__["_content"], dict):
+            return False
+    leaf = node.__dict__["_content"].get(last)
+    if type(leaf) is not AnyNode or leaf._is_interpolation() or leaf._get_flag("readonly"):
+        return False
+    if value is None and not leaf._is_optional():
+        return False
+    leaf.__dict__["_val"] = value
     return True
 
 

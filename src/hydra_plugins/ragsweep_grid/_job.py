@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobRuntime, JobStatus, _flush_loggers, env_override
 from hydra.types import HydraContext, TaskFunction
 from hydra.version import base_at_least
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.ragsweep_grid._composing import raw
 from hydra_plugins.ragsweep_grid._following import selected
@@ -58,14 +58,12 @@ class Runner:
 
     def _enter(self, config: DictConfig, singleton: Any) -> str:
         """Decide the job's folder, and let ``HydraConfig`` speak of this job."""
-        set_flag(config.hydra, "readonly", True)
         singleton.cfg = config  # the folder's name may ask for ${hydra:job.num}
         folder = self._folder(config)
         if self._subfolder_key:
             folder = os.path.join(folder, str(selected(config, self._subfolder_key)))  # noqa: PTH118
-        runtime = config.hydra.runtime
-        with read_write(runtime), open_dict(runtime):
-            runtime.output_dir = os.path.abspath(folder)  # noqa: PTH100 - as Hydra spells it
+        config.hydra.runtime.output_dir = os.path.abspath(folder)  # noqa: PTH100 - as Hydra spells it
+        set_flag(config.hydra, "readonly", True)
         # The node is shown alone, but its interpolations reach into the whole config.
         singleton.cfg = only(config, "hydra")
         singleton.cfg._get_node("hydra")._set_parent(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 from omegaconf._utils import get_yaml_loader
+
+_DISPUTED = re.compile(r"[\t\x85\u2028\u2029\ufeff]")  # what the two parsers read differently
 
 _HEADER = 512  # characters in which Hydra looks for a file's header
 
@@ -25,6 +28,8 @@ class QuickFileSource(FileConfigSource):
         path = os.path.realpath(Path(self.path, self._normalize_file_name(config_path)))
         try:
             text = Path(path).read_text("utf-8")
+            if _DISPUTED.search(text):
+                return super().load_config(config_path)
             found = _loader()(text).get_single_data()
         except (OSError, UnicodeDecodeError, yaml.YAMLError):
             return super().load_config(config_path)

@@ -9,7 +9,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, filter_overrides, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 from hydra_plugins.ragsweep_grid._composing import composer
 from hydra_plugins.ragsweep_grid._job import Runner
@@ -53,9 +53,8 @@ class InlineLauncher(Launcher):
         for number, overrides in enumerate(job_overrides, start=initial_job_idx):
             _log.info("\t#%d : %s", number, " ".join(filter_overrides(overrides)))
             config = composer(self.hydra_context.config_loader).sweep_config(self.config, overrides)
-            with open_dict(config.hydra.job):
-                config.hydra.job.id = number
-                config.hydra.job.num = number
+            job = config.hydra.job
+            job.id, job.num = number, number
             results.append(runner.run(config))
             runner.logs.between()
         return results

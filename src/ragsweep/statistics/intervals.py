@@ -14,6 +14,9 @@ LEVEL = 0.95
 REMEMBERED = 8192
 """About how many intervals are remembered: configs that differ in top_k alone have most of their scores in common."""
 
+ONE_THREAD = 200_000
+"""Multiplications up to which OpenBLAS starts no thread (it does from 2 ** 18 on)."""
+
 Doubles = NDArray[np.float64]
 
 _remembered: dict[bytes, list[float]] = {}
@@ -95,12 +98,25 @@ def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
     weights = _weights(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        sums = np.rint(np.ldexp(filled, shift)) @ weights
+        sums = _product(np.rint(np.ldexp(filled, shift)), weights)
         if known.all():
             ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
         else:
-            ends = _percentiles(sums / (known.astype(np.float64) @ weights))
+            ends = _percentiles(sums / _product(known.astype(np.float64), weights))
         return np.asarray(np.ldexp(ends, -shift))
+
+
+def _product(rows: Doubles, weights: Doubles) -> Doubles:
+    """Multiply two matrices in pieces that OpenBLAS does on one thread: others would spin for 25 ms after each call.
+
+    The columns of a piece are summed as they are in the whole, so the result is the same.
+    """
+    found = np.empty((len(rows), weights.shape[1]))
+    width = max(ONE_THREAD // max(rows.size, 1), 1)
+    for start in range(0, weights.shape[1], width):
+        piece = slice(start, start + width)
+        np.matmul(rows, weights[:, piece], out=found[:, piece])
+    return found
 
 
 def _percentiles(means: Doubles) -> Doubles:

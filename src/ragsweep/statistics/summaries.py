@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,10 +54,7 @@ class Measured:
         }
 
     def _amounts(self, values: Doubles, known: NDArray[np.bool_]) -> dict[int, Amount]:
-        means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
-        lowest, highest = (
-            np.array([_bound(self.metrics[n].bounds[end]) for n in means], dtype=np.float64) for end in (0, 1)
-        )
+        means, lowest, highest = self._averaged
         found = means_with_intervals(values[means], lowest, highest)
         amounts: dict[int, Amount] = dict(
             zip(means, zip(*(column.tolist() for column in found), strict=True), strict=True)
@@ -66,6 +64,15 @@ class Measured:
                 ordered = np.sort(values[n][known[n]])
                 amounts[n] = (quantile(ordered, metric.quantile), *quantile_interval(ordered, metric.quantile))
         return amounts
+
+    @cached_property
+    def _averaged(self) -> tuple[list[int], Doubles, Doubles]:
+        """List the metrics of which the mean is shown, and the bounds of their values."""
+        means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
+        lowest, highest = (
+            np.array([_bound(self.metrics[n].bounds[end]) for n in means], dtype=np.float64) for end in (0, 1)
+        )
+        return means, lowest, highest
 
     def _counts(self, chosen: Numbers | None) -> dict[int, Reasons]:
         """Count the reasons, once for metrics that have the very same ones."""
