@@ -85,11 +85,11 @@ def flags_are_set(config: DictConfig) -> Any:
 
 def it_is_copied(config: DictConfig) -> Any:
     config.part.size = 5
-    others = [copy.deepcopy(config), config.copy(), pickle.loads(pickle.dumps(config)), copied(config, "hydra")]
+    others = [pickle.loads(pickle.dumps(config)), copied(config, "hydra"), copy.deepcopy(config), config.copy()]
     alone = only(config, "part")
     config.part.size = 6
     config.part.inner.deep = 6
-    return [facts(one) for one in (others[0], others[2], others[3])], OmegaConf.to_container(alone), list(others[1])
+    return [facts(one) for one in others[:3]], OmegaConf.to_container(alone), list(others[3])
 
 
 def it_is_read(config: DictConfig) -> Any:

@@ -7,39 +7,32 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from types import NoneType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import IConfigRepository
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.object_type import ObjectType
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobRuntime, setup_globals
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode
 from hydra.version import getbase, setbase
-from omegaconf import AnyNode, Container, DictConfig, ListConfig, OmegaConf, open_dict
-from omegaconf._utils import split_key
+from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from hydra_plugins.ragsweep_grid._cloning import clone
 from hydra_plugins.ragsweep_grid._files import CheckedRepository
 from hydra_plugins.ragsweep_grid._late import late
+from hydra_plugins.ragsweep_grid._overriding import fill, is_plain, is_unusual, parse, replaces
 from hydra_plugins.ragsweep_grid._sources import quicken
-
-_FILLED = ("hydra.runtime", "hydra.overrides", "hydra.job.override_dirname", "hydra.job.config_name")
-"""What Hydra fills in after the overrides; whoever overrides it gets Hydra's own composition."""
 
 
 class Composer:
@@ -118,7 +111,7 @@ class Composer:
     def _composed(self, name: str | None, lines: list[str], task_only: bool) -> DictConfig | None:
         """Compose from a template, or return None where that could give anything else than Hydra does."""
         parsed = [parse(line) for line in lines]
-        if self._quick is None or any(map(_is_unusual, parsed)):
+        if self._quick is None or any(map(is_unusual, parsed)):
             return None
         searched = _searching(lines, parsed)
         choosing = [o for o in parsed if self._chooses(name, o, searched)]
@@ -128,12 +121,12 @@ class Composer:
         for override in parsed:
             if id(override) in chosen or (task_only and override.is_hydra_override()):
                 continue
-            if not _is_plain(config, override):
+            if not is_plain(config, override):
                 return None
-            if not _is_replaced(config, override):
+            if not replaces(config, override):
                 ConfigLoaderImpl._apply_overrides_to_config([override], config)
         if not task_only:
-            _fill(config, parsed)
+            fill(config, parsed)
         self._known.composed.add(self._said(name, lines))
         return config
 
@@ -270,95 +263,8 @@ def sharing() -> Iterator[None]:
         _shared.held = before
 
 
-@lru_cache(maxsize=1024)
-def parse(line: str) -> Override:
-    """Parse an override; what was parsed lately is remembered. Raises a HydraException for what is none."""
-    return OverridesParser.create().parse_overrides([line])[0]
-
-
 def _searching(lines: Sequence[str], parsed: Sequence[Override]) -> tuple[str, ...]:
     return tuple(line for line, o in zip(lines, parsed, strict=True) if o.key_or_group == "hydra.searchpath")
-
-
-def _is_unusual(override: Override) -> bool:
-    key = override.key_or_group
-    inside = any(key == filled or key.startswith(f"{filled}.") for filled in _FILLED)
-    above = any(filled.startswith(f"{key}.") for filled in _FILLED)
-    copied = key.startswith(("hydra.job.env_copy", "hydra.job.env_set")) and not override.is_add()
-    compared = override.is_delete() and override.value() is not None and "." in key
-    return override.is_sweep_override() or inside or above or copied or compared
-
-
-def _is_plain(config: DictConfig, override: Override) -> bool:
-    """Say whether an override reaches its value through mappings alone.
-
-    What an interpolation leads to could be something that Hydra fills in only after the overrides.
-    """
-    node: Any = config
-    parts = split_key(override.key_or_group)
-    replaces = not (override.is_add() or override.is_delete() or isinstance(override.value(), dict | list))
-    for part in parts:
-        content = node.__dict__.get("_content")
-        if not isinstance(node, DictConfig) or not isinstance(content, dict):
-            return False
-        if part not in content:
-            return True
-        node = content[part]
-        if node._is_interpolation() and not (part is parts[-1] and replaces):
-            return False
-    return True
-
-
-def _is_replaced(config: DictConfig, override: Override) -> bool:
-    """Replace a value of no type by one that Hydra would set as it is, and say whether it was one."""
-    value = override.value()
-    if override.type is not OverrideType.CHANGE or override.package is not None:
-        return False
-    if type(value) not in (str, int, float, bool, NoneType) or (type(value) is str and ("$" in value or "?" in value)):
-        return False
-    *above, last = split_key(override.key_or_group)
-    node: Any = config
-    for part in above:
-        node = node.__dict__["_content"].get(part)
-        if type(node) is not DictConfig or not isinstance(node.__dict__["_content"], dict):
-            return False
-    leaf = node.__dict__["_content"].get(last)
-    if type(leaf) is not AnyNode or leaf._is_interpolation() or leaf._get_flag("readonly"):
-        return False
-    if value is None and not leaf._is_optional():
-        return False
-    leaf.__dict__["_val"] = value
-    return True
-
-
-def _fill(config: DictConfig, parsed: Sequence[Override]) -> None:
-    """Write down what was asked for, as Hydra does when it has applied all overrides."""
-    hydra = config.hydra
-    _write(hydra.overrides.hydra, [str(o.input_line) for o in parsed if o.is_hydra_override()])
-    task = [o for o in parsed if not o.is_hydra_override()]
-    _write(hydra.overrides.task, [str(o.input_line) for o in task])
-    if hydra.job.env_copy:
-        with open_dict(hydra):
-            for key in hydra.job.env_copy:
-                hydra.job.env_set[key] = os.environ[key]
-    naming = hydra.job.config.override_dirname
-    hydra.job.override_dirname = get_overrides_dirname(
-        task, kv_sep=naming.kv_sep, item_sep=naming.item_sep, exclude_keys=naming.exclude_keys
-    )
-
-
-def _write(lines: Any, values: Sequence[str]) -> None:
-    """Replace a list of strings; to append them one by one is what OmegaConf takes longest for."""
-    lines.__dict__["_content"] = []
-    if not values:
-        return
-    lines.append(values[0])
-    first = lines._get_node(0)
-    for position, value in enumerate(values[1:], start=1):
-        node = clone(first, lines)
-        node.__dict__["_val"] = value
-        node._metadata.key = position
-        lines.__dict__["_content"].append(node)
 
 
 def _searched(path: ConfigSearchPath) -> tuple[tuple[str, str], ...]:
