@@ -34,7 +34,7 @@ def read_object(path: Path, faults: Faults) -> Row | None:
 def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> Row | None:
     """Make a row of a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        value = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
@@ -64,6 +64,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f'key "{twice}" is given twice')
     return values
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
 
 
 class Row:
