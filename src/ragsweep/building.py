@@ -124,7 +124,7 @@ def _version(made: type) -> str:
 
 
 def source(made: type) -> str:
-    """Return what ``inspect.getsource`` does, which reads letter by letter; here Python's own parser finds the class."""
+    """Return what ``inspect.getsource`` does, which reads letter by letter; Python's own parser finds a class."""
     file = inspect.getsourcefile(made) or ""
     linecache.checkcache(file)
     lines = linecache.getlines(file, vars(sys.modules[made.__module__]))
