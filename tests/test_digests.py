@@ -71,10 +71,12 @@ def test_damaged_note_is_as_good_as_none(large: Path, note: bytes) -> None:
     assert anew(large) == whole(large)
 
 
+@pytest.mark.parametrize("cache", ["weights", "~nobody-of-this-name"])  # a file, no folder; a user without a home
 def test_where_nothing_can_be_remembered_files_are_hashed_all_the_same(
-    large: Path, monkeypatch: pytest.MonkeyPatch
+    large: Path, monkeypatch: pytest.MonkeyPatch, cache: str
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(large))  # a file, no folder
+    monkeypatch.chdir(large.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
     assert digest(large) == whole(large)
 
 

@@ -30,7 +30,10 @@ def digest(path: Path) -> str:
 
 
 def remembered_in() -> Path:
-    """Say where hashes are remembered: in the folder that a user has for what may be lost."""
+    """Say where hashes are remembered: in the folder that a user has for what may be lost.
+
+    Raises RuntimeError for a user without a home.
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ragsweep" / "digests"
 
 
@@ -43,16 +46,19 @@ def _facts(path: Path) -> Facts:
 def _digest(path: Path, facts: Facts) -> str:
     if facts[2] < LARGE:
         return _read(path)
-    note = remembered_in() / hashlib.sha256(os.fsencode(path)).hexdigest()
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(note.read_text("utf-8"))
+    with contextlib.suppress(OSError, RuntimeError, ValueError, KeyError, TypeError):
+        known = json.loads(_note(path).read_text("utf-8"))
         if known["facts"] == list(facts):
             return str(known["sha256"])
     found = _read(path)
     if _facts(path) == facts and time.time() - facts[4] / 1e9 > SETTLED:
-        with contextlib.suppress(OSError):
-            _write(note, json.dumps({"facts": facts, "sha256": found}))
+        with contextlib.suppress(OSError, RuntimeError):
+            _write(_note(path), json.dumps({"facts": facts, "sha256": found}))
     return found
+
+
+def _note(path: Path) -> Path:
+    return remembered_in() / hashlib.sha256(os.fsencode(path)).hexdigest()
 
 
 def _read(path: Path) -> str:

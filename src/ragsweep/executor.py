@@ -82,7 +82,7 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
-        self._sizes: dict[str, int | None] = {}
+        self._sizes: dict[str, int] = {}
         self._notes: dict[str, Notebook] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
@@ -138,7 +138,9 @@ class Executor:
             return size_of(self._whole[node.address])
         if node.address not in self._sizes:
             store = self._store_of(node)
-            self._sizes[node.address] = store.size(node) if store else None
+            if store is None or (found := store.size(node)) is None:
+                return None
+            self._sizes[node.address] = found
         return self._sizes[node.address]
 
     def notes(self, node: Node) -> Notebook:
