@@ -11,13 +11,16 @@ of its own; what is compared runs in the same call. Parts:
 - cold, warm, none, off: ragsweep on an empty store; on that store again; warm, untracked; with store.stages=false
 - naive: a plain Hydra job: rank_bm25 and faiss built per job over embeddings that are loaded, pytrec_eval, MLflow's
   fluent calls
+- peers: ranx and PyTerrier, where they are installed: they fuse and evaluate, and write nothing down
 - many: warm and untracked, 100 and 1,000 configs; first: a stored single config, until its first number is printed
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -25,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ALPHAS = [round(n / 31, 4) for n in range(32)]
 TOP_KS = (3, 5, 10)
 CONFIGS = len(ALPHAS) * len(TOP_KS)
-PARTS = ("hand", "cold", "floor", "warm", "none", "off", "naive", "many", "first")
+PARTS = ("hand", "cold", "floor", "warm", "none", "off", "naive", "peers", "many", "first")
+PEERS = {"ranx": "ranx", "pyterrier": "PyTerrier"}
 BEGIN, END = "<!-- sweep:begin -->", "<!-- sweep:end -->"
 
 
@@ -140,6 +145,17 @@ def naive(work: Path, jobs: int) -> float:
     return (many - one) / jobs
 
 
+def peer(work: Path, name: str) -> float:
+    """Return the seconds that another library takes for all configs; NaN where it is not installed."""
+    if importlib.util.find_spec(name) is None:
+        print(f"{name}: not installed", flush=True)
+        return math.nan
+    content(work, False)
+    script = Path(__file__).parent / "sweep_peers.py"
+    done = subprocess.run([sys.executable, str(script), str(work), name], check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+
+
 def first(work: Path) -> float:
     """Return the seconds from typing a stored single config to its first number."""
     arguments = [*dataset(), "retriever=hybrid_convex", f"retriever.alpha={ALPHAS[1]}", "top_k=5"]
@@ -174,6 +190,7 @@ def measure(parts: list[str], work: Path, jobs: int) -> dict[str, float]:
         "none": lambda: ragsweep(work / "ragsweep", "-m", *sweep(ALPHAS, *untracked)),
         "off": lambda: ragsweep(work / "ragsweep", "-m", *sweep(ALPHAS, "store.stages=false", "rerun=true")),
         "naive": lambda: naive(work, jobs),
+        **{f"peers_{name}": partial(peer, work, name) for name in PEERS},
         "many_cold": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid, *untracked)),
         "many_100": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid[:33], *untracked)),
         "many_1000": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid, *untracked)),
@@ -212,6 +229,9 @@ def table(found: dict[str, float]) -> list[str]:
     if "naive" in found and "warm" in each:
         ratio = 1000 * found["naive"] / each["warm"]
         row("naive", "(e) naive Hydra job, a config", 1000 * found["naive"], f"at least 50 x (b): {ratio:.0f} x")
+    for name, said in PEERS.items():
+        if not math.isnan(seconds := found.get(f"peers_{name}", math.nan)):
+            row(f"peers_{name}", f"{said}: fuse and evaluate, nothing written down", 1000 * seconds / CONFIGS)
     if {"many_100", "many_1000"} <= found.keys():
         row("many_100", "99 configs, warm, untracked", 1000 * found["many_100"] / 99)
         row("many_1000", "1,002 configs, warm, untracked", 1000 * found["many_1000"] / 1002, "no slower a config")
