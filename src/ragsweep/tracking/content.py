@@ -117,7 +117,8 @@ def yaml(config: Mapping[str, Any]) -> bytes:
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
 
     plain = json.loads(json.dumps(config, default=str))
-    return encoded(str(writer.safe_dump(plain, sort_keys=False, allow_unicode=True)))
+    dumper = getattr(writer, "CSafeDumper", writer.SafeDumper)  # the one in C takes a tenth of the time
+    return encoded(str(writer.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)))
 
 
 def encoded(text: str) -> bytes:
