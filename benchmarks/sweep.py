@@ -18,7 +18,6 @@ of its own; what is compared runs in the same call. Parts:
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import os
@@ -145,14 +144,14 @@ def naive(work: Path, jobs: int) -> float:
     return (many - one) / jobs
 
 
-def peer(work: Path, name: str) -> float:
+def peer(work: Path, name: str, python: str) -> float:
     """Return the seconds that another library takes for all configs; NaN where it is not installed."""
-    if importlib.util.find_spec(name) is None:
-        print(f"{name}: not installed", flush=True)
-        return math.nan
     content(work, False)
     script = Path(__file__).parent / "sweep_peers.py"
-    done = subprocess.run([sys.executable, str(script), str(work), name], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([python, str(script), str(work), name], capture_output=True, text=True)
+    if done.returncode:
+        print(f"{name}: not measured: {(done.stderr.strip() or 'no reason').splitlines()[-1]}", flush=True)
+        return math.nan
     return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
@@ -176,7 +175,7 @@ def first(work: Path) -> float:
     return seconds
 
 
-def measure(parts: list[str], work: Path, jobs: int) -> dict[str, float]:
+def measure(parts: list[str], work: Path, jobs: int, peers: str) -> dict[str, float]:
     """Run the parts in order; each needs what those before it left in the folder."""
     (work / "ragsweep").mkdir(exist_ok=True)
     untracked = [f"store.path={work / 'ragsweep' / '.ragsweep'}", "tracking=none", "rerun=true"]
@@ -190,7 +189,7 @@ def measure(parts: list[str], work: Path, jobs: int) -> dict[str, float]:
         "none": lambda: ragsweep(work / "ragsweep", "-m", *sweep(ALPHAS, *untracked)),
         "off": lambda: ragsweep(work / "ragsweep", "-m", *sweep(ALPHAS, "store.stages=false", "rerun=true")),
         "naive": lambda: naive(work, jobs),
-        **{f"peers_{name}": partial(peer, work, name) for name in PEERS},
+        **{f"peers_{name}": partial(peer, work, name, peers) for name in PEERS},
         "many_cold": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid, *untracked)),
         "many_100": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid[:33], *untracked)),
         "many_1000": lambda: ragsweep(work / "ragsweep", "-m", *sweep(grid, *untracked)),
@@ -266,13 +265,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--naive-jobs", type=int, default=3)
+    parser.add_argument("--peers-python", default=sys.executable, help="the Python that has ranx and PyTerrier")
     parser.add_argument("--folder", type=Path, required=True, help="for stores and databases; parts can be added to it")
     flags = parser.parse_args()
     work = flags.folder.resolve()
     work.mkdir(parents=True, exist_ok=True)
     known = work / "measured.json"
     found = json.loads(known.read_text()) if known.exists() else {}
-    found |= measure(flags.parts, work, flags.naive_jobs)
+    found |= measure(flags.parts, work, flags.naive_jobs, flags.peers_python)
     known.write_text(json.dumps(found))
     lines = table(found)
     print("\n".join(lines))

@@ -20,8 +20,9 @@ import numpy as np
 
 from sweep_floor import DEPTH, read
 
-METRICS = (3, 5, 10)
+CUTOFFS = (3, 5, 10)
 
+Configs = list[tuple[float, int]]
 Scores = dict[str, dict[str, float]]
 
 
@@ -49,20 +50,21 @@ def lists(work: Path) -> tuple[Scores, Scores, dict[str, dict[str, int]], dict[s
     return named(places, near), named(found, scores), {name: labels[name] for name in names}, asked
 
 
-def by_ranx(work: Path) -> Callable[[float, int], None]:
+def by_ranx(work: Path) -> Callable[[Configs], None]:
     from ranx import Qrels, Run, evaluate, fuse
 
     near, found, labels, _ = lists(work)
     runs, qrels = [Run.from_dict(near), Run.from_dict(found)], Qrels.from_dict(labels)
 
-    def config(alpha: float, top_k: int) -> None:
-        fused = fuse(runs, norm="min-max", method="wsum", params={"weights": (alpha, 1 - alpha)})
-        evaluate(qrels, fused, [f"{name}@{cut}" for cut in (top_k, *METRICS) for name in ("ndcg", "recall", "mrr")])
+    def sweep(configs: Configs) -> None:
+        for alpha, top_k in configs:
+            fused = fuse(runs, norm="min-max", method="wsum", params={"weights": (alpha, 1 - alpha)})
+            evaluate(qrels, fused, [f"{name}@{cut}" for cut in (top_k, *CUTOFFS) for name in ("ndcg", "recall", "mrr")])
 
-    return config
+    return sweep
 
 
-def by_pyterrier(work: Path) -> Callable[[float, int], None]:
+def by_pyterrier(work: Path) -> Callable[[Configs], None]:
     import pandas as pd
     import pyterrier as pt
     from ir_measures import RR, R, nDCG
@@ -89,22 +91,21 @@ def by_pyterrier(work: Path) -> Callable[[float, int], None]:
         columns=["qid", "docno", "label"],
     )
 
-    def config(alpha: float, top_k: int) -> None:
-        measures = [measure @ cut for cut in (top_k, *METRICS) for measure in (nDCG, R, RR)]
-        pt.Experiment([alpha * legs[0] + (1 - alpha) * legs[1]], topics, qrels, list(dict.fromkeys(measures)))
+    def sweep(configs: Configs) -> None:
+        pipelines = [(alpha * legs[0] + (1 - alpha) * legs[1]) % top_k for alpha, top_k in configs]
+        pt.Experiment(pipelines, topics, qrels, [measure @ cut for cut in CUTOFFS for measure in (nDCG, R, RR)])
 
-    return config
+    return sweep
 
 
 def main() -> None:
     work, name = Path(sys.argv[1]), sys.argv[2]
     facts = json.loads((work / "content.json").read_text())
-    config = {"ranx": by_ranx, "pyterrier": by_pyterrier}[name](work)
-    config(0.5, facts["top_ks"][0])
+    sweep = {"ranx": by_ranx, "pyterrier": by_pyterrier}[name](work)
+    configs = [(alpha, top_k) for alpha in facts["alphas"] for top_k in facts["top_ks"]]
+    sweep(configs[:1])
     begun = time.perf_counter()
-    for alpha in facts["alphas"]:
-        for top_k in facts["top_ks"]:
-            config(alpha, top_k)
+    sweep(configs)
     print(json.dumps({"seconds": time.perf_counter() - begun}))
 
 
