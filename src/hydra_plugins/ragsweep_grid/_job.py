@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ class Runner:
         self.logs = Logs(whole)
         self._whole, self._folder_key = whole, "hydra.sweep.dir" if sweep else "hydra.run.dir"
         self._subfolder_key = "hydra.sweep.subdir" if sweep else None
-        self._shared = str(OmegaConf.select(whole, self._folder_key))
 
     def run(self, config: DictConfig) -> JobReturn:
         """Run a job: what ``hydra.core.utils.run_job`` does, in its order.
@@ -75,6 +75,11 @@ class Runner:
         if raw == _written(self._whole, self._folder_key) and _CLOCK.fullmatch(str(raw)):
             return self._shared
         return str(OmegaConf.select(config, self._folder_key))
+
+    @cached_property
+    def _shared(self) -> str:
+        """The folder of all jobs, where none changes it: another's name can be told within its job only."""
+        return str(OmegaConf.select(self._whole, self._folder_key))
 
     def _call(self, config: DictConfig, result: JobReturn) -> None:
         assert result.hydra_cfg is not None
