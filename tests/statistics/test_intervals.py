@@ -99,6 +99,16 @@ def test_interval_is_that_of_the_plain_bootstrap_to_twelve_digits(columns: list[
         assert (low[n], high[n]) == pytest.approx(plain(row), rel=0, abs=1e-12 * scale)
 
 
+@pytest.mark.parametrize("questions", [60, 1562, 1563, 2500])  # up to the second in pieces, then as a whole
+def test_interval_of_any_number_of_questions_is_that_of_the_plain_bootstrap(questions: int) -> None:
+    rows = np.random.default_rng(questions).random((150, questions))  # more metrics than a piece is high
+    rows[::3, ::5] = np.nan
+    unbounded = np.full(len(rows), np.nan)
+    _, low, high = means_with_intervals(rows, unbounded, unbounded)
+    for n in (0, 1, 103, 104, 149):
+        assert (low[n], high[n]) == pytest.approx(plain(rows[n]), rel=0, abs=1e-12)
+
+
 @given(st.lists(COLUMN, min_size=2, max_size=4))
 def test_interval_is_the_same_to_the_last_bit_whatever_stands_beside_it(columns: list[list[float]]) -> None:
     rows = np.array(columns)
