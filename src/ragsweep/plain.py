@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from hydra_plugins.ragsweep_grid import Same, followed, waiting
+from hydra_plugins.ragsweep_grid import constant, followed, waiting
 from ragsweep.errors import ConfigError
 from ragsweep.secrets import mask
 
@@ -131,17 +130,9 @@ def _value(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:
 
 def _child(node: DictConfig, name: Any) -> Any:
     """Turn a child into plain values; one that is the same in many configs, in all of them at once."""
-    first = waiting(node, name)
-    if first is not None and (known := _constant(Same(first))) is not None:
+    if known := constant(node, name):
         return known[0]
     return _value(node.__dict__["_content"][name], node, name)
-
-
-@lru_cache(maxsize=4096)
-def _constant(first: Same) -> tuple[Any] | None:
-    """Return the plain value of a node in which nothing is left to resolve, and nothing missing; None otherwise."""
-    plain = OmegaConf.to_container(first.node) if OmegaConf.is_config(first.node) else first.node._value()
-    return None if any(mark in str(plain) for mark in ("${", "???")) else (plain,)
 
 
 def _interpolated(node: Any, parent: DictConfig | ListConfig | None, key: Any) -> Any:

@@ -7,7 +7,7 @@ from hydra_plugins.ragsweep_grid._composing import Composer, open_composer, sear
 from hydra_plugins.ragsweep_grid._expansion import Job, expand
 from hydra_plugins.ragsweep_grid._files import is_deep
 from hydra_plugins.ragsweep_grid._following import followed
-from hydra_plugins.ragsweep_grid._late import Same, waiting
+from hydra_plugins.ragsweep_grid._late import constant, waiting
 from hydra_plugins.ragsweep_grid._overriding import parse
 from hydra_plugins.ragsweep_grid._racing import Rung
 from hydra_plugins.ragsweep_grid._running import run_jobs
@@ -16,7 +16,7 @@ __all__ = [
     "Composer",
     "Job",
     "Rung",
-    "Same",
+    "constant",
     "expand",
     "followed",
     "is_deep",

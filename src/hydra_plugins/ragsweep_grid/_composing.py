@@ -31,7 +31,7 @@ from omegaconf.errors import OmegaConfBaseException
 from hydra_plugins.ragsweep_grid._cloning import clone
 from hydra_plugins.ragsweep_grid._files import CheckedRepository
 from hydra_plugins.ragsweep_grid._late import late
-from hydra_plugins.ragsweep_grid._overriding import fill, is_plain, is_unusual, parse, replaces
+from hydra_plugins.ragsweep_grid._overriding import fill, is_plain, is_unusual, parse, set_plainly
 from hydra_plugins.ragsweep_grid._sources import quicken
 
 
@@ -123,7 +123,7 @@ class Composer:
                 continue
             if not is_plain(config, override):
                 return None
-            if not replaces(config, override):
+            if not set_plainly(config, override):
                 ConfigLoaderImpl._apply_overrides_to_config([override], config)
         if not task_only:
             fill(config, parsed)

@@ -6,9 +6,10 @@ are like any others.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
-from omegaconf import DictConfig, ListConfig, Node
+from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 
 from hydra_plugins.ragsweep_grid._cloning import clone_node, shell
 
@@ -107,6 +108,21 @@ def waiting(config: DictConfig, key: Any) -> Node | None:
     if isinstance(content, Late) and key in content.waiting:
         return cast(Node, dict.__getitem__(content, key))
     return None
+
+
+def constant(config: DictConfig, key: Any) -> tuple[Any] | None:
+    """Return the plain value of a child that is the same in all copies: nobody has asked for it, nothing in it waits.
+
+    None for a child in which an interpolation is left to resolve, or a value missing. Who gets it must not change it.
+    """
+    first = waiting(config, key)
+    return None if first is None else _constant(Same(first))
+
+
+@lru_cache(maxsize=4096)
+def _constant(first: Same) -> tuple[Any] | None:
+    plain = OmegaConf.to_container(first.node) if OmegaConf.is_config(first.node) else first.node._value()
+    return None if any(mark in str(plain) for mark in ("${", "???")) else (plain,)
 
 
 def set_flag(config: DictConfig, flag: str, value: bool) -> None:

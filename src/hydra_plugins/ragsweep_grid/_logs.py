@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import logging.config
-from functools import lru_cache
 from typing import Any, cast
 
 from hydra.core.utils import configure_log
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from hydra_plugins.ragsweep_grid._following import selected
-from hydra_plugins.ragsweep_grid._late import Same, waiting
+from hydra_plugins.ragsweep_grid._late import constant
 
 try:  # Hydra's own since it checks which classes a config may name
     from hydra._internal.logging_config import configure_logging
@@ -55,19 +54,10 @@ def _resolved(node: Any) -> Any:
 
 
 def _value(parent: DictConfig | ListConfig, key: Any) -> Any:
-    first = waiting(parent, key) if isinstance(parent, DictConfig) else None
-    if first is not None and (known := _constant(Same(first))) is not None:
+    if isinstance(parent, DictConfig) and (known := constant(parent, key)):
         return copy.deepcopy(known[0])  # the standard library writes into what it configures
     child = parent.__dict__["_content"][key]
     if child._is_interpolation():
         value = selected(cast(DictConfig, parent._get_root()), str(child._get_full_key(None)))
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
     return _resolved(child) if isinstance(child, DictConfig | ListConfig) else child._value()
-
-
-@lru_cache(maxsize=256)
-def _constant(first: Same) -> tuple[Any] | None:
-    """Return the plain value of what is the same in all jobs; None where an interpolation is in it."""
-    node = first.node
-    plain = OmegaConf.to_container(node) if isinstance(node, DictConfig | ListConfig) else node._value()
-    return None if "${" in str(plain) else (plain,)

@@ -15,6 +15,7 @@ from omegaconf import AnyNode, DictConfig, open_dict
 from omegaconf._utils import split_key
 
 from hydra_plugins.ragsweep_grid._cloning import clone
+from hydra_plugins.ragsweep_grid._following import followed
 
 _FILLED = ("hydra.runtime", "hydra.overrides", "hydra.job.override_dirname", "hydra.job.config_name")
 """What Hydra fills in after the overrides; whoever overrides it gets Hydra's own composition."""
@@ -55,23 +56,15 @@ def is_plain(config: DictConfig, override: Override) -> bool:
     return True
 
 
-def replaces(config: DictConfig, override: Override) -> bool:
-    """Replace a value of no type by one that Hydra would set as it is, and say whether it was one."""
+def set_plainly(config: DictConfig, override: Override) -> bool:
+    """Replace a value of no type by one that Hydra would set as it is, and say whether that could be done."""
     value = override.value()
     if override.type is not OverrideType.CHANGE or override.package is not None:
         return False
     if type(value) not in (str, int, float, bool, NoneType) or (type(value) is str and ("$" in value or "?" in value)):
         return False
-    *above, last = split_key(override.key_or_group)
-    node: Any = config
-    for part in above:
-        node = node.__dict__["_content"].get(part)
-        if type(node) is not DictConfig or not isinstance(node.__dict__["_content"], dict):
-            return False
-    leaf = node.__dict__["_content"].get(last)
-    if type(leaf) is not AnyNode or leaf._is_interpolation() or leaf._get_flag("readonly"):
-        return False
-    if value is None and not leaf._is_optional():
+    leaf = followed(config, split_key(override.key_or_group))
+    if type(leaf) is not AnyNode or leaf._get_flag("readonly") or (value is None and not leaf._is_optional()):
         return False
     leaf.__dict__["_val"] = value
     return True
