@@ -30,7 +30,7 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Columns of text that each config has of its own; other text, and how much evidence there is, are the golden set's."""
 
 SHARED_NUMBERS = frozenset({"evidence"})
-NUMBERS = {"float": "<f8", "int": "<i8"}
+NUMBERS = {"float": "d", "int": "q"}  # as both struct and numpy spell them
 TABLES = frozenset({"summaries", "first_stage"})
 NOT_KEPT = frozenset({"rankings", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
@@ -90,8 +90,8 @@ def encode(outcome: Result | Failure) -> Encoded:
         status=STATUS[outcome.state],
         signature=outcome.signature,
         text=_dumps({"format": FORMAT, **plain, "columns": layout}, lost),
-        scores=_packed("d", [columns[name] for name in blocks["float"]]),
-        counts=_packed("q", [columns[name] for name in blocks["int"]]),
+        scores=_packed("float", [columns[name] for name in blocks["float"]]),
+        counts=_packed("int", [columns[name] for name in blocks["int"]]),
         own=_dumps({name: _pooled(columns[name]) for name in blocks["own"]}).encode(),
         shared=shared,
         shared_digest=digest,
@@ -117,9 +117,7 @@ def _decode(encoded: Encoded) -> Result | Failure:
     plain["overrides"] = tuple(plain["overrides"])
     if encoded.status == FAILED:
         return Failure(**plain)
-    digest, shared = _golden(encoded.shared)
-    if digest != encoded.shared_digest:
-        raise ValueError(f"the columns of the golden set are not those of {encoded.shared_digest[:12]}")
+    shared = _golden(encoded.shared, encoded.shared_digest)
     plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
     for name in TABLES & plain.keys():  # records of a time when there was one table only are read all the same
         plain[name] = _summaries(plain[name])
@@ -188,14 +186,17 @@ def _unpooled(column: list[Any] | dict[str, list[Any]]) -> list[Any]:
     return [column["texts"][n] for n in column["numbers"]] if isinstance(column, dict) else column
 
 
-def _packed(code: str, columns: Sequence[Sequence[Any]]) -> bytes:
-    return b"".join(struct.pack(f"<{len(column)}{code}", *column) for column in columns)
+def _packed(kind: str, columns: Sequence[Sequence[Any]]) -> bytes:
+    return b"".join(struct.pack(f"<{len(column)}{NUMBERS[kind]}", *column) for column in columns)
 
 
 @lru_cache(maxsize=4)
-def _golden(shared: bytes) -> tuple[str, dict[str, list[Any]]]:
-    """Hash and read a golden set's columns; the records of a sweep have the same ones."""
-    return hashlib.sha256(shared).hexdigest(), _loads(shared) if shared else {}
+def _golden(shared: bytes, digest: str) -> dict[str, list[Any]]:
+    """Check and read a golden set's columns, once for all records of a sweep: they share them, and change nothing."""
+    if hashlib.sha256(shared).hexdigest() != digest:
+        raise ValueError(f"the columns of the golden set are not those of {digest[:12]}")
+    columns: dict[str, list[Any]] = _loads(shared)
+    return columns
 
 
 def _columns(
@@ -204,7 +205,9 @@ def _columns(
     """Put the columns together in their order."""
     texts = {"own": _loads(encoded.own), "shared": shared}
     packed = {"float": encoded.scores, "int": encoded.counts}
-    blocks = {kind: np.frombuffer(block, NUMBERS[kind]).tolist() if block else [] for kind, block in packed.items()}
+    blocks = {
+        kind: np.frombuffer(block, f"<{NUMBERS[kind]}").tolist() if block else [] for kind, block in packed.items()
+    }
     at = dict.fromkeys(blocks, 0)
     columns: dict[str, list[Any]] = {}
     for name, kind, length in layout:
