@@ -198,12 +198,10 @@ def test_half_a_surrogate_pair_is_judged(server: LlmServer) -> None:
         assert judged(kind(judge_at(server)), [case])[0].reason == ""
 
 
-@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
-def test_a_judged_metric_keeps_the_contract_of_a_metric(kind: Any, server: LlmServer) -> None:
-    contract = MetricContract()
-    contract.metric = kind(judge_at(server))
-    for name in [name for name in dir(contract) if name.startswith("test_")]:
-        getattr(contract, name)()
+class TestJudgedMetrics(MetricContract):
+    @pytest.fixture(autouse=True, params=METRICS, ids=lambda kind: kind.name)
+    def judged_metric(self, request: pytest.FixtureRequest, server: LlmServer) -> None:
+        self.metric = request.param(judge_at(server))
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -148,10 +149,10 @@ def test_a_share_that_cannot_be_drawn_is_refused(share: float) -> None:
         JudgeSwayed(OpenAIJudge("http://localhost:1/v1", "m"), share)
 
 
-def test_it_keeps_the_contract_of_a_metric() -> None:
-    contract = MetricContract()
-    with LlmServer() as server:
-        contract.metric = JudgeSwayed(judge_at(server), 1.0)
-        assert isinstance(contract.metric, JudgedMetric)
-        for name in [name for name in dir(contract) if name.startswith("test_")]:
-            getattr(contract, name)()
+class TestJudgeSwayed(MetricContract):
+    @pytest.fixture(autouse=True)
+    def swayed_metric(self) -> Iterator[None]:
+        with LlmServer() as server:
+            self.metric = JudgeSwayed(judge_at(server), 1.0)
+            assert isinstance(self.metric, JudgedMetric)
+            yield
