@@ -38,6 +38,7 @@ ALPHAS = [round(n / 31, 4) for n in range(32)]
 TOP_KS = (3, 5, 10)
 CONFIGS = len(ALPHAS) * len(TOP_KS)
 PARTS = ("hand", "cold", "floor", "warm", "none", "off", "naive", "peers", "many", "first")
+REPEATS = {"floor": 3, "floor_none": 3, "warm": 3, "none": 3, "first": 9}
 PEERS = {"ranx": "ranx", "pyterrier": "PyTerrier"}
 BEGIN, END = "<!-- sweep:begin -->", "<!-- sweep:end -->"
 
@@ -198,8 +199,7 @@ def measure(parts: list[str], work: Path, jobs: int, peers: str) -> dict[str, fl
     found: dict[str, float] = {}
     for name, step in steps.items():
         if name.split("_")[0] in parts:
-            repeats = {"first": 9}.get(name, 3 if name in ("floor", "warm", "none", "floor_none") else 1)
-            found[name] = float(np.median([step() for _ in range(repeats)]))
+            found[name] = float(np.median([step() for _ in range(REPEATS.get(name, 1))]))
             print(f"{name}: {found[name]:.2f} s", flush=True)
     return found
 

@@ -72,16 +72,10 @@ def by_pyterrier(work: Path) -> Callable[[Configs], None]:
     near, found, labels, asked = lists(work)
 
     def leg(scores: Scores) -> Any:
-        rows = [
-            (
-                name,
-                asked[name],
-                document,
-                (value - min(row.values())) / max(max(row.values()) - min(row.values()), 1e-12),
-            )
-            for name, row in scores.items()
-            for document, value in row.items()
-        ]
+        rows = []
+        for name, row in scores.items():
+            low, high = min(row.values()), max(row.values())
+            rows += [(name, asked[name], one, (score - low) / max(high - low, 1e-12)) for one, score in row.items()]
         return pt.Transformer.from_df(pd.DataFrame(rows, columns=["qid", "query", "docno", "score"]))
 
     legs = leg(near), leg(found)
