@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from configs import prepare
 from ragsweep.app import Session
 from ragsweep.errors import ConfigError
-from ragsweep.report.verdict import looks_line, sentence, verdict_lines
+from ragsweep.report.recommendation import result_facts, result_lines, sentence
+from ragsweep.report.verdict import looks_line, verdict_lines
 from ragsweep.results import Failure, Result
 from ragsweep.verdict import Unweighed, Verdict, weigh
 from weighed import METRIC, noisy, scored
@@ -28,7 +30,8 @@ def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
 
 
 def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
-    return "\n".join(text for _, text in verdict_lines(weigh(results, failures)))
+    found = weigh(results, failures)
+    return "\n".join(text for _, text in (*verdict_lines(found), *result_lines(found)))
 
 
 def refused(*results: Result) -> str:
@@ -49,7 +52,8 @@ def test_better_config_is_named_with_its_difference_to_the_first() -> None:
     assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
     assert "best: b (.59)" in said(*results)
-    assert "ship b: the only one" in said(*results)
+    assert "better: b (.59 [.59, .59]) is shown better than a: +.192 [" in said(*results)
+    assert "it has the highest mean" in said(*results)
 
 
 def test_two_configs_are_compared_in_one_sentence() -> None:
@@ -75,7 +79,8 @@ def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told()
     found = judged(*results)
     assert 0.003 < found.optimism.optimism < 0.03  # about 1.87 standard errors of .005
     assert found.recommendation.config is None
-    assert "no winner: 20 configs that cannot be told apart, and what they cost is not known" in told
+    assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
+    assert re.search(r"; about [\d,]+ would show a lead as large as that", told)
 
 
 def test_neighbouring_values_are_a_range_that_holds_the_best() -> None:
@@ -87,7 +92,7 @@ def test_neighbouring_values_are_a_range_that_holds_the_best() -> None:
 def test_equal_configs_are_no_winners() -> None:
     one = scored("one", noisy(0.5))
     assert SAME in said(one, replace(one, name="other"))
-    assert "no winner" in said(one, replace(one, name="other"))
+    assert "none: keep one: all configs have the same score on every question" in said(one, replace(one, name="other"))
 
 
 def test_difference_that_is_the_same_for_every_question_is_finite_and_told() -> None:
@@ -101,7 +106,7 @@ def test_difference_that_is_the_same_for_every_question_is_finite_and_told() -> 
 def test_fewer_than_ten_questions_say_nothing() -> None:
     few = scored("a", [0.1] * 9), scored("b", [0.9] * 9)
     assert "nothing can be said, there are fewer than 10 independent questions" in said(*few)
-    assert "no winner" in said(*few)
+    assert "none: keep a: fewer than 10 independent questions" in said(*few)
 
 
 def test_questions_of_one_document_count_as_one() -> None:
@@ -226,21 +231,119 @@ def test_headline_metrics_are_compared_too() -> None:
 
 def costly(**limits: float) -> list[Result]:
     config = {"constraints": {"latency_p95_ms": None, **limits}}
-    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.6, 2, 500.0, 900.0)]
+    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.59, 2, 500.0, 900.0)]
     return [
         scored(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
         for name, mean, seed, tokens, slow in rows
     ]
 
 
-def test_cheapest_of_those_that_cannot_be_told_from_the_best_is_recommended() -> None:
-    assert "ship c: the cheapest by context tokens of 2 that cannot be told from the best" in said(*costly())
+def test_highest_mean_within_the_limits_is_recommended_with_its_difference_from_the_highest() -> None:
+    assert result_facts(weigh(costly()))["recommended"] == "b"
+    found = result_facts(weigh(costly(latency_p95_ms=800)))
+    assert (found["kind"], found["recommended"], found["limits"]) == ("better", "b", {"latency_p95_ms": 800})
+    assert "none: keep a: it has the highest mean within latency_p95_ms 200" in said(*costly(latency_p95_ms=200))
+    assert "none: keep a: no config is known to be within latency_p95_ms 2" in said(*costly(latency_p95_ms=2))
 
 
-def test_constraint_leaves_out_what_costs_more() -> None:
-    assert "ship b: " in said(*costly(latency_p95_ms=800))
-    assert "no winner: " in said(*costly(latency_p95_ms=200))
-    assert "latency_p95_ms 200" in said(*costly(latency_p95_ms=200))
+def twins(cheap: float = 0.5, margin: float | None = None) -> list[Result]:
+    config = {"recommend": {"margin": margin}}
+    rows = [("today", 0.5, 0, 900.0), ("cheap", cheap, 1, 100.0), ("best", 0.51, 2, 900.0)]
+    return [
+        scored(name, noisy(mean, 300, seed), config=config, context_tokens=tokens) for name, mean, seed, tokens in rows
+    ]
+
+
+def test_cheaper_config_that_is_shown_as_good_is_recommended_with_the_margin_and_both_costs() -> None:
+    found = result_facts(weigh(twins()))
+    assert (found["kind"], found["recommended"], found["best"]) == ("as_good_and_cheaper", "cheap", "best")
+    assert (found["margin"], found["cost"]) == (0.05, "context_tokens")
+    assert -0.05 < found["from_best"]["low"] < found["from_best"]["estimate"] < 0
+    assert found["from_baseline"]["low"] < found["from_baseline"]["estimate"] < found["from_baseline"]["high"]
+    assert found["figures"]["context_tokens"]["value"] == 100
+    told = said(*twins())
+    assert "as good and cheaper: cheap (.4" in told
+    assert "worse than the best, best (margin .050); 100 context tokens against 900; from today: " in told
+
+
+def test_margin_is_the_users_choice() -> None:
+    assert result_facts(weigh(twins(margin=0.001)))["kind"] == "none"
+    assert result_facts(weigh(twins(0.45)))["kind"] == "none"
+    assert result_facts(weigh(twins(0.45, margin=0.1)))["recommended"] == "cheap"
+
+
+def test_default_margin_of_a_metric_with_a_unit_is_a_share_of_the_baseline() -> None:
+    slow = scored("slow", 400 * noisy(0.5), direction=False)
+    found = weigh([replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
+                   for one in (slow, replace(slow, name="other"))])  # fmt: skip
+    assert result_facts(found)["margin"] == pytest.approx(0.05 * 400 * np.mean(noisy(0.5)))
+
+
+@pytest.mark.parametrize("given", ["-1", "much", "true", ".inf"])
+def test_margin_that_is_no_margin_is_an_error(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"recommend.margin: must be a number of 0 or more, or null, given"):
+        prepare(Session(), f"recommend.margin={given}")
+
+
+# --- what can only rise -------------------------------------------------------------------------------------------
+
+
+def deeper(metric: str = "context_recall", lost: float = 0.0) -> list[Result]:
+    """Three lengths of one context: fourteen questions gain, none or one loses."""
+    rows = []
+    for top_k in (3, 5, 10):
+        scores = np.zeros(120)
+        scores[: 2 * top_k - 6] = 1
+        scores[-1] = 0.5 - (lost if top_k == 10 else 0)
+        one = scored(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
+        rows.append(
+            replace(
+                one,
+                config={**one.config, "objective": metric},
+                parameters={"top_k": str(top_k)},
+                summaries={**one.summaries, metric: replace(one.summaries[METRIC], name=metric)},
+                outcomes={**one.outcomes, metric: one.outcomes[METRIC]},
+            )
+        )
+    return rows
+
+
+def test_lead_that_a_longer_context_gives_by_construction_is_decided_by_what_it_costs() -> None:
+    found = result_facts(weigh(deeper()))
+    assert (found["kind"], found["recommended"], found["decide_by"]) == ("none", None, ["top_k"])
+    told = said(*deeper())
+    assert (
+        "context_recall can only rise with top_k, which is no news: choose top_k by context tokens (450 to 1,500)"
+        in told
+    )
+    assert "keep " not in told
+
+
+def test_metric_that_fell_on_a_question_is_not_taken_for_one_that_can_only_rise() -> None:
+    assert result_facts(weigh(deeper(lost=0.1)))["kind"] == "better"
+    assert result_facts(weigh(deeper("token_f1")))["kind"] == "better"
+
+
+# --- no line contradicts another ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 14), st.integers(10, 60), st.floats(0.0, 0.1))
+def test_who_is_shown_worse_than_another_is_not_among_those_that_may_be_the_best(
+    seed: int, configs: int, questions: int, spread: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
+    rows += generator.normal(0, spread, (configs, 1))
+    found = judged(*(scored(f"x={n}", row) for n, row in enumerate(rows)))
+    told = "\n".join(text for _, text in verdict_lines(found))
+    assert found.may_be_best[found.optimism.winner]
+    assert not (found.may_be_best & found.differences.worse).any()
+    assert found.may_be_best[0] == (not found.differences.better.any())
+    if found.differences.better.any() or found.differences.worse.any():
+        assert f"all {configs} may be it" not in told
+    if not found.differences.better.any() and found.optimism.winner:
+        assert "every other config is worse" not in told
 
 
 @pytest.mark.parametrize(
@@ -291,7 +394,7 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     categories = [f"c{n % 3}" for n in range(questions)]
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = weigh(results, [Failure("f", (), {}, "e")])
-    lines = list(verdict_lines(found))
+    lines = [*verdict_lines(found), *result_lines(found)]
     assert 1 <= len(lines) <= 8
     assert lines[0][0] == "verdict"
     assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
@@ -302,4 +405,5 @@ def test_thousand_configs_are_weighed() -> None:
     base = np.random.default_rng(0).random(60)
     rows = np.random.default_rng(1).normal(0, 0.1, (1000, 60)) + base
     results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
-    assert len(list(verdict_lines(weigh(results)))) <= 8
+    found = weigh(results)
+    assert len([*verdict_lines(found), *result_lines(found)]) <= 8

@@ -75,13 +75,16 @@ def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path
     folder, _, printed = swept
     said = verdict(printed)
     assert said[0].startswith("verdict  context_ndcg: top_k=3 is better than top_k=1 (the first config): +.3")
-    assert "         ship top_k=3: the only one that cannot be told from the best" in said
+    assert said[-1].startswith("result   none: context_ndcg can only rise with top_k")
     assert len(said) <= 10
     run, files = parent(folder)
     assert files.keys() == FILES | {"results.json"}
     told = json.loads(files["results.json"])["sweep"]["verdict"]
     assert [line[9:] for line in said] == told["lines"]
-    assert (told["recommendation"], told["questions"], told["clusters"]) == ("top_k=3", COUNT, COUNT)
+    assert (told["best"], told["questions"], told["clusters"]) == ("top_k=3", COUNT, COUNT)
+    result = json.loads(files["results.json"])["result"]
+    assert (result["kind"], result["decide_by"]) == ("none", ["top_k"])
+    assert run.data.tags["ragsweep.result"] == "none"
     assert run.data.tags["ragsweep.verdict"] == told["sentence"]
     assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/better"]) == (2, 1)
 

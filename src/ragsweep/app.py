@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -231,6 +232,7 @@ def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: 
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
     _check_constraints(plain["constraints"] or {}, metrics)
+    _check_margin(plain["recommend"] or {})
     check_labels(asked(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
@@ -250,6 +252,12 @@ def _check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric])
             raise ConfigError(f"constraints.{name}: must be a number above 0, or null, given {limit!r}")
         if limit is not None and name not in metrics:
             raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')
+
+
+def _check_margin(given: Mapping[str, Any]) -> None:
+    margin = given.get("margin")
+    if isinstance(margin, bool) or not isinstance(margin, int | float | None) or not 0 <= (margin or 0) < math.inf:
+        raise ConfigError(f"recommend.margin: must be a number of 0 or more, or null, given {margin!r}")
 
 
 def _coverage(plain: Mapping[str, Any]) -> float:

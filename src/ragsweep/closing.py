@@ -15,15 +15,16 @@ from ragsweep.partition import HOLDOUT
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.race import race_facts, race_lines, race_numbers
+from ragsweep.report.recommendation import result_facts, result_lines, sentence
 from ragsweep.report.tables import headline
-from ragsweep.report.verdict import gap_line, looks_line, sentence, verdict_lines
+from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
 from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.searched import Searched, folder_of, searched
 from ragsweep.terminal import Terminal
 from ragsweep.verdict import LeftOut, Unweighed, Verdict, weigh
 
-VERDICT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.front"
+VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Ending:
             terminal.line("stopped", f"{self.left.stopped}; other settings let the same command go on")
         held = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finals.results))
         terminal.lines(looks_line(self.looks, held))
+        if self.verdict is not None:
+            terminal.lines(result_lines(self.verdict))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -97,7 +100,8 @@ class Ending:
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
         metrics |= race_numbers(self.results)
-        return Parent(files, metrics, {VERDICT_TAG: sentence(self.verdict), **tags}, self._children())
+        tags |= {VERDICT_TAG: sentence(self.verdict), RESULT_TAG: result_facts(self.verdict)["kind"]}
+        return Parent(files, metrics, tags, self._children())
 
     def _children(self) -> dict[int, dict[str, str]]:
         """Say of each job which trial it was, and whether it is on the front."""

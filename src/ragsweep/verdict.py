@@ -1,4 +1,4 @@
-"""Weigh the configs of a sweep against each other: which are better, which cannot be told from the best, what to ship.
+"""Weigh the configs of a sweep against each other: which are better, which may be the best, what is recommended.
 
 Results go in, numbers come out; ``report/verdict.py`` puts them into words, tables and a picture.
 """
@@ -6,6 +6,7 @@ Results go in, numbers come out; ``report/verdict.py`` puts them into words, tab
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.comparable import differing
 from ragsweep.errors import InputError
 from ragsweep.inference.best import Optimism, optimism, probability_of_best
 from ragsweep.inference.confidence_set import Kept, indistinguishable
 from ragsweep.inference.differences import Differences, against
 from ragsweep.inference.matrix import Matrix, paired
-from ragsweep.inference.power import Power, detectable
-from ragsweep.inference.recommending import COSTS, Recommendation, recommend
-from ragsweep.inference.resampling import FEWEST
+from ragsweep.inference.power import LEVEL, Power, detectable, each_level
+from ragsweep.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
 from ragsweep.inference.slices import Reversal, Slice, by_slice
 from ragsweep.objectives import objectives
 from ragsweep.results import COMPLETE, DROPPED, PARTIAL, Failure, Result
@@ -29,7 +30,13 @@ SLICED = 20
 """Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
 than it tells, and every interval would be the wider for it."""
 
+LENGTHENING = ("top_k", "context_budget")
+"""Keys that lengthen the context and change nothing else."""
+RISING = ("context_recall", "context_ndcg", "evidence_coverage")
+"""Metrics that a longer context of the same ranking can only raise (by whatever gain: context_ndcg_exponential too)."""
+
 Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 class LeftOut(NamedTuple):
@@ -58,6 +65,7 @@ class Verdict:
     optimism: Optimism
     power: Power
     recommendation: Recommendation
+    recommended: Result | None  # the config of the recommendation, with its own figures
     costs: Mapping[str, Doubles]  # what is known of them, one number a config
     sliced: tuple[int, ...]  # the configs whose slices were looked at, the baseline first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
@@ -70,6 +78,17 @@ class Verdict:
     def metric(self) -> str:
         """The metric by which configs are told apart."""
         return self.matrix.metric
+
+    @property
+    def may_be_best(self) -> Flags:
+        """The configs that cannot be told from the best: those of the confidence set, in step with the differences.
+
+        The set compares all pairs, the differences those with the baseline. A config shown worse than the baseline is
+        not the best. The baseline may be the best unless one is shown better.
+        """
+        found = self.kept.mask & ~self.differences.worse
+        found[self.differences.baseline] = not self.differences.better.any()
+        return np.asarray(found)
 
     @property
     def means(self) -> Doubles:
@@ -118,9 +137,12 @@ def _weighed(
     if not matrix.questions:
         return Unweighed(f"no question was scored on {metrics[0]} by all {len(results)} configs")
     differences, kept = against(matrix, 0), indistinguishable(matrix)
-    costs = {name: _costs(results, name) for name in COSTS}
+    costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
     slices = _slices(results, matrix, rows)
+    constraints = results[0].config.get("constraints") or {}
+    lengths = _context_lengths(results, matrix)
+    found = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
     return Verdict(
         matrix=matrix,
         objective=(*objectives(results[0].config), metrics[0])[0],
@@ -129,9 +151,10 @@ def _weighed(
         kept=kept,
         probability=probability_of_best(matrix),
         optimism=optimism(matrix),
-        power=detectable(matrix),
-        recommendation=_recommended(matrix, kept, costs, results[0].config.get("constraints") or {}),
-        costs={name: cost for name, cost in costs.items() if not np.isnan(cost).all()},
+        power=_power(matrix, differences),
+        recommendation=found,
+        recommended=None if found.config is None else results[found.config],
+        costs={name: cost.value for name, cost in costs.items()},
         sliced=rows,
         slices=slices,
         reversals=_reversals(differences, rows, slices),
@@ -174,17 +197,53 @@ def is_mean(result: Result, metric: str) -> bool:
     return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
 
 
-def _costs(results: Sequence[Result], name: str) -> Doubles:
+def _cost(results: Sequence[Result], name: str) -> Cost:
+    """Return what the configs cost; only a latency is measured anew by each, and has an interval that says how well."""
     found = [one.summaries.get(name) for one in results]
-    return np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
+    value = np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
+    if not name.startswith("latency"):
+        return Cost(value, value, value)
+    ends = [(math.nan, math.nan) if one is None else (one.low, one.high) for one in found]
+    low, high = np.array(ends, dtype=np.float64).T
+    return Cost(value, low, high)
 
 
-def _recommended(
-    matrix: Matrix, kept: Kept, costs: Mapping[str, Doubles], constraints: Mapping[str, Any]
-) -> Recommendation:
-    if len(np.unique(matrix.clusters)) < FEWEST:
-        return Recommendation(None, f"fewer than {FEWEST} independent questions say nothing")
-    return recommend(kept, costs, constraints)
+def _power(matrix: Matrix, differences: Differences) -> Power:
+    """Return what this sweep can show: with the critical value by which it is decided."""
+    critical, clusters = differences.critical, len(np.unique(matrix.clusters))
+    return detectable(matrix, level=each_level(critical, clusters) if critical > 0 else LEVEL)
+
+
+def _margin(first: Result, matrix: Matrix) -> float:
+    """Return the margin in the metric's unit: as configured, else the default."""
+    given = (first.config.get("recommend") or {}).get("margin")
+    if given is not None:
+        return float(given)
+    return MARGIN * abs(float(matrix.values[0].mean())) if first.summaries[matrix.metric].unit else MARGIN
+
+
+def _context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
+    """Compare the lengths of contexts, where the metric can only rise with them; None where that is no question.
+
+    It can if its definition says so and no config that differs by nothing else lost a question.
+    """
+    if not matrix.metric.startswith(RISING):
+        return None
+    reach = [tuple(_reach(one.config, key) for key in LENGTHENING) for one in results]
+    longer = np.array([one != reach[0] and all(map(operator.ge, one, reach[0])) for one in reach])
+    if not longer.any():
+        return None
+    alone = np.array([bool(is_longer) and set(differing(results[0], one)) <= set(LENGTHENING)
+                      for is_longer, one in zip(longer, results, strict=True)])  # fmt: skip
+    if (matrix.values[alone] < matrix.values[0]).any():
+        return None
+    keys = tuple(key for n, key in enumerate(LENGTHENING) if any(one[n] != reach[0][n] for one in reach))
+    return ContextLength(keys, longer, alone)
+
+
+def _reach(config: Mapping[str, Any], key: str) -> float:
+    value = config.get(key)
+    return math.inf if value is None else float(value)
 
 
 def _sliced(matrix: Matrix) -> tuple[int, ...]:

@@ -12,7 +12,9 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from matrices import matrix, normal
-from ragsweep.inference.power import detectable, noise_floor, questions_needed
+from ragsweep.inference.differences import against
+from ragsweep.inference.matrix import Matrix
+from ragsweep.inference.power import detectable, each_level, noise_floor, questions_needed, shared_level
 
 
 @pytest.mark.parametrize("questions", [15, 30, 100, 400])
@@ -53,11 +55,30 @@ def test_one_question_less_is_too_few(effect: float, spread: float) -> None:
 
 
 def test_more_comparisons_need_more_questions() -> None:
-    found = detectable(normal(3, 60))
-    one, many = found.questions_for(0.02), found.questions_for(0.02, comparisons=20)
+    drawn = normal(3, 60)
+    one = detectable(drawn).questions_for(0.02)
+    many = detectable(drawn, level=shared_level(20)).questions_for(0.02)
     assert one is not None
     assert many is not None
     assert one < many
+
+
+@pytest.mark.parametrize(("comparisons", "critical"), [(1, 1.960), (2, 2.212), (5, 2.511), (10, 2.720), (20, 2.910)])
+def test_shared_level_is_that_of_dunnett_s_table(comparisons: int, critical: float) -> None:
+    """Two-sided, infinite degrees of freedom: Dunnett, Biometrics 20, 1964, to the table's two decimals."""
+    assert stats.norm.ppf((1 + shared_level(comparisons)) / 2) == pytest.approx(critical, abs=0.006)
+
+
+@pytest.mark.parametrize("configs", [2, 10, 50])
+def test_difference_as_large_as_foretold_is_shown_among_all_configs_in_four_sweeps_of_five(configs: int) -> None:
+    def foretold(drawn: Matrix) -> float:
+        return detectable(drawn, level=each_level(against(drawn, 0, resamples=499).critical, 100)).typical
+
+    effect = np.mean([foretold(normal(configs, 100, seed=seed)) for seed in range(20)])
+    shown = [
+        bool(against(normal(configs, 100, float(effect), seed), 0, resamples=499).better[-1]) for seed in range(400)
+    ]
+    assert 0.74 < np.mean(shown) < 0.86  # .8 with three standard errors of 400 sweeps
 
 
 def test_questions_of_one_source_are_worth_less() -> None:

@@ -60,7 +60,7 @@ def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) 
 def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     page = files["verdict/verdict.md"].decode()
     assert page.startswith(f"# Verdict on {METRIC}\n")
-    assert "- ship b|c: the only one that cannot be told from the best" in page
+    assert "- better: b|c (.59 [.59, .59]) is shown better than =a: +.192 [" in page
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
 
@@ -71,7 +71,10 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
     assert told["verdict"]["best_set"] == ["b|c"]
     assert told["verdict"]["better"] == ["b|c"]
     assert told["verdict"]["worse"] == []
-    assert (told["verdict"]["baseline"], told["verdict"]["recommendation"]) == ("=a", "b|c")
+    result = json.loads(files["results.json"])["result"]
+    assert (result["kind"], result["baseline"], result["recommended"]) == ("better", "=a", "b|c")
+    assert result["from_baseline"]["low"] > 0
+    assert told["verdict"]["baseline"] == "=a"
     assert told["verdict"]["lines"][0].startswith(f"{METRIC}: better than =a (the first config): b|c +.192")
 
 

@@ -78,6 +78,18 @@ def find_record(path: str, run: str) -> tuple[str, Result]:
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
 
 
+def find_siblings(path: str, runs: Sequence[str]) -> list[Result]:
+    """Read all results of the sweep that every one of these runs belongs to; none where there is no such sweep.
+
+    ``runs`` are whole ids.
+    """
+    ledger = open_ledger(path)
+    sweep, *others = {record.sweep for run in runs for record in ledger.of_run(run)}
+    if others or sweep is None:
+        return []
+    return [one.outcome for one in ledger.records(sweep) if isinstance(one.outcome, Result)]
+
+
 def find_sweep(path: str, run: str) -> list[Result]:
     """Read the results of the sweep whose parent run this is, in the order of its configs, those that failed left out.
 

@@ -17,15 +17,17 @@ from ragsweep.commands.command_line import (
     Parser,
     add_path,
     find_record,
+    find_siblings,
     until_closed,
     usual_metrics,
 )
 from ragsweep.comparable import check_same_questions, check_whole, factors, shared_metrics
 from ragsweep.errors import ConfigError
+from ragsweep.inference.differences import against
 from ragsweep.inference.matrix import Matrix, paired
-from ragsweep.inference.power import LEVEL, POWER, Power, detectable, noise_floor
+from ragsweep.inference.power import LEVEL, POWER, Power, detectable, each_level, noise_floor, shared_level
 from ragsweep.report.changes import aligned, amount, table
-from ragsweep.results import Result
+from ragsweep.results import COMPLETE, Result
 from ragsweep.statistics.noise import Noise
 from ragsweep.terminal import Terminal
 
@@ -38,13 +40,37 @@ REPEATED = (".replicate", ".seed")
 
 _ABOUT = """Say how small a true difference between two configs this golden set would find in four of five cases, at
 95 % confidence, and how many questions would find a given one. Two runs show how much differences spread from question
-to question; with one run that is assumed. --repeat names further runs of the first config with another replicate or
-seed: how far chance alone moves its scores."""
+to question; with one run that is assumed. Among many configs a difference must be larger to be shown: for runs of one
+sweep it is judged as the sweep judges it, or for as many configs as --configs says. --repeat names further runs of the
+first config with another replicate or seed: how far chance alone moves its scores."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How many configs are compared with one, and the results of their sweep where that is where they come from."""
+
+    count: int
+    siblings: Sequence[Result]
+
+    def level(self, metric: str) -> float:
+        """Return the level of each comparison so that all hold together: in a sweep by its own critical value."""
+        whole = [one for one in self.siblings if one.state == COMPLETE and metric in one.summaries]
+        if len(whole) < 2:
+            return shared_level(self.count, LEVEL)
+        matrix = paired(whole, metric)
+        critical = against(matrix, 0).critical
+        return each_level(critical, len(np.unique(matrix.clusters))) if critical > 0 else LEVEL
+
+    def __str__(self) -> str:
+        """Say among which."""
+        return (
+            f"the {len(self.siblings)} configs of their sweep" if self.siblings else f"{self.count} compared with one"
+        )
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What one metric can see."""
+    """The differences that one metric can show."""
 
     metric: str
     unit: str
@@ -60,7 +86,7 @@ def power(arguments: Sequence[str]) -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--effect", type=float, metavar="X", help="a difference worth finding (.02; 2%% of an amount)")
-    parser.add_argument("--configs", type=int, default=1, metavar="N", help="that are compared with one (1)")
+    parser.add_argument("--configs", type=int, metavar="N", help="that are compared with one (as many as in the sweep)")
     parser.add_argument("--repeat", action="append", metavar="RUN", help="the first config once more")
     parser.add_argument("--json", action="store_true", help="for programs")
     add_path(parser)
@@ -75,24 +101,26 @@ def power(arguments: Sequence[str]) -> int:
         check_same_questions(results[0], other)
         check_whole(other)
     metrics = shared_metrics(results, given.metric, usual_metrics(results))
-    found = [_sight(metric, runs, repeats, given.effect, given.configs) for metric in metrics]
+    siblings = [] if given.configs else find_siblings(given.path, [run.run for run in runs])
+    compared = Compared(given.configs or max(len(siblings) - 1, 1), siblings)
+    found = [_sight(metric, runs, repeats, given.effect, compared) for metric in metrics]
 
     def tell() -> int:
         if given.json:
-            print(_as_json(runs, repeats, given.configs, found))
+            print(_as_json(runs, repeats, compared.count, found))
         else:
-            _show(runs, repeats, given.configs, found)
+            _show(runs, repeats, compared, found)
         return 0
 
     return until_closed(tell)
 
 
-def _check(runs: Sequence[str], effect: float | None, configs: int) -> None:
+def _check(runs: Sequence[str], effect: float | None, configs: int | None) -> None:
     if len(runs) > 2:
         raise ConfigError(f"power: takes one run or two, given {len(runs)}; repetitions go into --repeat")
     if effect is not None and not (effect > 0 and math.isfinite(effect)):
         raise ConfigError(f"--effect: must be above 0, given {effect:g}")
-    if configs < 1:
+    if configs is not None and configs < 1:
         raise ConfigError(f"--configs: must be at least 1, given {configs}")
 
 
@@ -102,17 +130,17 @@ def _repeated(one: Result, other: Result) -> bool:
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 
 
-def _sight(metric: str, runs: Sequence[Named], repeats: Sequence[Named], effect: float | None, configs: int) -> Sight:
+def _sight(
+    metric: str, runs: Sequence[Named], repeats: Sequence[Named], effect: float | None, compared: Compared
+) -> Sight:
     matrix = paired([run.result for run in runs], metric)
     unit = runs[0].result.summaries[metric].unit
     mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
     wanted = effect if effect is not None else EFFECT if not unit else EFFECT * abs(mean)
     known = matrix if len(runs) == 2 else _assumed(matrix)
-    found = detectable(known, level=1 - (1 - LEVEL) / configs)
+    found = detectable(known, level=compared.level(metric))
     floor = noise_floor([_scores(run.result, metric) for run in (runs[0], *repeats)])
-    return Sight(
-        metric, unit, wanted, found, replace(found, level=LEVEL).questions_for(wanted, comparisons=configs), floor
-    )
+    return Sight(metric, unit, wanted, found, found.questions_for(wanted), floor)
 
 
 def _assumed(matrix: Matrix) -> Matrix:
@@ -127,7 +155,7 @@ def _scores(result: Result, metric: str) -> Any:
     return np.array(result.outcomes[metric], dtype=np.float64)
 
 
-def _show(runs: Sequence[Named], repeats: Sequence[Named], configs: int, found: Sequence[Sight]) -> None:
+def _show(runs: Sequence[Named], repeats: Sequence[Named], compared: Compared, found: Sequence[Sight]) -> None:
     terminal, facts = Terminal.current(), runs[0].result.dataset
     terminal.line(
         "power", f'"{facts.name}", {facts.questions:,} questions: {" and ".join(_named(run) for run in runs)}'
@@ -135,9 +163,7 @@ def _show(runs: Sequence[Named], repeats: Sequence[Named], configs: int, found: 
     if len(runs) == 1:
         terminal.line("assumed", f"another config's scores spread as these do and correlate with them at {CORRELATION};"
                                  " name a second run to measure it instead")  # fmt: skip
-    if configs > 1:
-        terminal.line("", f"for {configs} configs compared with one: at {1 - (1 - LEVEL) / configs:.2%} each")
-    for line in aligned([_cells(one) for one in found]):
+    for line in aligned([_cells(one, compared) for one in found]):
         terminal.line("", line)
     for one in found:
         for noise in one.floor:
@@ -150,14 +176,19 @@ def _named(run: Named) -> str:
     return f"{run.result.name} ({run.run[:8]})"
 
 
-def _cells(one: Sight) -> list[str]:
+def _cells(one: Sight, compared: Compared) -> list[str]:
     seen, unit = one.power.typical, one.unit
     if math.isnan(seen):
         return [one.metric, one.power.note, "", ""]
     together = f" in {one.power.clusters:,} clusters" if one.power.clusters != one.power.questions else ""
     return [
         one.metric,
-        f"sees differences of {amount(seen, unit)} or more",
+        f"sees differences of {amount(seen, unit)} or more"
+        + (
+            f" among {compared}; between two configs alone, of {amount(one.power.alone, unit)}"
+            if compared.count > 1
+            else ""
+        ),
         f"to see {amount(one.effect, unit)}: {f'{one.needed:,}' if one.needed else 'unknown how many'} questions",
         f"has {one.power.questions:,}{together}",
     ]
@@ -183,6 +214,7 @@ def _as_json(runs: Sequence[Named], repeats: Sequence[Named], configs: int, foun
         {
             "metric": one.metric,
             "detectable": one.power.typical,
+            "detectable_alone": one.power.alone,
             "effect": one.effect,
             "questions_needed": one.needed,
             "questions": one.power.questions,

@@ -1,82 +1,223 @@
-"""What to ship: the cheapest config that cannot be told from the best, under the user's limits."""
+"""What to recommend: a config shown better than the baseline, or shown as good as the best and cheaper, or none."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.errors import InputError, nearest
-from ragsweep.inference.confidence_set import Kept
+from ragsweep.inference.differences import Differences
+from ragsweep.inference.matrix import Matrix
+from ragsweep.inference.noninferiority import gate
+from ragsweep.inference.resampling import clustered
+from ragsweep.inference.student import student_quantile
 
 Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Kind = Literal["better", "as_good_and_cheaper", "none"]
 
+BETTER: Kind = "better"
+AS_GOOD: Kind = "as_good_and_cheaper"
+NONE: Kind = "none"
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """What a config costs, and in which order it decides: money, else what money would be paid for, else time."""
-WORDS = {"cost_per_1000": "money", "context_tokens": "context tokens", "latency_p95_ms": "latency"}
+MARGIN = 0.05
+"""Default margin: points of a metric without a unit, else this share of the baseline's mean."""
+SAVING = 0.1
+"""A cost that is not lower by at least this share of the baseline's is no reason to change anything."""
+ERROR = 0.05
+"""How often, at most, a config is called as good as the best and is worse by more than the margin."""
 
 
-class Recommendation(NamedTuple):
-    """The row of the config to ship, or None for "no winner"; ``why`` is a clause that ends a sentence."""
+MOST_TRIED = 20
+"""Candidates that are tried: the error rate left for the next one is less than one in a million."""
 
+
+class Cost(NamedTuple):
+    """One number a config, and the ends of its interval; NaN where it is not known."""
+
+    value: Doubles
+    low: Doubles
+    high: Doubles
+
+
+@dataclass(frozen=True, eq=False)
+class ContextLength:
+    """How the contexts of configs compare with the baseline's, for a metric that can only rise with its length."""
+
+    keys: tuple[str, ...]  # that differ: top_k, context_budget
+    longer: Flags  # (configs,)
+    alone: Flags  # (configs,): nothing else differs from the baseline
+
+
+@dataclass(frozen=True)
+class Change:
+    """A mean difference with its interval, positive where the first config is the better one."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What follows from a sweep; rows are those of its matrix.
+
+    ``config`` is the recommended row, None for kind "none". ``best`` is the row with the highest mean among those
+    within the limits and the baseline. ``from_best`` is how the recommended config differs from it: a 95 % interval, or
+    of "as_good_and_cheaper" the one whose lower end was shown to lie above -``margin``; None where it is the best.
+    ``cost`` names the cost by which it is the cheaper one. ``decide_by`` names the keys that lengthen the context where
+    the metric can only rise with them: a lead that comes from them is no reason to choose a config. ``within`` counts
+    the configs within the ``limits``.
+    """
+
+    kind: Kind
     config: int | None
-    why: str
+    best: int
+    margin: float
+    from_best: Change | None = None
+    cost: str = ""
+    decide_by: tuple[str, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+    within: int = 0
+    note: str = ""
 
 
-def recommend(kept: Kept, costs: Mapping[str, Doubles], constraints: Mapping[str, float | None]) -> Recommendation:
-    """Choose the cheapest kept config within the limits.
+def recommend(
+    matrix: Matrix,
+    differences: Differences,
+    costs: Mapping[str, Cost],
+    constraints: Mapping[str, float | None],
+    margin: float,
+    lengths: ContextLength | None = None,
+) -> Recommendation:
+    """Recommend a config, or none.
+
+    "better": the highest mean of the configs within the limits whose simultaneous interval against the baseline (row 0)
+    lies above 0. Else "as_good_and_cheaper": the cheapest config that costs less than the baseline, or the baseline if
+    the best costs more, and is shown not worse than any other one by more than ``margin``. Candidates are tried in the
+    order of their cost, which the scores do not change: the cheapest at half of the error rate, the next at a quarter,
+    and so on, so that the whole rule errs in at most 5 % of sweeps (weighted Bonferroni; each candidate is an
+    intersection-union test: Berger, Technometrics 24, 1982). Otherwise "none".
 
     Args:
-        kept: The configs that cannot be told from the best.
-        costs: Name of a cost -> one number a config: "cost_per_1000" (money a thousand questions), "context_tokens",
-            "latency_p95_ms". NaN where it is not known.
+        matrix: Scores; row 0 is the baseline.
+        differences: All configs against row 0.
+        costs: Name of a cost -> its values: those of ``COSTS``.
         constraints: Name of a cost -> what a config may cost at most; None for no limit. A config of which a limited
             cost is not known is not within the limit.
+        margin: How much worse than the best is as good, in the metric's unit.
+        lengths: Given for a metric that can only rise with the length of the context. Without limits on costs a lead
+            that may come from a longer context alone is not taken for an improvement.
 
     Raises:
         InputError: A limit on something that is no known cost.
     """
+    limits = _limits(constraints)
+    allowed = _allowed(costs, limits, len(matrix.values))
+    known = replace(NOTHING, best=_highest(matrix, allowed | _baseline(allowed)), margin=margin, limits=limits,
+                    within=int(allowed.sum()))  # fmt: skip
+    if math.isnan(differences.critical):
+        return replace(known, note=differences.notes[-1])
+    shown = differences.better & allowed
+    longer = np.zeros_like(shown) if lengths is None or limits else lengths.longer
+    if lengths is not None and (shown & longer).any():
+        known = replace(known, decide_by=lengths.keys)
+    if (shown & ~longer).any():
+        return _better(matrix, known, shown & ~longer)
+    if (cheaper := _as_good(matrix, known, costs, allowed)) is not None:
+        return cheaper
+    if lengths is not None and (shown & ~lengths.alone).any():
+        return _better(matrix, known, shown & ~lengths.alone)
+    return known
+
+
+NOTHING = Recommendation(NONE, None, 0, MARGIN)
+
+
+def _limits(constraints: Mapping[str, float | None]) -> dict[str, float]:
     limits = {name: limit for name, limit in constraints.items() if limit is not None}
     for name in limits:
         if name not in COSTS:
             raise InputError(f'a limit on "{name}", which is no cost{nearest(name, COSTS)}')
-    allowed = kept.mask.copy()
+    return limits
+
+
+def _allowed(costs: Mapping[str, Cost], limits: Mapping[str, float], count: int) -> Flags:
+    allowed = np.ones(count, dtype=bool)
     for name, limit in limits.items():
-        allowed &= _column(costs, name, len(allowed)) <= limit
-    members = np.flatnonzero(allowed)
-    if not len(members):
-        return Recommendation(None, _nobody(kept, limits))
-    if len(members) == 1:
-        return Recommendation(int(members[0]), "the only one" + _among(kept, limits))
-    return _cheapest(members, costs, _among(kept, limits))
+        allowed &= costs[name].value <= limit if name in costs else False
+    return allowed
 
 
-def _column(costs: Mapping[str, Doubles], name: str, count: int) -> Doubles:
-    return costs.get(name, np.full(count, math.nan))
+def _baseline(like: Flags) -> Flags:
+    return np.asarray(np.arange(len(like)) == 0)
 
 
-def _cheapest(members: NDArray[np.int64], costs: Mapping[str, Doubles], among: str) -> Recommendation:
-    """Take the first cost that is known of all members and not the same for all; the next ones break ties."""
-    known = [name for name in COSTS if name in costs and not np.isnan(costs[name][members]).any()]
-    apart = [name for name in known if np.ptp(costs[name][members]) > 0]
-    if not apart:
-        said = "they cost the same" if known else "what they cost is not known"
-        return Recommendation(None, f"{len(members)} configs{among}, and {said}")
-    order = np.lexsort([costs[name][members] for name in reversed(known)])
-    return Recommendation(int(members[order[0]]), f"the cheapest by {WORDS[apart[0]]} of {len(members)}{among}")
+def _highest(matrix: Matrix, among: Flags) -> int:
+    return int(np.where(among, matrix.better.mean(axis=1), -np.inf).argmax())
 
 
-def _among(kept: Kept, limits: Mapping[str, float]) -> str:
-    whole = " that cannot be told apart" if kept.mask.all() else " that cannot be told from the best"
-    return whole + (f", within {_said(limits)}" if limits else "")
+def _better(matrix: Matrix, known: Recommendation, among: Flags) -> Recommendation:
+    row = _highest(matrix, among)
+    change = None if row == known.best else _change(matrix, row, known.best, 0.975)
+    return replace(known, kind=BETTER, config=row, from_best=change)
 
 
-def _nobody(kept: Kept, limits: Mapping[str, float]) -> str:
-    return f"none of the {int(kept.mask.sum())} that cannot be told from the best is known to be within {_said(limits)}"
+def _as_good(matrix: Matrix, known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation | None:
+    """Try the cheaper configs, the cheapest first; None if no one is shown to be as good as the best."""
+    rivals = np.flatnonzero(allowed | _baseline(allowed)).tolist()
+    name = _deciding(costs, rivals)
+    if not name:
+        return None
+    candidates = [row for row in _cheaper(costs[name], rivals, known.best) if allowed[row]]
+    for place, row in enumerate(candidates[:MOST_TRIED]):
+        level = 1 - ERROR / 2 ** (place + (row != candidates[-1]))
+        if _not_worse(matrix, row, rivals, known.margin, level):
+            change = None if row == known.best else _change(matrix, row, known.best, level)
+            return replace(known, kind=AS_GOOD, config=row, from_best=change, cost=name)
+    return None
 
 
-def _said(limits: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {limit:g}" for name, limit in limits.items())
+def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
+    """Return the first cost that is known of all rows and sets one apart from the baseline; "" if there is none."""
+    for name in COSTS:
+        if name in costs and not np.isnan(costs[name].value[rows]).any():
+            one = costs[name]
+            if any(_saves(one, row, 0) or _saves(one, 0, row) for row in rows):
+                return name
+    return ""
+
+
+def _saves(cost: Cost, row: int, other: int) -> bool:
+    """Return whether a row costs less than another one: by a tenth at least, and not by noise."""
+    return bool(cost.value[row] <= (1 - SAVING) * cost.value[other] and cost.high[row] < cost.low[other])
+
+
+def _cheaper(cost: Cost, rows: Sequence[int], best: int) -> list[int]:
+    """List the rows that cost less than the baseline, the cheapest first; last the baseline, if the best costs more."""
+    found = [row for row in rows if _saves(cost, row, 0)]
+    return [*sorted(found, key=lambda row: (cost.value[row], row)), *([0] if _saves(cost, 0, best) else [])]
+
+
+def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
+    """Return whether a row is shown not worse than each rival by more than the margin, each at ``level``.
+
+    All are first compared at once; the gate, which allows for losses too rare to have been seen, has the last word.
+    """
+    data = clustered(matrix.better[rivals] - matrix.better[row], matrix.clusters)
+    if (data.means + student_quantile(level, data.clusters - 1) * data.errors > margin).any():
+        return False
+    others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -matrix.better[rival].mean())
+    return all(gate(matrix.among((rival, row)), margin, level=level).decision == "pass" for rival in others)
+
+
+def _change(matrix: Matrix, row: int, other: int, level: float) -> Change:
+    """Return by how much one row is better than another; each end of the interval is one-sided at ``level``."""
+    found = gate(matrix.among((other, row)), 0.0, level=level)
+    return Change(found.slack, found.low, found.high)

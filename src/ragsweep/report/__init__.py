@@ -7,6 +7,7 @@ from typing import Any
 
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
+from ragsweep.report.recommendation import result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
 from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.verdict import Unweighed, Verdict
@@ -27,8 +28,9 @@ def artifacts(
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
     judged = {} if verdict is None else {"verdict": plain(verdict)}
+    found = None if verdict is None else result_facts(verdict)
     files = {
-        "results.json": tables.results_json(results, failures, {**facts, **judged}),
+        "results.json": tables.results_json(results, failures, {**facts, **judged}, found),
         "results.csv": tables.results_csv(results, failures),
     }
     results = [one for one in results if one.state != DROPPED]  # of a part of the questions: no picture beside the rest

@@ -140,7 +140,7 @@ def differences(verdict: Verdict) -> bytes:
 def _difference(axes: Axes, line: int, verdict: Verdict, row: int) -> None:
     """Draw one config: a full point where it cannot be told from the best, a diamond where it is recommended."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
-    kept = bool(verdict.kept.mask[row])
+    kept = bool(verdict.may_be_best[row])
     colour = COLOUR if kept else GREY
     if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
         axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)

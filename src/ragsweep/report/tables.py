@@ -88,10 +88,19 @@ _MOVED = {"up": "moved up", "down": "moved down", "lost": "were lost"}
 _SPREAD = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
 
 
-def results_json(results: Sequence[Result], failures: Sequence[Failure], sweep: Mapping[str, Any]) -> bytes:
-    """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null."""
+def results_json(
+    results: Sequence[Result],
+    failures: Sequence[Failure],
+    sweep: Mapping[str, Any],
+    result: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Write everything that was measured, but the tables of questions, as strict JSON: NaN and infinity become null.
+
+    ``result`` is what is recommended; null where nothing was compared.
+    """
     document = {
         "format": RESULTS_FORMAT,
+        "result": result,
         "sweep": dict(sweep),
         "configs": [_config(result) for result in results],
         "failures": [vars(failure) for failure in failures],

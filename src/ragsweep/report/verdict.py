@@ -1,4 +1,4 @@
-"""Say in a few lines what the scores of a sweep show, and what they do not."""
+"""Put what the scores of a sweep show, and what they do not, into a few lines."""
 
 from __future__ import annotations
 
@@ -22,19 +22,14 @@ Lines = Iterator[tuple[str, str]]
 
 
 def verdict_lines(verdict: Verdict | Unweighed) -> Lines:
-    """Give at most eight lines as a word and a text: with what is said of the holdout they are ten."""
+    """Yield what was found, as a word and a text: at most seven lines, to which the result is added."""
     if isinstance(verdict, Unweighed):
         yield "verdict", verdict.why
         return
     yield "verdict", against_baseline(verdict)
-    yield from (("", said) for said in (best(verdict), shipping(verdict), *luck(verdict), *seen(verdict)) if said)
+    yield from (("", said) for said in (best(verdict), *luck(verdict), *seen(verdict)) if said)
     yield from (("", said) for said in slices(verdict))
     yield from (("", said) for said in rest(verdict))
-
-
-def sentence(verdict: Verdict | Unweighed) -> str:
-    """Say the whole in one text: what goes where there is no room for lines."""
-    return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {shipping(verdict)}"
 
 
 def looks_line(looks: int, configs: int = 1) -> Lines:
@@ -81,12 +76,12 @@ def against_baseline(verdict: Verdict) -> str:
 
 def best(verdict: Verdict) -> str:
     """Say which configs cannot be told from the best."""
-    kept, configs = verdict.kept, len(verdict.matrix.configs)
+    kept, configs = verdict.may_be_best, len(verdict.matrix.configs)
     if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
         return ""
     top = verdict.optimism.winner
-    value = f"{name(verdict, top)} ({_number(verdict, float(verdict.means[top]))})"
-    members = [row for row in _ordered(verdict, kept.mask) if row != top]
+    value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
+    members = [row for row in _ordered(verdict, kept) if row != top]
     if not members:
         return f"best: {value}; every other config is worse, beyond chance"
     if len(members) == configs - 1 and configs > 2:
@@ -94,27 +89,26 @@ def best(verdict: Verdict) -> str:
     return f"best: {value} cannot be told from {_others(verdict, members, top)}"
 
 
-def shipping(verdict: Verdict) -> str:
-    """Say which config to ship, and why, or that there is no winner."""
-    chosen, why = verdict.recommendation
-    return f"no winner: {why}" if chosen is None else f"ship {name(verdict, chosen)}: {why}"
-
-
 def luck(verdict: Verdict) -> Iterator[str]:
     """Say how much of the best config's lead comes from having been chosen as the best."""
     found = verdict.optimism
     if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
-        lucky, value = _number(verdict, found.optimism, fine=True), _number(verdict, found.crossfitted, fine=True)
+        lucky, value = score(verdict, found.optimism, fine=True), score(verdict, found.crossfitted, fine=True)
         yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
 
 
 def seen(verdict: Verdict) -> Iterator[str]:
     """Say what difference these questions could show."""
     if not math.isnan(verdict.power.typical):
-        least = _number(verdict, verdict.power.typical, fine=True)
+        least = score(verdict, verdict.power.typical, fine=True)
         clusters, questions = verdict.power.clusters, verdict.power.questions
         told = f"{questions:,} questions" + (f" in {clusters:,} clusters" if clusters < questions else "")
-        yield f"power: these {told} show a difference of {least} in 4 of 5 cases; smaller ones need more questions"
+        said = f"power: in 4 of 5 cases these {told} show a difference"
+        if (configs := len(verdict.matrix.configs)) == 2:
+            yield f"{said} of {least} or more"
+        else:
+            alone = score(verdict, verdict.power.alone, fine=True)
+            yield f"{said} of {least} among these {configs:,} configs; between two configs alone, of {alone}"
 
 
 def slices(verdict: Verdict) -> Iterator[str]:
@@ -172,15 +166,20 @@ def change(verdict: Verdict, row: int) -> str:
 def _change(verdict: Verdict, estimate: float, low: float, high: float) -> str:
     if not verdict.matrix.higher_is_better:
         estimate, low, high = -estimate, -high, -low
+    return between(verdict, estimate, low, high)
+
+
+def between(verdict: Verdict, estimate: float, low: float, high: float) -> str:
+    """Write an improvement with its interval; positive is better."""
     fine = not high - low >= 0.1
     sign = "+" if estimate > 0 else ""
-    value = sign + _number(verdict, estimate, fine)
+    value = sign + score(verdict, estimate, fine)
     if math.isnan(low):
         return value
-    return f"{value} [{_number(verdict, low, fine, bare=True)}, {_number(verdict, high, fine, bare=True)}]"
+    return f"{value} [{score(verdict, low, fine, bare=True)}, {score(verdict, high, fine, bare=True)}]"
 
 
-def _number(verdict: Verdict, value: float, fine: bool = False, bare: bool = False) -> str:
+def score(verdict: Verdict, value: float, fine: bool = False, bare: bool = False) -> str:
     """Write a number of the metric: shares with two decimals, or three where they are small, and no leading zero."""
     if verdict.unit or abs(value) > 1:
         sign = "-" if value < 0 else ""
@@ -198,7 +197,7 @@ def signed(value: float, plus: bool = True) -> str:
 
 
 def _rounded(verdict: Verdict, value: float) -> float:
-    return float(_number(verdict, value, fine=True, bare=True).replace(",", "") or 0)
+    return float(score(verdict, value, fine=True, bare=True).replace(",", "") or 0)
 
 
 def _ordered(verdict: Verdict, mask: np.ndarray) -> list[int]:

@@ -11,8 +11,9 @@ import numpy as np
 from ragsweep.inference.differences import Differences
 from ragsweep.inference.matrix import Matrix
 from ragsweep.report import plots
+from ragsweep.report.recommendation import result_lines, sentence
 from ragsweep.report.tables import csv_table
-from ragsweep.report.verdict import change, sentence, verdict_lines
+from ragsweep.report.verdict import change, verdict_lines
 from ragsweep.verdict import Unweighed, Verdict
 
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
@@ -36,22 +37,22 @@ def verdict_files(verdict: Verdict) -> dict[str, bytes]:
 
 def plain(verdict: Verdict | Unweighed) -> dict[str, Any]:
     """Write the verdict as JSON types: what is said, and the numbers behind it but those of single configs."""
-    said: dict[str, Any] = {"sentence": sentence(verdict), "lines": [text for _, text in verdict_lines(verdict)]}
+    lines = [text for _, text in (*verdict_lines(verdict), *result_lines(verdict))]
+    said: dict[str, Any] = {"sentence": sentence(verdict), "lines": lines}
     if isinstance(verdict, Unweighed):
         return said | {"metric": None}
-    configs, chosen = verdict.matrix.configs, verdict.recommendation.config
+    configs = verdict.matrix.configs
     return said | {
         "metric": verdict.metric,
         "baseline": configs[0],
         "best": configs[verdict.optimism.winner],
-        "best_set": _picked(configs, verdict.kept.mask),
+        "best_set": _picked(configs, verdict.may_be_best),
         "better": _picked(configs, verdict.differences.better),
         "worse": _picked(configs, verdict.differences.worse),
-        "recommendation": None if chosen is None else configs[chosen],
-        "why": verdict.recommendation.why,
         "optimism": verdict.optimism.optimism,
         "expected": verdict.optimism.crossfitted,
         "detectable": verdict.power.typical,
+        "detectable_alone": verdict.power.alone,
         "questions": len(verdict.matrix.questions),
         "asked": verdict.matrix.asked,
         "clusters": len(np.unique(verdict.matrix.clusters)),
@@ -64,7 +65,7 @@ def numbers(verdict: Verdict) -> dict[str, float]:
     """Name the numbers that are worth a column where sweeps stand below each other."""
     told = {
         "verdict/configs": len(verdict.matrix.configs),
-        "verdict/best_set": int(verdict.kept.mask.sum()),
+        "verdict/best_set": int(verdict.may_be_best.sum()),
         "verdict/better": int(verdict.differences.better.sum()),
         "verdict/optimism": verdict.optimism.optimism,
         "verdict/expected": verdict.optimism.crossfitted,
@@ -77,7 +78,7 @@ def numbers(verdict: Verdict) -> dict[str, float]:
 def differences_csv(verdict: Verdict) -> bytes:
     """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
     rows = [
-        [*row, bool(verdict.kept.mask[n]), float(verdict.kept.p_values[n]), float(verdict.probability[n])]
+        [*row, bool(verdict.may_be_best[n]), float(verdict.kept.p_values[n]), float(verdict.probability[n])]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
     ]
     for matrix, found in verdict.others.values():
@@ -113,7 +114,7 @@ def page(verdict: Verdict) -> str:
         [
             f"# Verdict on {verdict.metric}",
             "",
-            *(f"- {text}" for _, text in verdict_lines(verdict)),
+            *(f"- {text}" for _, text in (*verdict_lines(verdict), *result_lines(verdict))),
             "",
             f"Differences to `{_cell(verdict.matrix.configs[0])}`, better is positive; 95 % intervals, all together."
             " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
@@ -133,7 +134,7 @@ def _line(verdict: Verdict, row: int) -> tuple[str, ...]:
         f"{verdict.means[row]:.4g}",
         change(verdict, row) if row else "baseline",
         _p(float(verdict.differences.randomisation_holm[row])) if row else "",
-        "yes" if verdict.kept.mask[row] else "no",
+        "yes" if verdict.may_be_best[row] else "no",
         f"{verdict.probability[row]:.2f}",
     )
 

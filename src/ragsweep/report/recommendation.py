@@ -1,0 +1,178 @@
+"""Put the result of a sweep into one sentence, and into JSON types: better, as good and cheaper, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ragsweep.inference.power import questions_needed
+from ragsweep.inference.recommending import AS_GOOD, BETTER, NONE
+from ragsweep.report.verdict import against_baseline, between, change, name, score
+from ragsweep.verdict import Unweighed, Verdict
+
+WORDS = {
+    "cost_per_1000": "money for 1,000 questions",
+    "context_tokens": "context tokens",
+    "latency_p95_ms": "ms at p95",
+}
+"""What the costs of a config are called in a sentence."""
+
+
+def result_lines(verdict: Verdict | Unweighed) -> Iterator[tuple[str, str]]:
+    """Yield what is recommended: one line."""
+    if isinstance(verdict, Verdict):
+        yield "result", result(verdict)
+
+
+def sentence(verdict: Verdict | Unweighed) -> str:
+    """Say the whole in one text: what goes where there is no room for lines."""
+    return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {result(verdict)}"
+
+
+def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
+    """Write what is recommended as JSON types: its kind, the config, its figures and differences."""
+    if isinstance(verdict, Unweighed):
+        return {"kind": NONE, "sentence": verdict.why, "recommended": None}
+    found, configs = verdict.recommendation, verdict.matrix.configs
+    return {
+        "kind": found.kind,
+        "sentence": result(verdict),
+        "metric": verdict.metric,
+        "recommended": None if found.config is None else configs[found.config],
+        "baseline": configs[0],
+        "best": configs[found.best],
+        "margin": found.margin,
+        "limits": dict(found.limits),
+        "cost": found.cost or None,
+        "decide_by": list(found.decide_by),
+        "figures": {name: _own(verdict, name) for name in (verdict.metric, *verdict.costs)},
+        "from_baseline": None if found.config is None else _from_baseline(verdict, found.config),
+        "from_best": None if found.from_best is None else vars(found.from_best),
+    }
+
+
+def _own(verdict: Verdict, metric: str) -> dict[str, float] | None:
+    """Return the recommended config's own value of a metric, with its interval."""
+    if verdict.recommended is None:
+        return None
+    own = verdict.recommended.summaries[metric]
+    return {"value": own.value, "low": own.low, "high": own.high}
+
+
+def _from_baseline(verdict: Verdict, row: int) -> dict[str, float]:
+    """Return a config's improvement on the baseline: positive is better, whichever direction the metric has."""
+    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
+    return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}
+
+
+def result(verdict: Verdict) -> str:
+    """Return the recommendation in one sentence: its kind, the config, its figures, and what it is compared with."""
+    found = verdict.recommendation
+    if found.kind == BETTER:
+        return f"better: {_better(verdict)}"
+    if found.kind == AS_GOOD:
+        return f"as good and cheaper: {_as_good(verdict)}"
+    return f"none: {_nothing(verdict)}"
+
+
+def _better(verdict: Verdict) -> str:
+    found, row = verdict.recommendation, verdict.recommendation.config or 0
+    said = f"{_figure(verdict)} is shown better than {name(verdict, 0)}: {change(verdict, row)}"
+    if found.from_best is None:
+        said += "; it has the highest mean" + _limits(verdict)
+    else:
+        said += f"{_limits(verdict)}; from the highest, {name(verdict, found.best)}: {_from_best(verdict)}"
+    return f"{said}; {_decide(verdict)}" if found.decide_by else said
+
+
+def _as_good(verdict: Verdict) -> str:
+    found, row = verdict.recommendation, verdict.recommendation.config or 0
+    cost, other = verdict.costs[found.cost], found.best if row == 0 else 0
+    saving = f"{_amount(cost[row])} {WORDS[found.cost]} against {_amount(cost[other])}"
+    margin = score(verdict, found.margin, fine=True)
+    worse = "shown not worse than any other" if found.from_best is None else (
+        f"at most {score(verdict, max(-found.from_best.low, 0.0), fine=True)} worse than the best,"
+        f" {name(verdict, found.best)}"
+    )  # fmt: skip
+    said = f"{'keep ' if row == 0 else ''}{_figure(verdict)}: {worse} (margin {margin}){_limits(verdict)}; {saving}"
+    return said if row == 0 else f"{said}; from {name(verdict, 0)}: {change(verdict, row)}"
+
+
+def _nothing(verdict: Verdict) -> str:
+    found, keep = verdict.recommendation, f"keep {name(verdict, 0)}"
+    if found.note:
+        return f"{keep}: {found.note}"
+    if found.decide_by:
+        return f"{_decide(verdict)}; the highest is {name(verdict, found.best)}"
+    if not found.within:
+        return f"{keep}: no config is known to be within {_bounds(found.limits)}"
+    if not verdict.differences.apart.any():
+        return f"{keep}: all configs have the same score on every question"
+    if found.best == 0:
+        return f"{keep}: it has the highest mean{_limits(verdict)}"
+    return f"{keep}: {_unseparated(verdict)}"
+
+
+def _unseparated(verdict: Verdict) -> str:
+    found, configs = verdict.recommendation, len(verdict.matrix.configs)
+    some = verdict.differences.worse.any() or verdict.differences.better.any()
+    said = (
+        f"no other config is shown better{_limits(verdict)}" if some
+        else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
+    )  # fmt: skip
+    lead = float(verdict.differences.estimate[found.best])
+    highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
+    if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
+        return f"{said}; {highest}; about {_roughly(needed)} would show a lead as large as that"
+    return f"{said}; {highest}"
+
+
+def _decide(verdict: Verdict) -> str:
+    """Name what to choose the length of the context by: what each length costs."""
+    keys = " and ".join(verdict.recommendation.decide_by)
+    costs = [
+        f"{WORDS[cost]} ({_amount(float(np.nanmin(values)))} to {_amount(float(np.nanmax(values)))})"
+        for cost, values in verdict.costs.items()
+        if np.nanmin(values) < np.nanmax(values)
+    ]
+    by = " or ".join(costs) or "tokens, cost or latency"
+    return f"{verdict.metric} can only rise with {keys}, which is no news: choose {keys} by {by}"
+
+
+def _figure(verdict: Verdict) -> str:
+    row = verdict.recommendation.config or 0
+    own = verdict.recommended.summaries[verdict.metric] if verdict.recommended else None
+    value = score(verdict, float(verdict.means[row]))
+    if own is None or math.isnan(own.low) or len(verdict.matrix.questions) != own.n_scored:
+        return f"{name(verdict, row)} ({value})"
+    return (
+        f"{name(verdict, row)} ({value} [{score(verdict, own.low, bare=True)}, {score(verdict, own.high, bare=True)}])"
+    )
+
+
+def _from_best(verdict: Verdict) -> str:
+    found = verdict.recommendation.from_best
+    return between(verdict, found.estimate, found.low, found.high) if found else ""
+
+
+def _limits(verdict: Verdict) -> str:
+    limits = verdict.recommendation.limits
+    return f" within {_bounds(limits)}" if limits else ""
+
+
+def _bounds(limits: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {limit:g}" for name, limit in limits.items())
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def _roughly(count: int) -> str:
+    """Round a number of questions to two digits: it rests on an estimate."""
+    digits = max(len(str(count)) - 2, 0)
+    return f"{round(count, -digits):,}"
