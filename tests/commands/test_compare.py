@@ -16,6 +16,7 @@ from scipy import stats
 
 from ragsweep.commands.compare import compare
 from ragsweep.errors import ConfigError, InputError, RagsweepError
+from ragsweep.report.changes import signed
 from ragsweep.results import PARTIAL
 from scored import FACTS, normal, record, record_sweep, scored
 
@@ -148,3 +149,23 @@ def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
             compare([*arguments, "--path", str(tmp_path)])
         assert isinstance(raised.value, RagsweepError)
         assert "\n" not in str(raised.value)
+
+
+def test_better_is_not_said_beside_exact_tests_that_disagree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four of twelve questions gain: an interval above 0, and p = 2 / 2 ** 4 by both exact tests."""
+    before = [0.2] * 12
+    after = [1.0, 0.9, 1.0, 0.95, *[0.2] * 8]
+    assert compare([*record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after})), "--path", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "[+.0" in told  # the interval lies above 0
+    assert "p .125" in told
+    assert "better" not in told
+    assert "cannot tell" in told
+    assert "note     ndcg: too few questions differ: the interval excludes 0, the exact tests do not confirm it" in told
+
+
+@pytest.mark.parametrize(("value", "told"), [(0.0004, "+.0004"), (-4e-5, "-.00004"), (1e-17, "+.000"), (0.2, "+.200")])
+def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -> None:
+    assert signed(value) == told

@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from matrices import matrices, matrix, normal, turned
 from ragsweep.errors import InputError
 from ragsweep.inference.matrix import Matrix
-from ragsweep.inference.noninferiority import gate
+from ragsweep.inference.noninferiority import gate, reaches, superior
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
@@ -80,10 +80,39 @@ def test_less_is_better_where_the_metric_says(relative: bool) -> None:
     assert gate(slower, 1.5 if relative else 150.0, relative=relative).decision == "pass"
 
 
-def test_the_same_scores_pass_and_it_is_said() -> None:
-    found = gate(matrix([np.arange(12)] * 2), 0.0)
-    assert (found.decision, found.slack) == ("pass", 0.0)
+def test_same_scores_pass_only_where_the_rule_of_three_leaves_less_than_the_margin() -> None:
+    found = gate(matrix(np.ones((2, 20))), 0.1)
+    assert (found.decision, found.slack) == ("inconclusive", pytest.approx(0.1))
+    assert found.low == pytest.approx(0.1 - (1 - 0.05 ** (1 / 20)))  # .139: about 3 / 20
     assert found.note == "the same scores for every question"
+    assert gate(matrix(np.ones((2, 40))), 0.1).decision == "pass"
+    assert gate(matrix(np.ones((2, 40)), np.arange(40) % 20), 0.1).decision == "inconclusive"  # 20 clusters
+    assert gate(matrix(np.full((2, 40), 0.1)), 0.01).decision == "pass"  # no question has more than .1 to lose
+    assert gate(matrix(np.zeros((2, 12))), 0.0).decision == "pass"  # and here nothing
+
+
+@pytest.mark.parametrize("questions", [20, 60, 150])
+def test_near_twins_that_are_worse_by_the_margin_seldom_pass(questions: int) -> None:
+    """Of 1,000 candidates that lose one question in fifty 5 % pass a margin of .02 (at most 7.1, three errors)."""
+    lost = np.random.default_rng(1).random((1000, questions)) < 0.02
+    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), 0.02).decision == "pass" for row in lost)
+    assert passed <= 71
+
+
+def test_superiority_is_a_gain_that_is_shown() -> None:
+    assert superior(normal(2, 200, 0.2), 0.1).decision == "pass"
+    assert superior(normal(2, 200, 0.0), 0.1).decision == "fail"
+    assert superior(normal(2, 200, 0.1), 0.1).decision == "inconclusive"
+
+
+def test_mean_reaches_a_bound_where_its_whole_interval_does() -> None:
+    scores = matrix([[0.0, 1.0] * 50])
+    assert reaches(scores, 0.3).decision == "pass"
+    assert reaches(scores, 0.5).decision == "inconclusive"
+    assert reaches(scores, 0.7).decision == "fail"
+    error = 0.5 * math.sqrt(100 / 99 / 100)
+    assert reaches(scores, 0.3).low == pytest.approx(0.2 - 1.6604 * error, rel=0.01)
+    assert reaches(dataclasses.replace(scores, higher_is_better=False), 0.7).decision == "pass"
 
 
 def test_a_constant_loss_of_the_margin_is_within_it() -> None:
@@ -118,7 +147,8 @@ def test_laws(one: Matrix, margin: float) -> None:
     assert order[gate(pair, margin + 0.5).decision] >= order[found.decision]
     assert gate(turned(pair), margin).slack == pytest.approx(found.slack, abs=1e-9)
     assert gate(dataclasses.replace(pair, values=pair.values + 2), margin).slack == pytest.approx(found.slack, abs=1e-9)
-    assert gate(pair.among([0, 0]), margin).decision == "pass"
+    assert gate(pair.among([0, 0]), margin).slack == pytest.approx(margin)
+    assert gate(pair.among([0, 0]), margin).decision != "fail"
 
 
 def test_a_bad_candidate_passes_one_time_in_twenty_at_most() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
+UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 FEW = f"fewer than {FEWEST} independent questions"
 
 
@@ -51,13 +52,23 @@ class Differences:
 
     @property
     def better(self) -> Flags:
-        """The configs whose interval lies on the better side of 0 as a whole."""
-        return self.low > 0 if self.higher_is_better else self.high < 0
+        """The configs whose interval lies on the better side of 0 as a whole, confirmed by the exact tests."""
+        return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
 
     @property
     def worse(self) -> Flags:
-        """The configs whose interval lies on the worse side of 0 as a whole."""
-        return self.high < 0 if self.higher_is_better else self.low > 0
+        """The configs whose interval lies on the worse side of 0 as a whole, confirmed by the exact tests."""
+        return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
+
+    @property
+    def confirmed(self) -> Flags:
+        """The configs whose difference the randomisation test confirms, and Wilcoxon's test where it is exact.
+
+        Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
+        bootstrap is an approximation there, and these tests are none.
+        """
+        exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
+        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
 
 
 def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES) -> Differences:
@@ -73,12 +84,15 @@ def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int =
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     bounds.low[baseline] = bounds.high[baseline] = 0.0
-    return Differences(
+    found = Differences(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
         np.count_nonzero(differences, axis=1), _notes(differences, baseline, len(np.unique(matrix.clusters))),
         ranked.variant, bounds.critical, matrix.higher_is_better,
     )  # fmt: skip
+    excluded = np.flatnonzero(others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed).tolist()
+    notes = [UNCONFIRMED if row in excluded else note for row, note in enumerate(found.notes)]
+    return replace(found, notes=tuple(notes))
 
 
 def _corrected(p_values: Doubles, others: Flags) -> Doubles:

@@ -20,6 +20,8 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+SURE = 0.05
+"""A p-value from which on the randomisation test does not confirm what an interval shows."""
 SMALL = 20
 """A slice of fewer questions is marked: it sees large differences only."""
 WORK = 20_000_000_000
@@ -58,7 +60,7 @@ class Slice:
     def _sure(self, side: float) -> Flags:
         turned = side if self.higher_is_better else -side
         low, high = (self.low, self.high) if turned > 0 else (-self.high, -self.low)
-        return np.where(np.isnan(low), False, low > 0) & (high > 0)
+        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p < SURE)
 
 
 class Reversal(NamedTuple):

@@ -23,10 +23,16 @@ def signed(value: float, unit: str = "") -> str:
     if abs(value) < ROUNDING:
         value = 0.0
     if not unit and abs(value) <= 1:
-        digits = 3 if abs(value) >= 0.0005 or not value else 5
-        return f"{value:+.{digits}f}".replace("0.", ".", 1)
+        return f"{value:+.{telling(value, 3)}f}".replace("0.", ".", 1)
     limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
+
+
+def telling(value: float, digits: int) -> int:
+    """Return how many decimals to write: as many as it takes to show on which side of 0 a number lies."""
+    while value and abs(value) > ROUNDING and round(value, digits) == 0:
+        digits += 1
+    return digits
 
 
 def amount(value: float, unit: str = "") -> str:

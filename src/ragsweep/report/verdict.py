@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragsweep.gap import Gap
+from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
 from ragsweep.verdict import Unweighed, Verdict
@@ -186,12 +187,15 @@ def score(verdict: Verdict, value: float, fine: bool = False, bare: bool = False
         return (
             f"{sign}{number(abs(value), verdict.unit or '-')}{'' if bare or not verdict.unit else ' ' + verdict.unit}"
         )
-    text = f"{value:.{3 if fine else 2}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    if abs(value) >= 1:
+        return f"{value:.2f}"
+    text = f"{value:.{telling(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
     return text.removeprefix("-") if not float(text) else text
 
 
 def signed(value: float, plus: bool = True) -> str:
     """Write a number with three decimals at most, no leading zero, and its sign."""
+    value = 0.0 if abs(value) < ROUNDING else value
     text = f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:,.4g}"
     return f"+{text}" if plus and value > 0 else text
 

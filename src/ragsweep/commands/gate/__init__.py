@@ -21,7 +21,8 @@ def gate(arguments: Sequence[str]) -> int:
     0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused: the two runs cannot be compared.
     """
     given = read(arguments)
-    baseline, candidate = (Named(*find_record(given.path, run)) for run in (given.baseline, given.candidate))
+    candidate = Named(*find_record(given.path, given.candidate))
+    baseline = Named(*find_record(given.path, given.baseline)) if given.baseline else None
     found = decide(baseline, candidate, Asked(given.margin, given.slice or (), given.questions, given.each))
     for path, text in ((given.json, as_json), (given.markdown, as_markdown)):
         if path:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,17 +13,20 @@ import numpy as np
 
 from ragsweep import comparable
 from ragsweep.commands.command_line import Named
-from ragsweep.commands.gate.arguments import Margin, read_questions
+from ragsweep.commands.gate.arguments import GAIN, LEAST, MARGIN, MOST, Margin, read_questions
 from ragsweep.errors import ConfigError, InputError, nearest
 from ragsweep.inference import noninferiority
 from ragsweep.inference.matrix import Matrix, paired
 from ragsweep.inference.power import detectable, questions_needed
 from ragsweep.inference.slices import SMALL
+from ragsweep.reasons import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.results import Result
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
 
+UNSCORED = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons why a question has no score that lie with the config, not with the question."""
 _NAMED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
@@ -61,7 +65,7 @@ class Decided:
     """What a gate decides, and what it rests on. Of a pair that is refused there are no checks, but a reason."""
 
     decision: Decision
-    baseline: Named
+    baseline: Named | None
     candidate: Named
     checks: tuple[Check, ...] = ()
     factors: tuple[comparable.Factor, ...] = ()
@@ -80,8 +84,8 @@ class Asked:
     each: bool = False
 
 
-def decide(baseline: Named, candidate: Named, asked: Asked) -> Decided:
-    """Decide whether the candidate is not worse than the baseline by more than each margin.
+def decide(baseline: Named | None, candidate: Named, asked: Asked) -> Decided:
+    """Decide whether the candidate is within each margin of the baseline, and keeps each bound.
 
     All checks must pass for the gate to pass, so that none needs a correction for the others (an intersection-union
     test: Berger, Technometrics 24, 1982); it fails where any of them fails.
@@ -89,21 +93,28 @@ def decide(baseline: Named, candidate: Named, asked: Asked) -> Decided:
     Raises:
         RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
     """
-    one, other = baseline.result, candidate.result
+    one, other = (baseline or candidate).result, candidate.result
     try:
         comparable.check_same_questions(one, other)
+        _check_same_coverage(one, other)
         for result in (one, other):
             comparable.check_whole(result)
     except InputError as fault:
         return Decided("refused", baseline, candidate, reason=str(fault))
     metrics = comparable.shared_metrics([one, other], [margin.metric for margin in asked.margins], ())
+    for margin in asked.margins:
+        _check_direction(margin, other)
     for label in asked.labels:
         if label not in one.groups or label not in one.outcomes:
             raise ConfigError(f'--slice: no label "{label}"{nearest(label, one.groups)}')
     ids = list(map(str, one.outcomes["question_id"]))
     kept = read_questions(asked.chosen, set(ids)) if asked.chosen else ids
-    checks = tuple(check for margin in asked.margins for check in _checks(margin, baseline, candidate, asked, kept))
-    notes = (*_notes(baseline, candidate, metrics), *_notes_on_checks(checks, asked.labels, len(kept)))
+    checks = tuple(check for margin in asked.margins for check in _checks(margin, one, other, asked, kept))
+    notes = (
+        *(_notes(one, other, metrics) if baseline else ()),
+        *_notes_on_worst_cases(asked.margins, one, other, set(kept)),
+        *_notes_on_checks(checks, asked.labels, len(kept)),
+    )
     differing = comparable.factors(one, other)
     return Decided(_all(checks), baseline, candidate, checks, differing, notes, questions=len(kept))
 
@@ -115,39 +126,95 @@ def _all(checks: Sequence[Check]) -> Decision:
     return "inconclusive" if "inconclusive" in found else "pass"
 
 
-def _checks(margin: Margin, baseline: Named, candidate: Named, asked: Asked, kept: Sequence[str]) -> Iterator[Check]:
-    matrix = paired([baseline.result, candidate.result], margin.metric)
-    chosen = set(kept)
+def _check_same_coverage(one: Result, other: Result) -> None:
+    """Raise InputError where one config may leave more questions unscored than the other."""
+    given = [result.config.get("coverage") for result in (one, other)]
+    if given[0] != given[1]:
+        raise InputError(
+            f"rebaseline: coverage is {given[0]} in {one.name} and {given[1]} in {other.name}: one may leave questions"
+            " out that the other may not; run both with the same"
+        )
+
+
+def _check_direction(margin: Margin, result: Result) -> None:
+    if not margin.paired and (margin.kind == MOST) == bool(result.summaries[margin.metric].higher_is_better):
+        right, more = (LEAST, "more") if margin.kind == MOST else (MOST, "less")
+        raise ConfigError(f"{margin.metric}: {more} of it is better; bound it by --{right.replace(' ', '-')}")
+
+
+def _checks(margin: Margin, one: Result, other: Result, asked: Asked, kept: Sequence[str]) -> Iterator[Check]:
+    metric, chosen = margin.metric, set(kept)
+    filled = _with_worst_cases(one if margin.paired else None, other, metric)
+    matrix = paired([one, filled] if margin.paired else [filled], metric)
     matrix = matrix.only(np.array([name in chosen for name in matrix.questions], dtype=bool))
-    unit = baseline.result.summaries[margin.metric].unit
+    unit, same = one.summaries[metric].unit, margin.paired and one.signature == other.signature
+    lost = [name for name in _lost(one if margin.paired else None, filled, metric) if name in chosen]
     if asked.each:
-        lost = _lost(baseline.result, candidate.result, margin.metric, chosen)
         yield Check(margin, unit, "each", "by itself", each(matrix, margin, lost), small=False)
         return
-    yield _check(margin, unit, "", "", matrix)
-    values = comparable.labels_of(baseline.result, matrix.questions)
+    yield _check(margin, unit, ("", ""), matrix, lost, same)
+    values = comparable.labels_of(one, matrix.questions)
     for label in asked.labels:
         for value in sorted({one for one in values[label] if one}):
-            yield _check(margin, unit, label, value, matrix.only(np.array([one == value for one in values[label]])))
+            part = matrix.only(np.array([one == value for one in values[label]]))
+            yield _check(margin, unit, (label, value), part, (), same)
 
 
-def _check(margin: Margin, unit: str, label: str, value: str, matrix: Matrix) -> Check:
-    found = noninferiority.gate(matrix, margin.size, relative=margin.relative)
-    small = bool(label) and len(matrix.questions) < SMALL
-    needed = _needed(matrix, found.margin) if found.decision == "inconclusive" else None
-    return Check(margin, unit, label, value, found, small, needed)
+def _check(margin: Margin, unit: str, where: tuple[str, str], matrix: Matrix, lost: Sequence[str], same: bool) -> Check:
+    found = _found(margin, matrix)
+    if same and found.note == noninferiority.SAME and margin.kind == MARGIN:  # no sample: it is the same config
+        found = replace(found, decision="pass")
+    elif lost and found.decision == "pass":
+        found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {_listed(lost)}")
+    small = bool(where[0]) and len(matrix.questions) < SMALL
+    needed = _needed(matrix, found.margin) if found.decision == "inconclusive" and margin.kind == MARGIN else None
+    return Check(margin, unit, *where, found, small, needed)
 
 
-def _lost(one: Result, other: Result, metric: str, chosen: Collection[str]) -> list[str]:
-    """Name the chosen questions that were scored in the baseline, and could not be in the candidate."""
-    scores = [
-        dict(zip(result.outcomes["question_id"], result.outcomes[metric], strict=True)) for result in (one, other)
-    ]
-    return [
-        name
-        for name, score in scores[0].items()
-        if name in chosen and not math.isnan(score) and math.isnan(scores[1].get(name, math.nan))
-    ]
+def _found(margin: Margin, matrix: Matrix) -> noninferiority.Gate:
+    if margin.kind == MARGIN:
+        return noninferiority.gate(matrix, margin.size, relative=margin.relative)
+    if margin.kind == GAIN:
+        return noninferiority.superior(matrix, margin.size)
+    return noninferiority.reaches(matrix, margin.size)
+
+
+def _lost(one: Result | None, other: Result, metric: str) -> list[str]:
+    """Name the questions that the candidate was not scored on though it should have been.
+
+    It should where the baseline was; without one, where measuring failed, nothing was there to be measured, or the
+    candidate declined to answer.
+    """
+    ids, scores = other.outcomes["question_id"], other.outcomes[metric]
+    missing = [n for n, score in enumerate(scores) if math.isnan(score)]
+    if one is not None:
+        known = dict(zip(one.outcomes["question_id"], one.outcomes[metric], strict=True))
+        return [ids[n] for n in missing if not math.isnan(known.get(ids[n], math.nan))]
+    why = [json.loads(other.outcomes["unscored"][n]).get(metric, "") for n in missing]
+    return [ids[n] for n, reason in zip(missing, why, strict=True) if failed(reason) or reason in UNSCORED]
+
+
+def _with_worst_cases(one: Result | None, other: Result, metric: str) -> Result:
+    """Give the candidate the worst score where it failed or declined; scores within 0 and 1 have one."""
+    scores = np.array(other.outcomes[metric], dtype=np.float64)
+    known = scores[~np.isnan(scores)]
+    lost = set(_lost(one, other, metric))
+    if not lost or other.summaries[metric].unit or not len(known) or known.min() < 0 or known.max() > 1:
+        return other
+    worst = 0.0 if other.summaries[metric].higher_is_better else 1.0
+    rows = [name in lost for name in other.outcomes["question_id"]]
+    return replace(other, outcomes={**other.outcomes, metric: np.where(rows, worst, scores).tolist()})
+
+
+def _notes_on_worst_cases(
+    margins: Sequence[Margin], one: Result, other: Result, chosen: Collection[str]
+) -> Iterator[str]:
+    for margin in margins:
+        base = one if margin.paired else None
+        before = _lost(base, other, margin.metric)
+        left = set(_lost(base, _with_worst_cases(base, other, margin.metric), margin.metric))
+        if filled := [name for name in before if name in chosen and name not in left]:
+            yield f"{margin.metric}: failed or declined, counted as the worst case: {len(filled)} ({_listed(filled)})"
 
 
 def each(matrix: Matrix, margin: Margin, lost: Sequence[str] = ()) -> noninferiority.Gate:
@@ -186,10 +253,10 @@ def _needed(matrix: Matrix, margin: float) -> int | None:
     return found if found and found > len(matrix.questions) else None
 
 
-def _notes(baseline: Named, candidate: Named, metrics: Sequence[str]) -> Iterator[str]:
-    if baseline.result.signature == candidate.result.signature:
+def _notes(one: Result, other: Result, metrics: Sequence[str]) -> Iterator[str]:
+    if one.signature == other.signature:
         yield "the config of both is one and the same"
-    if otherwise := comparable.measured_otherwise(baseline.result, candidate.result, metrics):
+    if otherwise := comparable.measured_otherwise(one, other, metrics):
         yield f"not measured in the same way in both: {', '.join(otherwise)}"
 
 

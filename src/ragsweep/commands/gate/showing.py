@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from ragsweep.commands.gate.arguments import MARGIN
 from ragsweep.commands.gate.deciding import EXIT_STATUS, Check, Decided
 from ragsweep.report.changes import aligned, amount, markdown, null, signed, table
 from ragsweep.terminal import Terminal
@@ -27,23 +28,24 @@ def show(found: Decided, terminal: Terminal) -> None:
 
 
 def _pair(found: Decided) -> str:
-    one, other = (f"{named.result.name} ({named.run[:8]})" for named in (found.candidate, found.baseline))
+    named = [f"{one.result.name} ({one.run[:8]})" for one in (found.candidate, found.baseline) if one]
     asked = f", {found.questions:,} questions" if found.questions else ""
-    return f"{one} against {other}{asked}"
+    return f"{' against '.join(named)}{asked}"
 
 
 def _cells(check: Check) -> list[str]:
     """Put one check into cells: what is decided, of which, the means, the difference, and how far from the margin."""
     found, unit = check.found, check.unit
-    allowed = f"{check.margin.size * 100:g}%" if check.margin.relative else f"{check.margin.size:g}"
     return [
         found.decision if check.counts else f"({found.decision})",
         check.margin.metric,
         check.where,
         f"{found.questions} questions{' (few)' if check.small else ''}",
-        f"{amount(found.baseline, unit)} -> {amount(found.candidate, unit)}",
-        signed(found.difference, unit),
-        f"margin {allowed}",
+        f"{amount(found.baseline, unit)} -> {amount(found.candidate, unit)}"
+        if check.margin.paired
+        else amount(found.candidate, unit),
+        signed(found.difference, unit) if check.margin.paired else "",
+        check.margin.said,
         _distance(check),
     ]
 
@@ -72,7 +74,8 @@ def _row(check: Check) -> dict[str, Any]:
         "baseline": found.baseline,
         "candidate": found.candidate,
         "difference": found.difference,
-        "margin": found.margin,
+        "condition": check.margin.kind,
+        "margin": found.margin if check.margin.kind == MARGIN else check.margin.size,
         "margin_given": str(check.margin),
         "slack": found.slack,
         "low": found.low,
@@ -89,10 +92,10 @@ def as_json(found: Decided) -> str:
         "decision": found.decision,
         "exit_status": EXIT_STATUS[found.decision],
         "reason": found.reason,
-        "baseline": {"run_id": found.baseline.run, "name": found.baseline.result.name},
+        "baseline": found.baseline and {"run_id": found.baseline.run, "name": found.baseline.result.name},
         "candidate": {"run_id": found.candidate.run, "name": found.candidate.result.name},
-        "golden_set": found.baseline.result.dataset.golden_digest,
-        "corpus": found.baseline.result.dataset.corpus_digest,
+        "golden_set": found.candidate.result.dataset.golden_digest,
+        "corpus": found.candidate.result.dataset.corpus_digest,
         "questions": found.questions,
         "confidence_level": null(found.checks[0].found.level) if found.checks else None,
         "factors": [vars(factor) for factor in found.factors],
