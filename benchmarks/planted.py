@@ -34,6 +34,7 @@ from ragsweep.inference.power import detectable, each_level
 from ragsweep.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
 from ragsweep.inference.simultaneous import simultaneous
 from ragsweep.inference.slices import by_slice, reversals
+from ragsweep.verdict import SET_LEVEL
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -91,10 +92,8 @@ CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")
 
 def told(matrix: Matrix) -> Flags:
     """Keep whom the verdict of a sweep calls perhaps the best: the set in step with the differences from the first."""
-    kept = indistinguishable(matrix, resamples=RESAMPLES).mask
-    shown = against(matrix, 0, resamples=RESAMPLES)
-    kept &= ~shown.worse
-    kept[0] = not shown.better.any()
+    kept = indistinguishable(matrix, SET_LEVEL, resamples=RESAMPLES).mask.copy()
+    kept[0] = not against(matrix, 0, resamples=RESAMPLES).better.any()
     return kept
 
 

@@ -30,6 +30,8 @@ SLICED = 20
 """Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
 than it tells, and every interval would be the wider for it."""
 
+SET_LEVEL = 0.975
+"""At which the set of those that may be the best is made; the other 2.5 % are spent on leaving the baseline out."""
 LENGTHENING = ("top_k", "context_budget")
 """Keys that lengthen the context and change nothing else."""
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
@@ -83,12 +85,17 @@ class Verdict:
     def may_be_best(self) -> Flags:
         """The configs that cannot be told from the best: those of the confidence set, in step with the differences.
 
-        The set compares all pairs, the differences those with the baseline. A config shown worse than the baseline is
-        not the best. The baseline may be the best unless one is shown better.
+        The set compares all pairs, the differences those with the baseline, which may be the best unless one is shown
+        better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %.
         """
-        found = self.kept.mask & ~self.differences.worse
+        found = self.kept.mask.copy() if len(self.kept.mask) > 2 else ~self.differences.worse  # one comparison decides
         found[self.differences.baseline] = not self.differences.better.any()
         return np.asarray(found)
+
+    @property
+    def worse(self) -> Flags:
+        """The configs that are shown worse than the baseline, and are not among those that may be the best."""
+        return np.asarray(self.differences.worse & ~self.may_be_best)
 
     @property
     def means(self) -> Doubles:
@@ -136,7 +143,7 @@ def _weighed(
     matrix = paired(results, metrics[0])
     if not matrix.questions:
         return Unweighed(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    differences, kept = against(matrix, 0), indistinguishable(matrix)
+    differences, kept = against(matrix, 0), indistinguishable(matrix, SET_LEVEL)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
     slices = _slices(results, matrix, rows)

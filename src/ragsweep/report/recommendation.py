@@ -119,7 +119,7 @@ def _nothing(verdict: Verdict) -> str:
 
 def _unseparated(verdict: Verdict) -> str:
     found, configs = verdict.recommendation, len(verdict.matrix.configs)
-    some = verdict.differences.worse.any() or verdict.differences.better.any()
+    some = verdict.worse.any() or verdict.differences.better.any()
     said = (
         f"no other config is shown better{_limits(verdict)}" if some
         else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"

@@ -62,7 +62,7 @@ def against_baseline(verdict: Verdict) -> str:
         return f"{_metric(verdict)}: {they} the same score on every question"
     if math.isnan(found.critical):
         return f"{_metric(verdict)}: nothing can be said, there are {found.notes[1 - found.baseline]}"
-    better, worse = (_ordered(verdict, mask) for mask in (found.better, found.worse))
+    better, worse = (_ordered(verdict, mask) for mask in (found.better, verdict.worse))
     if others == 1:
         word = "is better than" if better else "is worse than" if worse else "cannot be told from"
         return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}"

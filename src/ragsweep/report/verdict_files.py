@@ -48,7 +48,7 @@ def plain(verdict: Verdict | Unweighed) -> dict[str, Any]:
         "best": configs[verdict.optimism.winner],
         "best_set": _picked(configs, verdict.may_be_best),
         "better": _picked(configs, verdict.differences.better),
-        "worse": _picked(configs, verdict.differences.worse),
+        "worse": _picked(configs, verdict.worse),
         "optimism": verdict.optimism.optimism,
         "expected": verdict.optimism.crossfitted,
         "detectable": verdict.power.typical,
