@@ -270,6 +270,46 @@ def test_interrupted_sweep_is_marked_killed(
     assert [run.info.status for run in runs(tmp_path, "config")] == ["FINISHED"]
 
 
+SMALL_SEARCH = ["sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false",
+                "hydra.sweeper.n_trials=2"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "typed"),
+    [
+        pytest.param(signal.SIGINT, ["top_k=1,2"], id="sweep"),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, id="search"),
+        pytest.param(signal.SIGTERM, ["top_k=1,2", "hydra/launcher=joblib"], id="joblib", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.parametrize("mended_by", ["the same command", "sync"])
+def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_by_sync(
+    sent: signal.Signals, typed: list[str], mended_by: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """The signal comes right after the last line, while the parent run is being written."""
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *typed, *write_dataset(tmp_path)]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP)],
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        assert any(line.startswith("look") for line in process.stdout)
+        process.send_signal(sent)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + sent
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "KILLED"
+    again = command if mended_by == "the same command" else [sys.executable, "-m", "ragsweep", "sync"]
+    done = subprocess.run(
+        again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "FINISHED"
+    assert "results.json" in artifacts(tmp_path, parent)
+
+
 def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_parent(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

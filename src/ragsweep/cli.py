@@ -65,7 +65,7 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    Exit status: 0 done, 1 a config failed, 2 bad input or config, 130 and 143 interrupted.
+    Exit status: 0 done, 1 a config failed, 2 bad input or config, 129, 130 and 143 interrupted.
     """
     _exit_with(_run, list(sys.argv[1:] if arguments is None else arguments))
 

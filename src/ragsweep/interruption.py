@@ -1,4 +1,4 @@
-"""Turn SIGINT and SIGTERM into an exception that is sure to arrive, so that what is open gets closed on the way out."""
+"""Turn SIGINT, SIGTERM and SIGHUP into an exception that is sure to arrive, so that what is open gets closed on the way out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Interrupted(BaseException):
 
 
 def listen() -> None:
-    """Raise Interrupted on SIGINT and SIGTERM; a SIGINT that the shell told us to ignore stays ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal); what the shell ignores stays ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     if hasattr(signal, "setitimer"):

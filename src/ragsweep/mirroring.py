@@ -152,7 +152,7 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         children = tracker.children(parent) if parent else {}
         shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
         missing = [record for record in records if record.job not in shown]
-    if parent and not missing:
+    if parent and not missing and not (here and _is_left_open(tracker, sweep, parent, len(trials))):
         return 0
     if here and not parent:
         ledger.forget_runs(sweep.id)
@@ -169,6 +169,13 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     if here:
         ledger.set_status(sweep.id, status)
     return len(missing)
+
+
+def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
+    """Return whether all of a sweep is there but its end: its closing was interrupted, or did not reach the tracker."""
+    if sweep.status in (FINISHED, FAILED):
+        return not tracker.has_ended(parent)
+    return recorded >= len(sweep.jobs)
 
 
 def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: Parent) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from ragsweep import interruption, mirroring, races, searching, sharing
 from ragsweep.claims import Claim
 from ragsweep.closing import Ending, ending
 from ragsweep.composition import Command
-from ragsweep.errors import RagsweepError
+from ragsweep.errors import RagsweepError, TrackingError
 from ragsweep.graph import Plan
 from ragsweep.handing import hand_over
 from ragsweep.identity import content_hash
@@ -183,21 +184,34 @@ class Multirun:
                 Records(self.ledger, self.tracker, sweep, claim.job).keep_failure(failure, self.terminal)
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Say what came of the sweep; the parent run must not be left open, whatever fails."""
+        """Report what came of the sweep and end its parent run.
+
+        A sweep whose closing is interrupted is KILLED, in the ledger and in the tracker: the same command closes it.
+        """
+        try:
+            status = self._report(sweep, status, why)
+        except BaseException:
+            self.ledger.set_status(sweep.id, KILLED)
+            if self.tracker.identity:
+                with suppress(TrackingError):
+                    self.tracker.close_sweep(sweep.parent, KILLED, {}, {})
+            raise
+        self.ledger.set_status(sweep.id, status)
+        return status
+
+    def _report(self, sweep: Sweep, status: str, why: str) -> str:
+        """Show what came of the sweep, and send it to the tracker; return how the sweep ended."""
         mirroring.catch_up(self.ledger, self.tracker, sweep, self.terminal)
         records = self.ledger.records(sweep.id)
         both = [*records, *self.ledger.finals(sweep.id)]
         came, status = self._sum_up(sweep, records, status, why)
         if status == FINISHED and self.tracker.identity and not all(record.mirrored for record in both):
             status = FAILED
-        try:
-            came.show(self.terminal)
-            self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
-            if self.tracker.identity:
-                mirroring.end_lost(self.tracker, sweep, self._elsewhere())
-                mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
-        finally:
-            self.ledger.set_status(sweep.id, status)
+        came.show(self.terminal)
+        self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
+        if self.tracker.identity:
+            mirroring.end_lost(self.tracker, sweep, self._elsewhere())
+            mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
         return status
 
     def _elsewhere(self) -> bool:

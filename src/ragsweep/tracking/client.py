@@ -98,6 +98,11 @@ class Mlflow:
             found = client.search_runs([self._own_experiment()], " and ".join(conditions), max_results=1)
             return str(found[0].info.run_id) if found else None
 
+    def has_ended(self, run_id: str) -> bool:
+        """Return whether a run has come to an end, whichever."""
+        with self._place.talking():
+            return str(self._place.client().get_run(run_id).info.status) != "RUNNING"
+
     def look(self) -> str:
         """Return the command that opens MLflow's pages on what was recorded, or the server's address."""
         if place.is_server(self.uri):
