@@ -9,8 +9,9 @@ import pytest
 
 from configs import evaluate
 from ragsweep import reasons
-from ragsweep.app import Session
+from ragsweep.app import Job, Session
 from ragsweep.calls.spending import spending
+from ragsweep.composition import compose_jobs, read_command
 from ragsweep.errors import ConfigError
 from ragsweep.evaluation import Evaluator
 from ragsweep.executor import Executor
@@ -97,6 +98,27 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
     whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
     assert whole.state == COMPLETE
+
+
+def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServer, tmp_path: Path) -> None:
+    """All configs of a sweep are prepared before the first one runs; each runs with what it was given."""
+    own = session(tmp_path)
+    typed = [
+        overrides(server, tmp_path, "llm.concurrency=1", f"llm.temperature=.{n}", f"budget.calls={calls}",
+                  "llm.model=mini", f"+prices.models.mini=[{n},{n}]")
+        for n, calls in ((1, 1), (2, 100), (3, 3))
+    ]  # fmt: skip
+    jobs = []
+    for given in typed:
+        command = read_command(given, multirun=False)
+        jobs.append(Job(compose_jobs(command)[0], command.names()[0], tuple(given)))
+    for job in jobs:
+        own.checked[job.overrides] = own.prepare(job)
+    results = [own.evaluator.evaluate(own.experiment(job)) for job in jobs]
+    assert [one.usage["generate"]["calls"] for one in results] == [1, 4, 3]
+    for n, one in enumerate(results, 1):
+        tokens = one.usage["generate"]["tokens_in"] + one.usage["generate"]["tokens_out"]
+        assert one.usage["generate"]["money"] == pytest.approx(n * tokens / 1e6)
 
 
 def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:

@@ -86,8 +86,9 @@ class Session:
     def experiment(self, job: Job, last: bool = True) -> Experiment:
         """Prepare a job, or take up what was prepared of it when the command was checked, in this process.
 
-        ``last``: it is not asked for again.
+        ``last``: it is not asked for again. From here on the job's own budget and prices hold.
         """
+        self._limit_spending({key: resolved_at(job.config, key) for key in ("budget", "prices")})
         known = self.checked.pop(job.overrides, None) if last else self.checked.get(job.overrides)
         if known is None:
             return self.prepare(job)

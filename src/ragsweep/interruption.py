@@ -1,4 +1,4 @@
-"""Turn SIGINT, SIGTERM and SIGHUP into an exception that is sure to arrive, so that what is open gets closed on the way out."""
+"""Turn signals that ask for an end into an exception that is sure to arrive, so that what is open gets closed."""
 
 from __future__ import annotations
 

@@ -57,17 +57,20 @@ class Spending:
 
     def __init__(self) -> None:
         self.now = Spent()
+        self.before = Spent()  # what was used when the budget began to hold
         self.budget = Budget()
         self.money: Money = _unknown
         self.currency = ""
 
     def limit(self, budget: Budget, money: Money, currency: str = "") -> None:
-        """Set the limits and the prices; what was used before counts."""
+        """Set the limits and the prices; what was used before counts, unless these are other limits."""
+        if budget != self.budget:
+            self.before = self.now
         self.budget, self.money, self.currency = budget, money, currency
 
     def reset(self) -> None:
         """Count from nothing, without limits."""
-        self.now, self.budget, self.money, self.currency = Spent(), Budget(), _unknown, ""
+        self.now, self.before, self.budget, self.money, self.currency = Spent(), Spent(), Budget(), _unknown, ""
 
     def check(self, model: str) -> None:
         """Raise ConfigError where money is limited and a model has no price: the limit could not be kept."""
@@ -111,7 +114,7 @@ class Spending:
     def _spent(self) -> str:
         """Say which limit is reached; empty where none is."""
         for name in LIMITS:
-            limit, used = getattr(self.budget, name), getattr(self.now, name)
+            limit, used = getattr(self.budget, name), getattr(self.now, name) - getattr(self.before, name)
             if limit is not None and used >= limit:
                 return f"budget.{name}={limit:g}, used {used:g}"
         return ""
