@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
+OPERATIONAL = ("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures",
+               "plan", "prices", "recommend", "rerun", "store", "targets", "timeout", "tracking")  # fmt: skip
+"""Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
 
 def config_folder() -> Path:
@@ -53,12 +56,17 @@ class Command:
         return self.search is not None
 
     def names(self) -> list[str]:
-        """Name each job by what tells it from its siblings; where nothing does, by all but the named sweep."""
+        """Name each job by what tells it from its siblings; where nothing does, by all that says what it is."""
         named = Counter(override for job in self.jobs for override in set(job))
         varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
-        whole = [" ".join(o for o in job if not o.startswith("sweeps=")) for job in self.jobs]
+        whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in self.jobs]
         own = [" ".join(o for o in job if o in varying) for job in self.jobs]
         return [name or every or "defaults" for name, every in zip(own, whole, strict=True)]
+
+
+def defining(overrides: Sequence[str]) -> list[str]:
+    """Keep the overrides that say what a config is: those that may name it."""
+    return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
 
 
 def composed_once() -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.claims import Claim
-from ragsweep.composition import searches
+from ragsweep.composition import defining, searches
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
@@ -76,7 +76,7 @@ def run_job(config: DictConfig) -> Returned:
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
     overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
-    name = " ".join(overrides) or "defaults"
+    name = " ".join(defining(overrides)) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
     job = Job(config, name, overrides, resolved_at(cast(DictConfig, hydra.runtime), "choices"), searching=search)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ragsweep.composition import Command, check_search
+from ragsweep.composition import Command, check_search, defining
 from ragsweep.errors import ConfigError, RagsweepError
 from ragsweep.evaluation import Experiment
 from ragsweep.identity import content_hash
@@ -156,8 +157,14 @@ def names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
 
 def named(overrides: tuple[str, ...], search: str) -> str:
     """Name a trial by what it changes, beside what was typed for all trials of the search."""
-    general = search.lower().split()  # Hydra writes true as True
-    return " ".join(line for line in overrides if line.lower() not in general) or "defaults"
+    general = _unescaped(search).lower().split()  # Hydra writes true as True
+    own = [line for line in map(_unescaped, defining(overrides)) if line.lower() not in general]
+    return " ".join(own) or "defaults"
+
+
+def _unescaped(text: str) -> str:
+    r"""Undo what Hydra does to special characters in a value that it hands on: ``sqlite\:`` is ``sqlite:``."""
+    return re.sub(r"\\(.)", r"\1", text)
 
 
 def returned(result: Result, first: Result | None, spent: Mapping[str, float]) -> dict[str, object]:
