@@ -83,7 +83,7 @@ WAYS = {
     "url_user": Way({}, (f"llm.base_url='http://me:{CANARY}@127.0.0.1/v1'",), refused="no user, password or query"),
     "url_query": Way({}, (f"llm.base_url='http://127.0.0.1/v1?key={CANARY}'",), refused="no user, password or query"),
     "extra_header": Way(
-        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused='OpenAI has no parameter "headers"'
+        {}, (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"), refused="into the environment and name it"
     ),
     "bearer": Way({"LLM_KEY": f"Bearer {CANARY}"}, PLAIN),
     "netrc": Way({}, (OVERRIDE, "llm.key_env=null"), _netrc),

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from ragsweep import interruption
 from ragsweep.errors import RagsweepError
-from ragsweep.secrets import mask_text, refuse_secrets
+from ragsweep.secrets import mask_logs, mask_text, masked_streams, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
@@ -74,16 +74,18 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
     sys.excepthook = _print_masked
+    mask_logs()
     os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
     interruption.listen()
-    try:
-        status = command(arguments)
-    except RagsweepError as fault:
-        status = fault.exit_status
-        print(mask_text(f"ragsweep: {fault}"), file=sys.stderr)
-    except interruption.Interrupted as signalled:
-        interruption.caught()
-        status = signalled.exit_status
+    with masked_streams():
+        try:
+            status = command(arguments)
+        except RagsweepError as fault:
+            status = fault.exit_status
+            print(f"ragsweep: {fault}", file=sys.stderr)
+        except interruption.Interrupted as signalled:
+            interruption.caught()
+            status = signalled.exit_status
     sys.exit(status)
 
 

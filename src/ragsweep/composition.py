@@ -14,8 +14,10 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ragsweep.confidential import note_overrides
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.hostile import refuse_hostile, refuse_packages
+from ragsweep.secrets import is_masked, mask_text
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -56,12 +58,29 @@ class Command:
         return self.search is not None
 
     def names(self) -> list[str]:
-        """Name each job by what tells it from its siblings; where nothing does, by all that says what it is."""
+        """Name each job by what tells it from its siblings; where nothing does, by all that says what it is.
+
+        Secrets are masked; jobs that differ in nothing else are numbered.
+        """
         named = Counter(override for job in self.jobs for override in set(job))
         varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
         whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in self.jobs]
         own = [" ".join(o for o in job if o in varying) for job in self.jobs]
-        return [name or every or "defaults" for name, every in zip(own, whole, strict=True)]
+        return _masked([name or every or "defaults" for name, every in zip(own, whole, strict=True)])
+
+
+def _masked(names: list[str]) -> list[str]:
+    """Mask the secrets in names; those that were different stay different."""
+    if not is_masked("\n".join(names)):
+        return names
+    shown, alike = [mask_text(name) for name in names], dict[str, dict[str, int]]()
+    for name, masked in zip(names, shown, strict=True):
+        same = alike.setdefault(masked, {})
+        same.setdefault(name, len(same) + 1)
+    return [
+        f"{masked} ({alike[masked][name]})" if len(alike[masked]) > 1 else masked
+        for name, masked in zip(names, shown, strict=True)
+    ]
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
@@ -245,6 +264,7 @@ class Guard:
     def check(self, overrides: Sequence[str]) -> None:
         """Raise ConfigError, with the key, for a config that would do more than choose parts."""
         refuse_packages(_parse(overrides))
+        note_overrides(overrides)
         key = self.composer.settling(CONFIG, overrides)
         if self._seen.get(key, True):
             self._seen[key] = refuse_hostile(_compose(self.composer, overrides, with_hydra=True))

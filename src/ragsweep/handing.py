@@ -12,14 +12,16 @@ from omegaconf import DictConfig
 
 from ragsweep.composition import CONFIG, VERSION_BASE, Command, config_folder
 from ragsweep.jobs import run_job
+from ragsweep.secrets import are_noted, hidden
 
 Task = Callable[[DictConfig], object]
 
 
 def hand_over(command: Command, more: Sequence[str] = (), task: Task = run_job) -> None:
     """Let Hydra run the jobs of a command, with more overrides; whatever it raises reaches the caller."""
-    from hydra_plugins.ragsweep_grid import run_jobs, search_path
+    from hydra_plugins.ragsweep_grid import run_jobs, search_path, veil
 
+    veil(hidden if are_noted() else None)
     path = search_path(config_folder(), Path(command.config_dir) if command.config_dir else None)
     run_jobs(task, CONFIG, [*command.overrides, *more], command.multirun, path, version_base=VERSION_BASE)
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, Node, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
+from ragsweep.confidential import VARIABLE, leaves, note_config
 from ragsweep.errors import ConfigError
 from ragsweep.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.secrets import is_secret
@@ -28,7 +29,6 @@ _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_su
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
 _ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
-_VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 
 
 def refuse_packages(overrides: Sequence[Override]) -> None:
@@ -45,7 +45,7 @@ def refuse_packages(overrides: Sequence[Override]) -> None:
 
 
 def refuse_hostile(config: DictConfig) -> bool:
-    """Check a composed config with its node ``hydra``, which is filled in for that.
+    """Check a composed config with its node ``hydra``, which is filled in for that; have its secrets masked.
 
     Returns whether what was looked at depends on other values, so that one job's says nothing about another's.
     Raises ConfigError, with the key, for what is refused.
@@ -54,6 +54,7 @@ def refuse_hostile(config: DictConfig) -> bool:
         _refuse_heavy(config)
     except RecursionError:
         raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
+    note_config(config)
     _refuse_leaks(config)
     plain: Any = OmegaConf.to_container(config.hydra, resolve=False)
     depends = any(
@@ -97,34 +98,21 @@ def _texts(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _leaves(node: Node, where: str = "") -> Iterator[tuple[str, Node]]:
-    """Yield the keys and nodes of a config that hold no others, interpolations unresolved."""
-    content = node.__dict__.get("_content")
-    if isinstance(node, DictConfig) and isinstance(content, dict):
-        for key, item in content.items():
-            yield from _leaves(item, f"{where}.{key}" if where else str(key))
-    elif isinstance(node, ListConfig) and isinstance(content, list):
-        for number, item in enumerate(content):
-            yield from _leaves(item, f"{where}[{number}]")
-    else:
-        yield where, node
-
-
 def _refuse_leaks(config: DictConfig) -> None:
     """Raise ConfigError for a secret of the environment under a key whose value is shown and written down."""
-    for where, node in _leaves(config):
+    for where, node in leaves(config):
         text = node._value()
         if where.startswith(("hydra.", "tracking.")):  # written as typed; shown without what is secret in it
             continue
         if isinstance(text, str) and "oc.env" in text and not is_secret(where):
-            for name in filter(is_secret, _VARIABLE.findall(text)):
+            for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
 
 
 def _refuse_targets(config: DictConfig) -> bool:
     """Raise ConfigError for a class that must not be named, outside of Hydra's node; return whether any is computed."""
     depends = False
-    for where, node in _leaves(config):
+    for where, node in leaves(config):
         if "._target_" in f".{where}" and not where.startswith("hydra."):
             depends |= node._is_interpolation()
             check_target(OmegaConf.select(config, where) if node._is_interpolation() else node._value(), where)
@@ -154,7 +142,7 @@ def _refuse_heavy(config: DictConfig) -> None:
         weights[id(node)] = weight
         return weight
 
-    written = list(_leaves(config))
+    written = list(leaves(config))
     for where, node in [*written, ("config", config)]:
         if weigh(node) > HEAVIEST + 2 * len(written):
             raise ConfigError(f"{where}: resolved, it would hold more than {HEAVIEST} values")

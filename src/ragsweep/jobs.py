@@ -11,13 +11,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ragsweep import rungs, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.claims import Claim
 from ragsweep.composition import defining, searches
+from ragsweep.confidential import note_config
 from ragsweep.errors import RagsweepError
 from ragsweep.graph import walk
 from ragsweep.interruption import deadline
@@ -28,7 +29,7 @@ from ragsweep.recording import Records
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import DROPPED, PARTIAL, Failure, Result
 from ragsweep.rungs import KEY
-from ragsweep.secrets import mask_logs, mask_text
+from ragsweep.secrets import are_noted, hidden, mask_logs, mask_text
 from ragsweep.terminal import Terminal
 
 SWEEP = "RAGSWEEP_SWEEP"
@@ -53,6 +54,8 @@ def run_job(config: DictConfig) -> Returned:
 
     mask_logs()
     hydra = HydraConfig.get()
+    if not hydra.launcher._target_.endswith(_OURS):
+        _hide(config)
     until, config.questions.until = config.questions.until, None  # a rung is no config of its own
     own = session(config)
     kept = own.ledger
@@ -75,11 +78,12 @@ def run_job(config: DictConfig) -> Returned:
             return _returned(stored, hydra, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[number]}: {taken.holder} works on it")
-    overrides = tuple(line for line in map(str, hydra.overrides.task) if not line.startswith(f"{KEY}="))
+    overrides = tuple(line for line in _typed(hydra) if not line.startswith(f"{KEY}="))
     name = " ".join(defining(overrides)) or "defaults"
     if sweep:
         name = searching.named(overrides, sweep.name) if search else sweep.names[number]
-    job = Job(config, name, overrides, resolved_at(cast(DictConfig, hydra.runtime), "choices"), searching=search)
+    chosen = resolved_at(cast(DictConfig, hydra.runtime), "choices")
+    job = Job(config, mask_text(name), overrides, chosen, searching=search)
     terminal = Terminal.current(plain=sweep is not None and not hydra.launcher._target_.endswith(_IN_PROCESS))
     records = Records(kept, own.tracker(config), sweep, number, fenced=given)
     if until is not None:
@@ -97,7 +101,28 @@ def _sweep(kept: Ledger, identifier: str) -> Sweep:
     return kept.sweep(identifier)  # what a job reads of it is settled before the first job starts
 
 
-_IN_PROCESS = ("BasicLauncher", "InlineLauncher")
+_OURS = "InlineLauncher"
+_IN_PROCESS = ("BasicLauncher", _OURS)
+
+
+def _typed(hydra: Any) -> list[str]:
+    """List a job's overrides as they were typed: what an interpolation stands for may be a secret."""
+    lines: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+    return list(map(str, lines))
+
+
+def _hide(config: DictConfig) -> None:
+    """Mask the secrets of a job that another launcher began, in another process perhaps: it has saved them."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from hydra_plugins.ragsweep_grid import save, veil
+
+    singleton: Any = HydraConfig.instance()
+    note_config(config)
+    note_config(singleton.cfg)
+    if are_noted():
+        veil(hidden)
+        save(config, singleton.cfg)
 
 
 def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:

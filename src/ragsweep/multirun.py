@@ -28,6 +28,7 @@ from ragsweep.objectives import objectives
 from ragsweep.recording import Records
 from ragsweep.results import PARTIAL, Failure
 from ragsweep.searched import folder_of, searched
+from ragsweep.secrets import are_noted, mask_text
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
 
@@ -78,10 +79,10 @@ class Multirun:
         return len(found.jobs) == len(self._names())
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
-        return self.command.jobs
+        return tuple(tuple(map(mask_text, job)) for job in self.command.jobs) if are_noted() else self.command.jobs
 
     def _name(self) -> str:
-        return " ".join(self.command.overrides) or "sweep"
+        return mask_text(" ".join(self.command.overrides) or "sweep")
 
     def _names(self) -> tuple[str, ...]:
         return tuple(self.command.names())
@@ -168,7 +169,7 @@ class Multirun:
                 hand_over(self.command, [f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
         except Exception as fault:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
-            return f"{type(fault).__name__}: {fault}"
+            return mask_text(f"{type(fault).__name__}: {fault}")
         finally:
             self.ledger.release_mine(
                 sweep.id
@@ -252,7 +253,7 @@ class Search(Multirun):
         return folder_of(self.ledger.path, sweep.id)
 
     def _name(self) -> str:
-        return " ".join(searching.typed(self.command)) or "search"
+        return mask_text(" ".join(searching.typed(self.command)) or "search")
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return ((),) * len(self._names())

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
+from ragsweep.composition import OPERATIONAL
 from ragsweep.errors import TrackingError
 from ragsweep.ledger import SHOWING, Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.verdict import looks_line
 from ragsweep.results import Failure, Result
+from ragsweep.secrets import is_masked, mask_values, texts
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Place, Tracker
+
+_JUDGING = frozenset({"objective", *OPERATIONAL})
+"""Keys of a config by which its results are read: names of metrics, numbers, places."""
+
+_WORDS = ("name", "overrides", "parameters", "warnings", "error", "traceback")
+
+Kept = TypeVar("Kept", Result, Failure)
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class Records:
 
         Raises TrackingError for a single config that cannot be tracked, after it is kept and shown.
         """
+        result = masked(result)
         record = self._write(result)
         if self.sweep:
             self._mirror(record, result, terminal)
@@ -50,14 +61,16 @@ class Records:
 
     def keep_rung(self, result: Result) -> None:
         """Keep what a config shows that is still in a race; nobody else is told."""
-        self._write(result)
+        self._write(masked(result))
 
     def keep_dropped(self, result: Result, terminal: Terminal) -> None:
         """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
+        result = masked(result)
         self._mirror(self._write(result), result, terminal)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
+        failure = masked(failure)
         self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
             terminal.failed(failure, *self._place(self.sweep))
@@ -88,6 +101,27 @@ class Records:
         if self.sweep:
             return Place(self.sweep.parent, self.number, self.ledger.run(record))
         return Place(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
+
+
+def masked(outcome: Kept) -> Kept:
+    """Replace all secrets in what became of a job; keys, and what says how a config is judged, stay."""
+    words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
+    if isinstance(outcome, Result):
+        words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
+        words["dataset"] = outcome.dataset.notes
+        words["outcomes"] = {name: column for name, column in outcome.outcomes.items() if _is_text(name, column)}
+    if not is_masked("\n".join(texts(words))):
+        return outcome
+    hidden = mask_values(words)
+    if isinstance(outcome, Result):
+        hidden["config"] = {**outcome.config, **hidden["config"]}
+        hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])
+        hidden["outcomes"] = {**outcome.outcomes, **hidden["outcomes"]}
+    return replace(outcome, **hidden)
+
+
+def _is_text(name: str, column: Sequence[Any]) -> bool:
+    return name != "question_id" and isinstance(column, list | tuple) and any(isinstance(one, str) for one in column)
 
 
 def single(result: Result, looks: int) -> dict[str, object]:

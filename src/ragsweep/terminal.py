@@ -17,6 +17,7 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.results import PARTIAL, Failure, Result
+from ragsweep.secrets import mask_text
 
 WORTH_A_LINE = 1.0
 """Seconds from which on a stage is worth a line of its own."""
@@ -43,7 +44,7 @@ class Terminal:
         """Print one line: what it is about, and the fact."""
         from rich.text import Text
 
-        self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), text), soft_wrap=True)
+        self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
         """Say what will be done."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobRuntime, JobStatus, _flush_loggers, env_override
@@ -20,7 +20,7 @@ from hydra_plugins.ragsweep_grid._composing import raw
 from hydra_plugins.ragsweep_grid._following import selected
 from hydra_plugins.ragsweep_grid._late import copied, only, set_flag
 from hydra_plugins.ragsweep_grid._logs import Logs
-from hydra_plugins.ragsweep_grid._writing import text
+from hydra_plugins.ragsweep_grid._writing import saved
 
 _CLOCK = re.compile(r"(?:[^$]|\$\{now:[^${}]*\})*")
 """A folder's name that no job changes."""
@@ -50,7 +50,7 @@ class Runner:
             with _working_in(folder if _changes_folder(config) else None):
                 result.working_dir = folder if _changes_folder(config) else str(Path.cwd())
                 self.logs.configure(config)
-                _save(config, result)
+                save(cast(DictConfig, result.cfg), singleton.cfg)
                 self._call(config, result)
             return result
         finally:
@@ -120,11 +120,12 @@ def _working_in(folder: str | None) -> Iterator[None]:
         os.chdir(before)
 
 
-def _save(config: DictConfig, result: JobReturn) -> None:
-    if config.hydra.output_subdir is None:
+def save(config: DictConfig, hydra: DictConfig) -> None:
+    """Write a job's files: its config, its node ``hydra`` (below a root of its own), and what was typed."""
+    node = hydra.hydra
+    if node.output_subdir is None:
         return
-    folder = Path(config.hydra.runtime.output_dir) / config.hydra.output_subdir
+    folder = Path(node.runtime.output_dir) / node.output_subdir
     folder.mkdir(parents=True, exist_ok=True)
-    saved = {"config": result.cfg, "hydra": result.hydra_cfg, "overrides": config.hydra.overrides.task}
-    for name, node in saved.items():
-        (folder / f"{name}.yaml").write_text(text(node), encoding="utf-8")
+    for name, part in {"config": config, "hydra": hydra, "overrides": node.overrides.task}.items():
+        (folder / f"{name}.yaml").write_text(saved(part), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,26 @@ from hydra_plugins.ragsweep_grid._late import Same, waiting
 
 _PLAIN = (str, int, float, bool, type(None))
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+_veils: list[Callable[[Any], Any]] = []
+
+
+def veil(hide: Callable[[Any], Any] | None) -> None:
+    """Have plain values pass through a function, one that masks secrets for instance, before they are saved."""
+    _veils[:] = [] if hide is None else [hide]
+
+
+def saved(config: DictConfig | ListConfig) -> str:
+    """Write a config as it is saved in a file."""
+    if not _veils:
+        return text(config)
+    try:
+        before = plain(config)
+    except Unusual:
+        before = OmegaConf.to_container(config, resolve=False)
+    after = _veils[0](before)
+    return text(config) if after == before else _dumped(after)
 
 
 class _Writer(_Dumper):  # type: ignore[misc, valid-type]

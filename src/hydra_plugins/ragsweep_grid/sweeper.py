@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from hydra_plugins.ragsweep_grid import _racing
 from hydra_plugins.ragsweep_grid._composing import composer
 from hydra_plugins.ragsweep_grid._expansion import Job, chosen, expand, stretches
-from hydra_plugins.ragsweep_grid._writing import text
+from hydra_plugins.ragsweep_grid._writing import saved
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class GridSweeper(Sweeper):
         self._check([jobs[number] for number in numbers])
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
+        (folder / "multirun.yaml").write_text(saved(self.config), encoding="utf-8")
         wanted = {number: jobs[number].overrides for number in numbers}
         if self.race:
             raced = _racing.run(self.race, wanted, self._results).results

@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_plugins.ragsweep_grid._writing import text
+from hydra_plugins.ragsweep_grid._writing import saved
 from hydra_plugins.ragsweep_optuna._config import register
 from hydra_plugins.ragsweep_optuna._samplers import GRID
 from hydra_plugins.ragsweep_optuna._settings import Settings
@@ -64,7 +64,7 @@ class OptunaSweeper(Sweeper):
         asked = self._asked(space, signing)
         folder = Path(str(self.config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "multirun.yaml").write_text(text(self.config), encoding="utf-8")
+        (folder / "multirun.yaml").write_text(saved(self.config), encoding="utf-8")
         storage = open_storage(settings.storage)
         try:
             study = open_study(asked, space, storage)

@@ -162,7 +162,7 @@ class Calling:
     def _without_key(self, content: bytes) -> bytes:
         """Mask the key in an answer: a service that repeats it must not have it stored as what it said."""
         for form in written(self.key) if self.key else ():
-            content = content.replace(form.encode(), MASK.encode())
+            content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
         return content
 
     def _left(self) -> float:
