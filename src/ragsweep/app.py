@@ -32,7 +32,7 @@ from ragsweep.prices import Prices
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
-from ragsweep.targets import Judge
+from ragsweep.targets import ENFORCE, Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, JudgedMetric, Metric
@@ -205,10 +205,11 @@ class Session:
         return None if getattr(built.value, "SILENT", False) else built
 
     def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
+        chosen = dict(named or {})
+        if not isinstance(enforced := chosen.pop(ENFORCE, False), bool):
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
         return {
-            name: self.builder.build(node, f"targets.{name}").value
-            for name, node in (named or {}).items()
-            if node is not None
+            name: self.builder.build(node, f"targets.{name}").value for name, node in chosen.items() if node is not None
         }
 
     def _built_metrics(self, plain: Mapping[str, Any]) -> MetricSet:

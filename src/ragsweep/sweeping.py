@@ -18,7 +18,7 @@ from ragsweep.evaluation import Experiment
 from ragsweep.foretelling import foretell
 from ragsweep.graph import Charge, Plan, plan
 from ragsweep.handing import hand_over
-from ragsweep.jobs import Partial
+from ragsweep.jobs import Partial, TargetsMissed
 from ragsweep.multirun import Multirun, Search
 from ragsweep.objectives import objectives
 from ragsweep.plain import resolved_at
@@ -144,7 +144,7 @@ def _single(command: Command) -> int:
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
         return 1
-    except Partial:  # which the table says
+    except (Partial, TargetsMissed):  # which the table says
         return 1
     except RagsweepError:
         raise
