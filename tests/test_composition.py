@@ -164,7 +164,7 @@ def _check_sweeps() -> None:
         ("fusion_grid", "retriever.k", {20, 30, 40, 50, 60, 70, 80}),
         ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
         ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
-        ("hnsw", "retriever.index.ef_search", {40, 64, 128, 200, 400}),
+        ("hnsw", "retriever.index.ef_search", {10, 20, 40, 100, 400}),
     ],
 )
 def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
