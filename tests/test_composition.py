@@ -185,3 +185,9 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
         read_command(["retriever.legs={first:{k1:1}}"], multirun=False)
+
+
+def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
+    command = read_command(["retriever=hybrid_convex", "retriever.alpha=range(0.1,0.5,0.1)"], True)
+    assert command.names() == [f"retriever.alpha=0.{n}" for n in (1, 2, 3, 4)]
+    assert "0.30000000000000004" in str(command.jobs)

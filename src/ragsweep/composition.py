@@ -29,6 +29,10 @@ OPERATIONAL = ("answer_headline", "budget", "constraints", "coverage", "finalist
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
 
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{13,}(?![\w.])")
+"""A number that only arithmetic writes: 0.1 + 0.2 is 0.30000000000000004."""
+
+
 def config_folder() -> Path:
     """Find the shipped ``conf``: inside the installed package, or at the root of a clone."""
     here = Path(__file__).resolve().parent
@@ -57,16 +61,21 @@ class Command:
 
     def names(self) -> list[str]:
         """Name each job by what tells it from its siblings; where nothing does, by all that says what it is."""
-        named = Counter(override for job in self.jobs for override in set(job))
-        varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
-        whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in self.jobs]
-        own = [" ".join(o for o in job if o in varying) for job in self.jobs]
+        jobs = [[_LONG_NUMBER.sub(_rounded, line) for line in job] for job in self.jobs]
+        named = Counter(override for job in jobs for override in set(job))
+        varying = {override for override, count in named.items() if count < len(jobs)}
+        whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in jobs]
+        own = [" ".join(o for o in job if o in varying) for job in jobs]
         return [name or every or "defaults" for name, every in zip(own, whole, strict=True)]
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
     """Keep the overrides that say what a config is: those that may name it."""
     return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.12g}"
 
 
 def composed_once() -> AbstractContextManager[None]:
