@@ -190,8 +190,8 @@ def _check_weights(folder: Path, model: str, key: str) -> None:
         if pickles and not weights:
             raise ConfigError(
                 f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
-                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where you "
-                "trust it and save it anew"
+                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
+                "you trust it and save it anew"
             )
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
