@@ -27,7 +27,7 @@ FLOORS = [
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
      "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
      "racing", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "responses",
-     "room", "rows", "searched", "secrets", "sentences", "shards", "sources", "spans", "statistics", "store",
+     "room", "rows", "scoring", "searched", "secrets", "sentences", "shards", "sources", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust", "verdict"},
     PARTS,
     {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing", "rungs"},

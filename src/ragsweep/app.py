@@ -37,6 +37,9 @@ from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, JudgedMetric, Metric
 
+METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
+"""What a metric must have, see types.Metric."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -214,10 +217,21 @@ class Session:
         named = plain["metrics"] or {}
         key = json.dumps(named, default=str)
         if key not in self._metric_sets:
-            parts = [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+            built = {
+                name: self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
+            }
+            for name, one in built.items():
+                _check_metric(one.value, f"metrics.{name}")
+            parts = list(built.values())
             judged = {one.value.name: one for one in parts if isinstance(one.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
         return self._metric_sets[key]
+
+
+def _check_metric(metric: object, where: str) -> None:
+    """Raise ConfigError for a class that lacks something of a metric."""
+    if lacking := [name for name in METRIC if not hasattr(metric, name)]:
+        raise ConfigError(f"{where}: {type(metric).__name__} lacks {', '.join(lacking)}; see ragsweep.types.Metric")
 
 
 def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:

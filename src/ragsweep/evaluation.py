@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep import scoring
 from ragsweep.answering import answers_in, routes_in, verdicts_in
 from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
@@ -103,7 +104,7 @@ class Evaluator:
         rankings = self._ranked(graph.ranking, known)
         names = self._covered(experiment).names
         looked = replace(self._looked(experiment, known, rankings), routes=routes)
-        scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
+        scores = {metric.name: scoring.scored(metric, looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
         summaries = table.summarise()
         return Result(
@@ -173,7 +174,7 @@ class Evaluator:
         before = self._ranked(experiment.graph.first_stage, known)
         looked = view(coverage, before, experiment.top_k, {})
         told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
-        table = measured(told, {metric.name: metric.score(looked) for metric in told})
+        table = measured(told, {metric.name: scoring.scored(metric, looked) for metric in told})
         scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
         moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}

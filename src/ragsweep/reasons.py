@@ -37,6 +37,7 @@ NOT_SAMPLED = "not sampled"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
 TOO_LONG = "prompt too long"
+UNEXPLAINED = "the metric states no reason"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"
