@@ -29,6 +29,7 @@ from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved, resolved_at
 from ragsweep.prices import Prices
+from ragsweep.quadrants import settled
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
@@ -119,7 +120,7 @@ class Session:
         return Experiment(
             job.name,
             job.overrides,
-            mask(plain),
+            mask({**plain, "success": settled(plain, {metric.name: metric for metric in metrics})}),
             job.parameters(plain),
             dataset,
             laid,
