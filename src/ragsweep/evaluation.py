@@ -20,7 +20,7 @@ from ragsweep.golden import stand_ins
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
 from ragsweep.laid import Graph, chunks_of
-from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
+from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, qrels_text, run_text
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
 from ragsweep.reordering import compare
@@ -102,7 +102,7 @@ class Evaluator:
         graph = experiment.graph
         routes, known = self._routed(graph, experiment.dataset.golden.questions)
         rankings = self._ranked(graph.ranking, known)
-        names = self._covered(experiment).names
+        names, coverage = self._covered(experiment)
         looked = replace(self._looked(experiment, known, rankings), routes=routes)
         scores = {metric.name: scoring.scored(metric, looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
@@ -124,6 +124,7 @@ class Evaluator:
             rankings=RunTexts(
                 {graph.ranking.address: lambda: run_text(known.questions, rankings, names, experiment.name)}
             ),
+            qrels=RunTexts({graph.ranking.address: lambda: qrels_text(coverage, names)}),
             stages=self._stages(before, graph),
             latency=stage_latency(looked),
             indexes=self._indexes(graph),
