@@ -38,6 +38,9 @@ from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, JudgedMetric, Metric
 
+EXPECTED = frozenset({"distractors", "section"})
+"""What metrics need that is in no digest of a golden set."""
+
 METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
 """What a metric must have, see types.Metric."""
 
@@ -114,8 +117,9 @@ class Session:
         definitions = [one.spec.digest for one in built.parts]
         exact = [leg.exact.address for leg in laid.approximate.values()]
         answered = [node.address for node in (laid.answer, laid.route) if node]
+        expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
         signature = content_hash(
-            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
+            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
         )
         return Experiment(
             job.name,
