@@ -359,7 +359,7 @@ class Mlflow:
         names |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
         asked = [name for name in names if (home.id, name) not in known]
         new = files.missing(home.artifacts, asked, self.uri) if asked else []
-        texts = {name: content.encoded(texts[address]) for name in new for texts, address in [names[name]]}
+        texts = {name: content.encoded(str(texts[address])) for name in new for texts, address in [names[name]]}
         files.write(home.artifacts, texts, self.uri)
         known.update((home.id, name) for name in asked)
 
