@@ -27,12 +27,13 @@ FLOORS = [
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
      "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
      "racing", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "responses",
-     "room", "rows", "searched", "secrets", "sentences", "shards", "spans", "statistics", "store",
-     "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust", "verdict"},
+     "room", "rows", "scoring", "searched", "secrets", "sections", "sentences", "shards", "sources", "spans",
+     "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust",
+     "verdict"},
     PARTS,
     {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing", "rungs"},
-    {"app", "cli", "closing", "commands", "composition", "finalists", "handing", "hostile", "jobs", "looking",
-     "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing", "sweeping",
+    {"app", "clashes", "cli", "closing", "commands", "composition", "finalists", "handing", "hostile", "jobs",
+     "looking", "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing", "sweeping",
      "terminal"},
 ]  # fmt: skip
 APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything

@@ -29,6 +29,7 @@ from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved, resolved_at
 from ragsweep.prices import Prices
+from ragsweep.quadrants import settled
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
@@ -36,6 +37,12 @@ from ragsweep.targets import ENFORCE, Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, JudgedMetric, Metric
+
+EXPECTED = frozenset({"distractors", "section"})
+"""What metrics need that is in no digest of a golden set."""
+
+METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
+"""What a metric must have, see types.Metric."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +118,14 @@ class Session:
         definitions = [one.spec.digest for one in built.parts]
         exact = [leg.exact.address for leg in laid.approximate.values()]
         answered = [node.address for node in (laid.answer, laid.route) if node]
+        expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
         signature = content_hash(
-            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
+            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
         )
         return Experiment(
             job.name,
             job.overrides,
-            mask(plain),
+            mask({**plain, "success": settled(plain, {metric.name: metric for metric in metrics})}),
             job.parameters(plain),
             dataset,
             laid,
@@ -216,10 +224,21 @@ class Session:
         named = plain["metrics"] or {}
         key = json.dumps(named, default=str)
         if key not in self._metric_sets:
-            parts = [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+            built = {
+                name: self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
+            }
+            for name, one in built.items():
+                _check_metric(one.value, f"metrics.{name}")
+            parts = list(built.values())
             judged = {one.value.name: one for one in parts if isinstance(one.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
         return self._metric_sets[key]
+
+
+def _check_metric(metric: object, where: str) -> None:
+    """Raise ConfigError for a class that lacks something of a metric."""
+    if lacking := [name for name in METRIC if not hasattr(metric, name)]:
+        raise ConfigError(f"{where}: {type(metric).__name__} lacks {', '.join(lacking)}; see ragsweep.types.Metric")
 
 
 def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ragsweep.clashes import GROUP, may_clash, refuse_clashes
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.hostile import refuse_hostile, refuse_packages
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 CONFIG = "config"
 VERSION_BASE = "1.3"
 OPERATIONAL = ("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures",
-               "plan", "prices", "recommend", "rerun", "store", "targets", "timeout", "tracking")  # fmt: skip
+               "plan", "prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking")  # fmt: skip
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
 
@@ -255,8 +256,26 @@ class Guard:
         """Raise ConfigError, with the key, for a config that would do more than choose parts."""
         refuse_packages(_parse(overrides))
         key = self.composer.settling(CONFIG, overrides)
+        if key not in self._seen:
+            self._refuse_clashes(overrides)
         if self._seen.get(key, True):
             self._seen[key] = refuse_hostile(_compose(self.composer, overrides, with_hydra=True))
+
+    def _refuse_clashes(self, overrides: Sequence[str]) -> None:
+        """Raise ConfigError for two metrics under one key; our own files alone have none."""
+        parsed = _parse(overrides)
+        searched = any(one.key_or_group == "hydra.searchpath" for one in parsed)
+        if searched or may_clash(parsed) or self.composer.adds_to(GROUP):
+            refuse_clashes(_written(self.composer, overrides), parsed)
+
+
+def _written(composer: Composer, overrides: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    from hydra.errors import HydraException
+
+    try:
+        return composer.written(CONFIG, overrides, GROUP)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+        return []  # what is wrong is said when it is composed
 
 
 def _composer(config_dir: str | None) -> Composer:

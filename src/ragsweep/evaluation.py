@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep import scoring
 from ragsweep.answering import answers_in, routes_in, verdicts_in
 from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
@@ -19,7 +20,7 @@ from ragsweep.golden import stand_ins
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
 from ragsweep.laid import Graph, chunks_of
-from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
+from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, qrels_text, run_text
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
 from ragsweep.reordering import compare
@@ -101,9 +102,9 @@ class Evaluator:
         graph = experiment.graph
         routes, known = self._routed(graph, experiment.dataset.golden.questions)
         rankings = self._ranked(graph.ranking, known)
-        names = self._covered(experiment).names
+        names, coverage = self._covered(experiment)
         looked = replace(self._looked(experiment, known, rankings), routes=routes)
-        scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
+        scores = {metric.name: scoring.scored(metric, looked) for metric in experiment.metrics}
         table = measured(experiment.metrics, scores)
         summaries = table.summarise()
         return Result(
@@ -123,6 +124,7 @@ class Evaluator:
             rankings=RunTexts(
                 {graph.ranking.address: lambda: run_text(known.questions, rankings, names, experiment.name)}
             ),
+            qrels=RunTexts({graph.ranking.address: lambda: qrels_text(coverage, names)}),
             stages=self._stages(before, graph),
             latency=stage_latency(looked),
             indexes=self._indexes(graph),
@@ -173,7 +175,7 @@ class Evaluator:
         before = self._ranked(experiment.graph.first_stage, known)
         looked = view(coverage, before, experiment.top_k, {})
         told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
-        table = measured(told, {metric.name: metric.score(looked) for metric in told})
+        table = measured(told, {metric.name: scoring.scored(metric, looked) for metric in told})
         scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
         moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}

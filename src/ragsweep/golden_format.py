@@ -60,7 +60,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
 def read_question(row: Row) -> Question:
     """Read one question; whatever is wrong with it is noted at the row."""
     row.check_keys(QUESTION_KEYS)
-    row.text("expected_section")  # for whoever reads the file: only its type is checked
+    section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
     unanswerable_type = row.text("unanswerable_type") or None
     if answerable and unanswerable_type:
@@ -79,6 +79,7 @@ def read_question(row: Row) -> Question:
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
         distractors=row.texts("distractors"),
+        section=section,
         notes=row.text("notes"),
         history=tuple(read_turn(part) for part in row.parts("history")),
         where=row.where,

@@ -97,10 +97,11 @@ __all__ = [
 
 # --- what a part must offer --------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
-# state VERSION (else its source is hashed), OPERATIONAL (parameters that cannot change a result) and a method
-# `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no parameters: hash of the weights,
-# resolved dtype, version of a library). All three go into, or stay out of, the address of what it computes. A retriever
-# with FILTERING = {"min_score"} lets the pipeline drop from its ranking what scores less, if that is not None.
+# state VERSION (else its module is hashed, with what that imports of its package), OPERATIONAL (parameters that
+# cannot change a result) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no
+# parameters: hash of the weights, resolved dtype, version of a library). All three go into, or stay out of, the
+# address of what it computes. A retriever with FILTERING = {"min_score"} lets the pipeline drop from its ranking what
+# scores less, if that is not None.
 
 
 class DatasetReader(Protocol):
