@@ -26,7 +26,7 @@ FLOORS = [
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
      "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
-     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "responses",
+     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "rendered", "reordering", "responses",
      "room", "rows", "searched", "secrets", "sentences", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust", "verdict"},
     PARTS,

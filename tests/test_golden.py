@@ -51,6 +51,14 @@ def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> N
     ]
 
 
+def test_anchor_that_is_not_found_is_refused_with_the_nearest_passage_of_its_document() -> None:
+    astray = question("astray", Evidence("d2", "it was that **is the** reply"))
+    assert refused(astray)[1] == (
+        'golden:astray: anchor "it was that **is the** reply" does not occur in document "d2"; quote it anew; '
+        'the nearest passage, at 0: "that is the question"'
+    )
+
+
 def test_forty_six_unknown_documents_are_counted_and_twenty_lines_shown() -> None:
     lines = refused(*(question(str(n), Evidence(f"x{n}")) for n in range(46)))
     assert lines[0].startswith("46 labels cannot be used")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragsweep.anchors import resolve
+from ragsweep.anchors import nearest_passage, resolve
 from ragsweep.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.types import Corpus, Evidence, GoldenSet, Question
 
@@ -113,13 +113,15 @@ def _anchor_fault(text: str, label: Evidence) -> str:
     anchor = label.anchor or ""
     found = resolve(text, anchor)
     if not found:
-        return f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        near = nearest_passage(text, anchor)
+        return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
     begins = [begin for begin, _ in found]
     places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")
     if label.start is None and len(begins) > 1:
         fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'
         return f'{fact}; quote more words or give "start"'
-    if label.start is not None and label.start not in begins:
+    if label.start is not None and not resolve(text, anchor, label.start):
         return f'{_named(label)} does not begin at {label.start} in document "{label.document}", but at {places}'
     return ""
 

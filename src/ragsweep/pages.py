@@ -1,4 +1,4 @@
-"""Turn a file into plain text, as who reads the page sees it: text, Markdown, reStructuredText, HTML, PDF."""
+"""Turn a file into text: text and Markdown as they are written, reStructuredText, HTML and PDF as they are seen."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
+    """Take the source as it is, behind its front matter: chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
     title = _FRONT_TITLE.search(front[1]) if front else None
-    body = text[front.end() :] if front else text
-    soup = _soup(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(body))
-    return Page(title[1] if title else _heading(soup), _visible(soup))
+    body = text[front.end() :].lstrip("\r\n") if front else text
+    return Page(title[1] if title else _heading(_soup(MarkdownIt("commonmark").render(body))), body)
 
 
 def _soup(text: str) -> BeautifulSoup:

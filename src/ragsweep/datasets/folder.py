@@ -32,7 +32,7 @@ class Folder:
         repeated_passages: An anchor found in another document too marks the same passage there.
     """
 
-    VERSION = "1"
+    VERSION = "2"
 
     def __init__(
         self,
