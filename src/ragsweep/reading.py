@@ -12,27 +12,53 @@ from typing import Any, NoReturn
 from ragsweep.errors import Faults, nearest
 from ragsweep.text_files import read_lines, read_text
 
+_NOTHING = object()
+
 _LARGEST = 1e9
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of a JSON-lines file; lines that hold none are added to the faults."""
-    for where, line in read_lines(path, faults):
-        row = _parsed(line, where, faults)
+    """Yield every JSON object of a file of JSON lines, or of one JSON array; what is no object is a fault."""
+    if _is_array(path):
+        values = _whole(path, faults)
+        places = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
+    else:
+        places = ((where, _value(line, where, faults)) for where, line in read_lines(path, faults))
+    for where, value in places:
+        row = _row(value, where, faults)
         if row:
             yield row
 
 
+def _is_array(path: Path) -> bool:
+    """Say whether a file is one JSON array: it begins as such, and its first line is not the first of several values."""
+    lines = (line for _, line in read_lines(path, Faults()))
+    first = next(lines, "").strip()
+    return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+
+
 def read_object(path: Path, faults: Faults) -> Row | None:
     """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
+    return _row(_whole(path, faults), f"{path}:$", faults)
+
+
+def _whole(path: Path, faults: Faults) -> Any:
     before = len(faults.found)
     text = read_text(path, faults)
-    return _parsed(text, f"{path}:$", faults, path) if len(faults.found) == before else None
+    return _value(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
 
 
-def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> Row | None:
-    """Make a row of a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
+def _row(value: Any, where: str, faults: Faults) -> Row | None:
+    if isinstance(value, dict):
+        return Row(where, value, faults)
+    if value is not _NOTHING:
+        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+    return None
+
+
+def _value(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
+    """Decode a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -47,10 +73,8 @@ def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> 
     except ValueError as error:
         faults.add(where, f"not JSON: {error}")
     else:
-        if isinstance(value, dict):
-            return Row(where, value, faults)
-        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
-    return None
+        return value
+    return _NOTHING
 
 
 def _refuse_constant(literal: str) -> NoReturn:
