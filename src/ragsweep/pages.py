@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +21,11 @@ _BLOCKS = re.compile(
 )
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _UNSEEN = ["script", "style", "template", "noscript"]
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+_DEEPEST = 3_000  # time grows with the square of it
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
@@ -74,7 +80,27 @@ def _markdown(text: str) -> Page:
 def _soup(text: str) -> BeautifulSoup:
     from bs4 import BeautifulSoup
 
+    _check_depth(text)
     return BeautifulSoup(text, "html.parser")
+
+
+def _check_depth(text: str) -> None:
+    """Raise ValueError for a page whose elements are nested so deeply that to read it takes minutes."""
+    opened: list[str] = []
+    counts = Counter[str]()
+    for tag in _TAG.finditer(text):
+        name = tag[2].lower()
+        if tag[1]:
+            while counts[name]:
+                last = opened.pop()
+                counts[last] -= 1
+                if last == name:
+                    break
+        elif name not in _VOID and not tag[0].endswith("/>"):
+            opened.append(name)
+            counts[name] += 1
+            if len(opened) > _DEEPEST:
+                raise ValueError(f"more than {_DEEPEST:,} elements are nested in each other; close them")
 
 
 def _heading(soup: BeautifulSoup) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -91,6 +92,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Row:
@@ -171,9 +173,10 @@ class Row:
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of texts."""
         items = self._take(name, (list,), "a list") or []
-        wrong = [item for item in items if not isinstance(item, str)]
-        if wrong:
-            self.fault(f'"{name}" holds {_shown(wrong[0])} where a text in quotes is needed')
+        for item in items:
+            if not isinstance(item, str):
+                self.fault(f'"{name}" holds {_shown(item)} where a text in quotes is needed')
+                break
         return tuple(item for item in items if isinstance(item, str))
 
     def rows(self, name: str) -> list[Row]:
@@ -183,11 +186,12 @@ class Row:
     def parts(self, name: str) -> list[Row]:
         """Take a list of objects, each placed by its path from here."""
         items = self._take(name, (list,), "a list") or []
-        wrong = [item for item in items if not isinstance(item, dict)]
-        if wrong:
-            self.fault(f'"{name}" holds {_shown(wrong[0])} where an object {{...}} is needed')
-        places = {n: item for n, item in enumerate(items) if isinstance(item, dict)}
-        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in places.items()]
+        for item in items:
+            if not isinstance(item, dict):
+                self.fault(f'"{name}" holds {_shown(item)} where an object {{...}} is needed')
+                break
+        rows = ((n, item) for n, item in enumerate(items) if isinstance(item, dict))
+        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in rows]
 
     def row(self, name: str) -> Row:
         """Take an object; empty if it is not there."""
@@ -207,7 +211,8 @@ class Row:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    """Show the beginning of a value, which may be as large as its file."""
+    text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"\S+")
-_TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^>]*>", re.DOTALL)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _LINK_TAIL = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]", re.DOTALL)
 _HARD_LIMIT = 1 << 20  # characters; a longer text is taken as it is, for its tokens would fill the memory
 
