@@ -66,7 +66,7 @@ def read_question(row: Row) -> Question:
     if answerable and unanswerable_type:
         row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
-    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").scalars()
+    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
     return Question(
         id=row.identifier("id"),
         text=row.filled_text("question"),
@@ -105,9 +105,9 @@ def read_turn(row: Row) -> Turn:
 def read_evidence(row: Row) -> Evidence:
     """Read one evidence; whatever is wrong with it is noted at the row."""
     row.check_keys(EVIDENCE_KEYS)
-    anchor, start = row.text("anchor") or None, row.position("start")
+    anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():
-        row.fault('"anchor" is blank')
+        row.fault('"anchor" is blank; quote a few words, or leave it out: the whole document is the evidence then')
     if anchor is None and start is not None:
         row.fault('"start" says where an "anchor" begins, but there is none')
     return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
@@ -93,6 +94,14 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def plain_number(text: str) -> float:
+    """Read a number in ASCII digits, NaN where a text is none; Python's own reading takes ``1_0`` and any script."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
 
 
 class Row:
@@ -196,6 +205,14 @@ class Row:
     def row(self, name: str) -> Row:
         """Take an object; empty if it is not there."""
         return self.holding(self._take(name, (dict,), "an object {...}") or {})
+
+    def only_scalars(self, what: str) -> dict[str, str]:
+        """Return all fields as texts; whatever is no text, number, true or false is a fault of the row."""
+        plain = self.scalars()
+        for name, value in self._values.items():
+            if name not in plain and value is not None:
+                self.fault(f'{what} "{name}" is {_shown(value)}, not a text, a number, true or false')
+        return plain
 
     def scalars(self) -> dict[str, str]:
         """Return all fields that are texts, numbers, true or false, as texts."""

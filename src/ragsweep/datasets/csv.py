@@ -125,7 +125,7 @@ def _label(row: Row) -> list[Judgement]:
         return []
     code = cells.pop("grade", "1")
     start = cells.get("start", "")
-    values = cells | ({"start": int(start)} if start.isdecimal() else {})
+    values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
     return [Judgement(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
 
 
