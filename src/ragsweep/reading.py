@@ -34,7 +34,7 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def _is_array(path: Path) -> bool:
-    """Say whether a file is one JSON array: it begins as such, and its first line is not the first of several values."""
+    """Say whether a file is one JSON array: it begins as such, and its first line is not one of several values."""
     lines = (line for _, line in read_lines(path, Faults()))
     first = next(lines, "").strip()
     return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)

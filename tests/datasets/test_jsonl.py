@@ -111,7 +111,8 @@ def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'golden.jsonl:4: has no "id"',
         'golden.jsonl:5: is answerable, yet has the unanswerable_type "nonsensical"',
         'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
-        'golden.jsonl:7: "anchor" is blank; quote a few words, or leave it out: the whole document is the evidence then',
+        'golden.jsonl:7: "anchor" is blank; quote a few words, or leave it out: the whole document is the evidence '
+        "then",
         'golden.jsonl:7: has no "document"',
         'golden.jsonl:7: "start" says where an "anchor" begins, but there is none',
         'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
