@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import ConfigError, InputError
-from ragsweep.golden import Found, Selection, Unusable, golden_set, sample, stand_ins
+from ragsweep.golden import Found, Selection, Unusable, golden_set, peculiarities, sample
 from ragsweep.types import Corpus, Evidence, Question
 
 CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
@@ -175,10 +175,16 @@ def test_keywords_stand_in_where_there_is_no_answer_and_that_is_told() -> None:
     answered = question("a", references=("Rain.", "Snow."), keywords=("rain", "snow"))
     keywords, bare = question("b", keywords=("rain", "snow")), question("c")
     assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
-    assert stand_ins([answered, keywords, bare]) == (
+    assert peculiarities([answered, keywords, bare]) == (
         "1 questions have no reference answer: their keywords stand in for it",
     )
-    assert stand_ins([answered, bare]) == ()
+    assert peculiarities([answered, bare]) == ()
+
+
+def test_blank_questions_are_counted() -> None:
+    assert peculiarities([question("a"), question("b", text=" \n")]) == (
+        "1 questions are blank: they are asked as they are",
+    )
 
 
 SIZES = st.fixed_dictionaries(

@@ -15,7 +15,7 @@ from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
 from ragsweep.generation import passages
-from ragsweep.golden import stand_ins
+from ragsweep.golden import peculiarities
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
 from ragsweep.laid import Graph, chunks_of
@@ -328,7 +328,7 @@ def facts(dataset: Dataset) -> DatasetFacts:
         with_evidence=sum(has_evidence(question) for question in questions),
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
-        notes=(*dataset.notes, *stand_ins(questions)),
+        notes=(*dataset.notes, *peculiarities(questions)),
         **_division(dataset.division),
     )
 

@@ -13,6 +13,9 @@ from ragsweep.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.types import Corpus, Evidence, GoldenSet, Question
 
 _WAYS = ("error", "drop")
+BLANK = "blank"
+"""The category of questions without a word, where they have no other."""
+
 NO_LABEL_LEFT = "questions with no label left"
 
 
@@ -182,7 +185,9 @@ def kind(question: Question) -> str:
     return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
 
 
-def stand_ins(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Say for how many questions the keywords stand in for an answer, if for any."""
+def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Say for how many questions the keywords stand in for an answer, and how many are blank, if any."""
     count = sum(bool(question.keywords and not question.references) for question in questions)
-    return (f"{count:,} questions have no reference answer: their keywords stand in for it",) if count else ()
+    blank = sum(not question.text.strip() for question in questions)
+    said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []
+    return (*said, *([f"{blank:,} questions are blank: they are asked as they are"] if blank else []))

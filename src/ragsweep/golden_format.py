@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragsweep.errors import Faults, nearest
+from ragsweep.golden import BLANK
 from ragsweep.reading import Row, Seen, read_rows
 from ragsweep.types import Evidence, Question, Turn
 
@@ -65,12 +66,13 @@ def read_question(row: Row) -> Question:
     unanswerable_type = row.text("unanswerable_type") or None
     if answerable and unanswerable_type:
         row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
+    text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
     return Question(
         id=row.identifier("id"),
-        text=row.filled_text("question"),
-        category=row.text("category", usual_category),
+        text=text,
+        category=row.text("category", usual_category if text.strip() else BLANK),
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,

@@ -106,7 +106,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 
 def _question_values(row: Row) -> dict[str, Any]:
-    cells = row.scalars()
+    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be meant
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
