@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "rerankers", "retrievers",
-         "routers", "systems"}  # fmt: skip
+PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "queries", "rerankers",
+         "retrievers", "routers", "systems"}  # fmt: skip
 FLOORS = [
     {"data", "errors", "identity", "results", "types"},
     {"abstention", "anchors", "answering", "blobs", "calls", "claims", "clusters", "comparable", "corpora", "database",
@@ -30,7 +30,8 @@ FLOORS = [
      "room", "rows", "searched", "secrets", "sentences", "shards", "spans", "statistics", "store",
      "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust", "verdict"},
     PARTS,
-    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing", "rungs"},
+    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "querying", "routing",
+     "rungs"},
     {"app", "cli", "closing", "commands", "composition", "finalists", "handing", "hostile", "jobs", "looking",
      "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing", "sweeping",
      "terminal"},

@@ -88,7 +88,7 @@ class Question:
     labels: Mapping[str, str] = field(default_factory=dict)  # language ...: whatever results are grouped by
     distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; the retriever sees the question only
+    history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
     where: str = field(default="", compare=False)
 
     @property
@@ -359,6 +359,7 @@ class View:
     answers: Answers | None = None  # None where the config names no generator
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
+    queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is
 
     @property
     def context(self) -> Integers:
