@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "rerankers", "retrievers",
-         "routers", "systems"}  # fmt: skip
+PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "queries", "rerankers",
+         "retrievers", "routers", "systems"}  # fmt: skip
 FLOORS = [
     {"data", "errors", "identity", "results", "types"},
     {"abstention", "anchors", "answering", "blobs", "calls", "claims", "clusters", "comparable", "corpora", "database",
@@ -26,12 +26,13 @@ FLOORS = [
      "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
      "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
      "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
-     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "reordering", "responses",
-     "room", "rows", "scoring", "searched", "secrets", "sections", "sentences", "shards", "sources", "spans",
-     "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec", "trust",
-     "verdict"},
+     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "rendered", "reordering",
+     "responses", "room", "rows", "scoring", "searched", "secrets", "sections", "sentences", "shards", "sources",
+     "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens", "tracking", "trec",
+     "trust", "verdict"},
     PARTS,
-    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "routing", "rungs"},
+    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "querying", "routing",
+     "rungs"},
     {"app", "clashes", "cli", "closing", "commands", "composition", "finalists", "handing", "hostile", "jobs",
      "looking", "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing", "sweeping",
      "terminal"},

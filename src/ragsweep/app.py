@@ -117,7 +117,7 @@ class Session:
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built.parts]
         exact = [leg.exact.address for leg in laid.approximate.values()]
-        answered = [node.address for node in (laid.answer, laid.route) if node]
+        answered = [node.address for node in (laid.answer, laid.route, laid.query) if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
         signature = content_hash(
             [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
@@ -186,20 +186,20 @@ class Session:
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
         compared = any("exact" in one.value.needs for one in built.parts)
-        generator, router = self._chosen(plain, "llm"), self._chosen(plain, "router")
+        generator, router, query = (self._chosen(plain, group) for group in ("llm", "router", "query"))
         return graph(
             Parts(
                 dataset.corpus, chunker, retriever, reranker, depth, top_k, compared, _budget(plain), generator,
-                built.judged, router,
+                built.judged, router, query,
             )
         )  # fmt: skip
 
     def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: MetricSet) -> Graph:
         """Lay out a system that answers by itself."""
-        for group in ("llm", "router"):
+        for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if self._chosen(plain, group):
                 raise ConfigError(
-                    f"{group}: a system of yours answers by itself; choose {group}=none beside system=..."
+                    f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
         _, depth = _lengths(plain)
         questions = asked(dataset.golden.questions).spoken

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
-OPERATIONAL = ("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures",
-               "plan", "prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking")  # fmt: skip
+OPERATIONAL = (
+    *("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures", "plan"),
+    *("prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
+)
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
 
 

@@ -89,7 +89,7 @@ class Question:
     distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
     section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; the retriever sees the question only
+    history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
     where: str = field(default="", compare=False)
 
     @property
@@ -366,6 +366,7 @@ class View:
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
+    queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is
 
     @property
     def context(self) -> Integers:

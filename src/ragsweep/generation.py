@@ -188,7 +188,7 @@ def _unfit(part: Any, answer: Answer | None) -> str:
 
 
 def _queries(asked: Sequence[Asking]) -> list[str]:
-    return [one.text for one in asked if one.searched]
+    return [one.query or one.text for one in asked if one.searched]
 
 
 @remembered

@@ -17,8 +17,8 @@ from ragsweep.reasons import Coded
 from ragsweep.trec import Run, write_qrels, write_run
 from ragsweep.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
 
-COLUMNS = ("question_id", "question", "answerable", "source", "evidence", "first_evidence_rank", "retrieved", "context",
-           "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
+COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
+           "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 

@@ -252,6 +252,16 @@ class Router(Protocol):
         """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
 
 
+class QueryWriter(Protocol):
+    """Say what a question with a history is searched with; a class that states SILENT = True is never asked."""
+
+    def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Write the query of every request (question and history; no passages): ``done(its number, query)`` for each.
+
+        The query is the answer's text; what fails for one request is that request's answer (``failed``).
+        """
+
+
 class System(Protocol):
     """A system that exists already and answers questions by itself."""
 
