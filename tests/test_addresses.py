@@ -123,6 +123,9 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "router/similarity": dict.fromkeys(("_target_", "conversation", "questions", "threshold"), "route"),
     "router/llm": {**dict.fromkeys(("_target_", "base_url", "model", "instruction", "temperature", "max_tokens",
                                     "seed"), "route"), **CALLED, "tokens_per_minute": "-"},
+    "query/last": {"_target_": "-"},
+    "query/history": dict.fromkeys(("_target_", "turns", "roles"), "query"),
+    "query/rewrite": dict.fromkeys(("_target_", "instruction"), "query"),
     "system/pipeline": {"_target_": "-"},
     "system/http": {**dict.fromkeys(("_target_", "url", "body.question", "answer", "contexts", "ids", "tokens_in",
                                      "tokens_out", "refusals", "version"), "respond"), **CALLED},
@@ -130,13 +133,13 @@ KEYS: Mapping[str, Mapping[str, str]] = {
                       "concurrency": "-"},
     "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
          "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
-         "finalists": "-",
+         "finalists": "-", "success.metric": "-", "success.threshold": "-", "recommend.margin": "-",
          "headline": "-", "questions.until": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-",
          "store.path": "-",
          "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
          **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
 }  # fmt: skip
-PARTS = ("embedder", "prompt", "prices")
+PARTS = ("embedder", "llm", "prompt", "prices")
 """Parts that others name by interpolation: their keys are classified where they stand."""
 
 METRICS = "metrics"
@@ -173,9 +176,11 @@ CHANGES: Mapping[str, str] = {
     "uri": "sqlite:///other.db", "experiment": "other",
     "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
     "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
-    "url": "http://elsewhere/ask", "body.question": "'on {{question}}'", "answer": "said", "contexts": "texts[*]",
+    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body.question": "'on {{question}}'",
+    "answer": "said", "contexts": "texts[*]",
     "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
     "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
+    "success.metric": "mrr", "margin": ".1",
     "headline": "[mrr]", "rerun": "true",
     "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
     "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
@@ -184,7 +189,7 @@ CHANGES: Mapping[str, str] = {
 """Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
 
 
-STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "respond"}
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "query", "respond"}
 
 
 @cache
@@ -353,6 +358,7 @@ def base(option: str, data: Mapping[str, Path]) -> list[str]:
         "embedder=static": [f"embedder.model={data['model']}"],
         "embedder=minilm": ["embedder.dtype=float32"],
         "router=llm": ["router.model=m"],
+        "query=rewrite": ["llm=vllm", "llm.model=m"],
         "system=http": ["system.url=http://host/ask"],
         "system=python": ["system.function=toys.built"],
         "llm=vllm": ["llm.model=m"],

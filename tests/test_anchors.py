@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,3 +56,73 @@ def test_any_run_of_words_is_found_where_it_stands(data: st.DataObject, words: l
     assert span in found
     assert resolve(text, " ".join(words[first : last + 1]), start=span[0]) == [span]
     assert all(text[a:b].split() == text[span[0] : span[1]].split() for a, b in found)
+
+
+SOURCE = """# Install *it*
+
+Run **`pip install`** or read
+[the *guide*](guide.md "Guide"), see <http://x.org> &amp; \\*more\\*.
+
+> Quoted **words**
+> go on.
+
+| name | what |
+| --- | --- |
+| `size` | in bytes |
+
+```sh
+make  all
+```
+
+* the end ![sign](a.png)
+"""
+
+
+@pytest.mark.parametrize(
+    ("anchor", "found"),
+    [
+        ("Install it", "Install *it"),
+        (
+            "Run pip install or read the guide, see",
+            'Run **`pip install`** or read\n[the *guide*](guide.md "Guide"), see',
+        ),
+        ("see http://x.org & *more*.", "see <http://x.org> &amp; \\*more\\*."),
+        ("Quoted words go on.", "Quoted **words**\n> go on."),
+        ("size in bytes", "size` | in bytes"),
+        ("make all the end", "make  all\n```\n\n* the end"),
+        ("Run **`pip install`** or", "Run **`pip install`** or"),
+        ("Run `pip install` or", "Run **`pip install`** or"),
+        ("__Quoted words__", "Quoted **words"),
+    ],
+)
+def test_anchor_matches_markdown_as_it_is_written_and_as_it_is_seen(anchor: str, found: str) -> None:
+    ((start, end),) = resolve(SOURCE, anchor)
+    assert SOURCE[start:end] == found
+    assert resolve(SOURCE, anchor, start) == [(start, end)]
+
+
+def test_anchor_with_markup_matches_a_text_without() -> None:
+    assert resolve("Run pip install now", "**Run** `pip install`") == [(0, 15)]
+
+
+def test_what_is_written_goes_before_what_is_seen() -> None:
+    assert resolve("a **b** c, a b c", "a b c") == [(11, 16)]
+
+
+@pytest.mark.parametrize("text", ["le cafe\u0301  noir", "le caf\u00e9  noir"])
+@pytest.mark.parametrize("anchor", ["cafe\u0301 noir", "caf\u00e9 noir"])
+def test_composed_and_decomposed_characters_are_equal_and_spans_are_those_of_the_given_text(
+    text: str, anchor: str
+) -> None:
+    assert resolve(text, anchor) == [(3, len(text))]
+    assert resolve(text, "cafe") == []
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("ae\u0301\u0327\u00e9\u1100\u1161\u11a8\uac01\u212b \n"), max_size=30))
+def test_any_text_in_any_normal_form_is_found_from_its_first_to_its_last_sign(words: str) -> None:
+    text = f"x {words} x"
+    for form in ("NFC", "NFD"):
+        given_text = unicodedata.normalize(form, text)
+        for quote in (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)):
+            assert resolve(given_text, quote) == [(0, len(given_text))]

@@ -50,6 +50,34 @@ def test_extractive_answers_offline_beside_a_config_without_retrieval(ragsweep: 
     assert read.summaries["refusal"].n_scored == 4
 
 
+TYPO = """
+from ragsweep.metrics import Refusal
+
+
+class Typo(Refusal):
+    name = "typo"
+
+    def score(self, view):
+        return view.scroes
+"""
+
+
+def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_nothing_else(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    (tmp_path / "own_metrics.py").write_text(TYPO)
+    trusted = {"PYTHONPATH": os.pathsep.join([str(tmp_path), PATHS]), "RAGSWEEP_TRUSTED_PACKAGES": "own_metrics"}
+    own = ["+metrics.typo={_target_: own_metrics.Typo}", "llm=extractive", "tracking=none"]
+    done = ragsweep(*write_dataset(tmp_path), *own, OMP_NUM_THREADS="1", **trusted)
+    place = "no attribute 'scroes' (own_metrics.py:9)"
+    first = next(n for n, line in enumerate(done.stdout.splitlines()) if place in line)
+    assert first < next(n for n, line in enumerate(done.stdout.splitlines()) if "refusal" in line)
+    assert done.returncode == 1
+    (said,) = lines(done, "partial")
+    assert "typo is known of 0% of its questions" in said
+    assert place in said
+
+
 def test_sweep_with_a_service_that_fails_is_partial_and_asks_again_for_what_failed_only(
     flaky: Ragsweep, tmp_path: Path
 ) -> None:

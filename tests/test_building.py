@@ -186,3 +186,76 @@ def test_source_of_a_class_is_read_anew_once_its_file_has_changed(
     assert source(module.Mine) == "class Mine:\n    a = 1\n"
     path.write_text("class Mine:\n    a = 10\n")
     assert source(module.Mine) == "class Mine:\n    a = 10\n"
+
+
+PACKAGE = {
+    "owned_parts/__init__.py": "",
+    "owned_parts/mine.py": "from owned_parts import limits\n\nFACTOR = 1\n\n\nclass Mine:\n    pass\n\n\n"
+    "class Stated:\n    VERSION = '1'\n",
+    "owned_parts/limits.py": "def low():\n    from .deep import words\n    return words\n",
+    "owned_parts/deep/__init__.py": "import owned_parts.deep.words\n",
+    "owned_parts/deep/words.py": "WORDS = 1\n",
+    "owned_parts/apart.py": "APART = 1\n",
+    "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n",
+    "owned_beside.py": "BESIDE = 1\n",
+}
+
+
+class TestPartsOfOthers:
+    """What a part of another package is, is its module and what that imports of its own: constants count, too."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone")
+        for name, text in PACKAGE.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    def digest(self, target: str) -> str:
+        """What a process that starts now calls the part."""
+        for name in [name for name in sys.modules if name.startswith("owned_")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return Builder().build({"_target_": target}, "x").spec.digest
+
+    @pytest.mark.parametrize(
+        ("target", "edited", "another"),
+        [
+            ("owned_parts.mine.Mine", "owned_parts/mine.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/limits.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/deep/words.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/__init__.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/apart.py", False),
+            ("owned_parts.mine.Stated", "owned_parts/mine.py", False),
+            ("owned_alone.Alone", "owned_alone.py", True),
+            ("owned_alone.Alone", "owned_beside.py", True),
+        ],
+    )
+    def test_edit_of_what_it_imports_makes_it_another(
+        self, folder: Path, target: str, edited: str, another: bool
+    ) -> None:
+        before = self.digest(target)
+        assert self.digest(target) == before
+        (folder / edited).write_text(PACKAGE[edited] + "CONSTANT = 2\n")
+        assert (self.digest(target) != before) is another
+
+    def test_what_is_installed_beside_a_module_is_not_its_own(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        installed = folder / "site-packages"
+        installed.mkdir()
+        monkeypatch.syspath_prepend(installed)
+        for name in ("owned_alone.py", "owned_beside.py"):
+            (installed / name).write_text(PACKAGE[name])
+        before = self.digest("owned_alone.Alone")
+        (installed / "owned_beside.py").write_text("BESIDE = 2\n")
+        assert self.digest("owned_alone.Alone") == before
+
+    def test_module_that_cannot_be_parsed_still_counts(self, folder: Path) -> None:
+        (folder / "owned_parts/limits.py").write_text("def low():\n    import owned_parts.apart\n")
+        (folder / "owned_parts/apart.py").write_text("never imported (")
+        before = self.digest("owned_parts.mine.Mine")
+        (folder / "owned_parts/apart.py").write_text("never imported )")
+        assert self.digest("owned_parts.mine.Mine") != before

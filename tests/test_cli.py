@@ -109,7 +109,8 @@ def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep,
     assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])
     kept = artifacts(tmp_path, parent)
     assert {"results.json", "results.csv", "plots/metric_by_config.png", "plots/metric_by_category.png"} <= kept
-    assert len([name for name in kept if name.startswith("rankings/")]) == 1  # two configs, one ranking
+    shared = [name for name in kept if name.startswith("rankings/")]
+    assert sorted(name.partition(".")[2] for name in shared) == ["qrels", "trec"]  # two configs, one ranking
 
 
 @pytest.mark.nightly  # that the ledger holds the same is seen for every launcher
@@ -308,6 +309,19 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FINISHED"
     assert "results.json" in artifacts(tmp_path, parent)
+
+
+def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_sweep(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    high, low = (["targets.enforce=true", f"targets.mrr.threshold={value}", "~targets.ndcg_at_10"] for value in (2, 0))
+    only = [f"~targets.{name}" for name in ("recall_at_10", "precision_at_5", "hit_rate_at_5", "map", "f1_at_5")]
+    data = [*write_dataset(tmp_path), *only]
+    assert ragsweep(*low, *data).returncode == 0
+    assert ragsweep(*high, *data).returncode == 1
+    for _ in range(2):  # when it is run, and when it is shown again
+        done = ragsweep("-m", "top_k=1,2", *high, *data)
+        assert (done.returncode, "enforced: 2 of 2 configs miss some of them" in done.stdout) == (1, True)
 
 
 def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_parent(

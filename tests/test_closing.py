@@ -49,8 +49,11 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     told = json.loads(parent.files["results.json"])["sweep"]
     lines = printed(came)
     first = next(n for n, line in enumerate(lines) if line.startswith("verdict"))
-    assert [line[9:] for line in lines[first:]] == told["verdict"]["lines"]
-    assert parent.tags == {"ragsweep.verdict": told["verdict"]["sentence"]}
+    last = next(n for n, line in enumerate(lines) if line.startswith("result"))
+    assert [line[9:] for line in lines[first : last + 1]] == told["verdict"]["lines"]
+    result = json.loads(parent.files["results.json"])["result"]
+    assert parent.tags == {"ragsweep.verdict": told["verdict"]["sentence"], "ragsweep.result": result["kind"]}
+    assert lines[last][9:] == result["sentence"]
     assert parent.metrics["verdict/better"] == 1
     assert any("without 1 failed (c)" in line for line in lines)
 
@@ -118,9 +121,11 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert isinstance(came.verdict, Verdict)
     assert came.gap is not None
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
-    assert printed(came)[-2].endswith(
+    shown = printed(came)
+    where = next(n for n, line in enumerate(shown) if line.startswith("holdout"))
+    assert shown[where - 1].endswith(
         "gap: b, their best, has +.192 over a on the tune questions and +.092 here: -.100 [-.118, -.082]"
     )
-    assert printed(came)[-1].startswith("holdout  has been looked at once")
+    assert shown[where].startswith("holdout  has been looked at once")
     assert ending(ledger, ledger.records("first")).gap is None
-    assert printed(ending(ledger, ledger.records("first")))[-1].startswith("holdout  has been looked at once")
+    assert printed(ending(ledger, ledger.records("first")))[-2].startswith("holdout  has been looked at once")

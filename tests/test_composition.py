@@ -164,7 +164,7 @@ def _check_sweeps() -> None:
         ("fusion_grid", "retriever.k", {20, 30, 40, 50, 60, 70, 80}),
         ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
         ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
-        ("hnsw", "retriever.index.ef_search", {40, 64, 128, 200, 400}),
+        ("hnsw", "retriever.index.ef_search", {10, 20, 40, 100, 400}),
     ],
 )
 def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
@@ -185,3 +185,63 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
         read_command(["retriever.legs={first:{k1:1}}"], multirun=False)
+
+
+def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
+    command = read_command(["retriever=hybrid_convex", "retriever.alpha=range(0.1,0.5,0.1)"], True)
+    assert command.names() == [f"retriever.alpha=0.{n}" for n in (1, 2, 3, 4)]
+    assert "0.30000000000000004" in str(command.jobs)
+
+
+OWN = "{_target_: own.Mine}"
+
+
+def own_metrics(folder: Path, **nodes: str) -> None:
+    """Give the user options of the group metrics, each with one metric of theirs."""
+    (folder / "conf" / "metrics").mkdir(parents=True)
+    for name, text in nodes.items():
+        (folder / "conf" / "metrics" / f"{name}.yaml").write_text(f"defaults: [retrieval]\n{text}: {OWN}\n")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "first", "second"),
+    [
+        (["metrics=mine", "llm=extractive"], "metrics/mine.yaml makes it own.Mine", "metrics/answers.yaml ragsweep"),
+        (["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
+        (["metrics=cut"], "metrics/retrieval.yaml makes it ragsweep.metrics.Recall", "metrics/cut.yaml own.Mine"),
+        ([f"+metrics.success_rate={OWN}", "llm=extractive"], "metrics/answers.yaml makes it", "the command line own"),
+        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line own.Mine"),
+    ],
+)
+def test_two_metrics_under_one_key_are_refused(
+    overrides: list[str], first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
+    own_metrics(tmp_path, mine="success_rate", cut="recall_at_5")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
+        compose_jobs(read_command(overrides, multirun=False))
+    assert first in str(fault.value)
+    assert f", and {second}" in str(fault.value)
+    assert "under another key" in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "target"),
+    [
+        (["metrics=mine"], "success_rate", "own.Mine"),  # without an llm there is no other one
+        (["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.metrics.Recall"),
+        ([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine"),
+        (["~metrics.recall_at_5", f"+metrics.recall_at_5={OWN}"], "recall_at_5", "own.Mine"),
+        (["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine"),
+        (["metrics.recall_at_5={cutoff: 6}"], "recall_at_5", "ragsweep.metrics.Recall"),
+    ],
+)
+def test_a_key_that_one_metric_has_is_its_own(
+    overrides: list[str], key: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
+    own_metrics(tmp_path, mine="success_rate")
+    monkeypatch.chdir(tmp_path)
+    (config,) = compose_jobs(read_command(overrides, multirun=False))
+    assert config.metrics[key]._target_ == target

@@ -16,17 +16,19 @@ from hypothesis import strategies as st
 from configs import evaluate, prepare
 from ragsweep.app import Session
 from ragsweep.evaluation import Evaluator, Experiment
+from ragsweep.evidence import cover, view
 from ragsweep.executor import Executor
 from ragsweep.graph import walk
 from ragsweep.identity import Built, Spec
 from ragsweep.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
-from ragsweep.outcomes import ChunkNames
+from ragsweep.outcomes import ChunkNames, qrels_text
 from ragsweep.pipeline import Parts, graph
 from ragsweep.rerankers import NoReranker
 from ragsweep.results import Result
 from ragsweep.retrievers import HybridRrf
 from ragsweep.store import Store
-from ragsweep.types import Chunks, Dataset, GoldenSet, Spans
+from ragsweep.trec import align, read_qrels, read_run
+from ragsweep.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Question, Spans
 from toys import Whole, Words, built, corpus, golden, vector
 
 GOLDEN = Path(__file__).parent.parent / "src" / "ragsweep" / "datasets" / "python_reference.jsonl"
@@ -208,6 +210,28 @@ def test_embedding_of_a_renamed_option_has_the_same_address(tmp_path: Path) -> N
     renamed = prepare(Session(), "retriever=hybrid_convex", "tracking=none", "top_k=7")
     assert plain.graph.embeddings[0].address == renamed.graph.embeddings[0].address
     assert plain.graph.ranking.address in {leg.address for leg in renamed.graph.ranking.inputs}
+
+
+def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
+    result = Evaluator().evaluate(experiment())
+    (address,) = result.qrels
+    assert result.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
+    for name, text in (("run", result.rankings[address]), ("qrels", result.qrels[address])):
+        (tmp_path / name).write_text(text)
+    chunks, judged, rankings = align(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
+    looked = view(cover(chunks, judged), rankings, 3)
+    for metric in (Recall(cutoff=3), Mrr()):
+        assert np.nanmean(metric.score(looked).values) == pytest.approx(result.summaries[metric.name].value)
+
+
+def test_qrels_name_the_chunks_that_cover_evidence_with_its_grade() -> None:
+    text = "alpha beta gamma delta"
+    chunks = Chunks(
+        Corpus(["d"], [""], [text]), Spans(np.zeros(2, dtype=np.int32), np.array([0, 11]), np.array([10, 22]))
+    )
+    evidence = (Evidence("d", "alpha", grade=2.0), Evidence("d", "beta"), Evidence("d", "delta", grade=0.0))
+    asked = GoldenSet((Question("q 1", "", evidence=evidence), Question("none", "")))
+    assert qrels_text(cover(chunks, asked), ChunkNames(chunks)) == "q%201 0 d:0-10 2\n"
 
 
 def test_rankings_are_written_when_they_are_read_as_a_run_of_the_chunks_ids() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.errors import ConfigError, InputError
-from ragsweep.golden import Found, Selection, Unusable, golden_set, sample, stand_ins
+from ragsweep.golden import Found, Selection, Unusable, golden_set, peculiarities, sample
 from ragsweep.types import Corpus, Evidence, Question
 
 CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
@@ -49,6 +49,14 @@ def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> N
         'golden:gone: anchor "an answer" does not occur in document "d2"; quote it anew',
         'golden:elsewhere: anchor "to be" does not begin at 5 in document "d1", but at 0, 13',
     ]
+
+
+def test_anchor_that_is_not_found_is_refused_with_the_nearest_passage_of_its_document() -> None:
+    astray = question("astray", Evidence("d2", "it was that **is the** reply"))
+    assert refused(astray)[1] == (
+        'golden:astray: anchor "it was that **is the** reply" does not occur in document "d2"; quote it anew; '
+        'the nearest passage, at 0: "that is the question"'
+    )
 
 
 def test_forty_six_unknown_documents_are_counted_and_twenty_lines_shown() -> None:
@@ -167,10 +175,16 @@ def test_keywords_stand_in_where_there_is_no_answer_and_that_is_told() -> None:
     answered = question("a", references=("Rain.", "Snow."), keywords=("rain", "snow"))
     keywords, bare = question("b", keywords=("rain", "snow")), question("c")
     assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
-    assert stand_ins([answered, keywords, bare]) == (
+    assert peculiarities([answered, keywords, bare]) == (
         "1 questions have no reference answer: their keywords stand in for it",
     )
-    assert stand_ins([answered, bare]) == ()
+    assert peculiarities([answered, bare]) == ()
+
+
+def test_blank_questions_are_counted() -> None:
+    assert peculiarities([question("a"), question("b", text=" \n")]) == (
+        "1 questions are blank: they are asked as they are",
+    )
 
 
 SIZES = st.fixed_dictionaries(

@@ -112,6 +112,46 @@ def test_pickled_weights_are_refused(tmp_path: Path, name: str) -> None:
         model_files.locate(str(folder), KEY)
 
 
+@pytest.mark.parametrize("where", ["", "1_Pooling/"])
+def test_decoy_beside_pickled_weights_does_not_stand_in_for_them(tmp_path: Path, where: str) -> None:
+    """The libraries load ``pytorch_model.bin`` where there is no ``model.safetensors``, whatever else lies there."""
+    folder = model(tmp_path / "own")
+    if not where:
+        (folder / "model.safetensors").unlink()
+    (folder / f"{where}decoy.safetensors").write_bytes(b"never read")
+    (folder / f"{where}pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(ConfigError, match=r"pickled \(pytorch_model\.bin\)"):
+        model_files.locate(str(folder), KEY)
+
+
+def divided(folder: Path, *names: str) -> Path:
+    """Make a model whose weights are divided into several files."""
+    (model(folder) / "model.safetensors").unlink()
+    for name in names:
+        (folder / name).write_bytes(name.encode())
+    index = {"metadata": {}, "weight_map": {f"layer {n}": name for n, name in enumerate(names)}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "../elsewhere.safetensors"])
+def test_divided_weights_are_safetensors_beside_their_index(tmp_path: Path, name: str) -> None:
+    good = divided(tmp_path / "good", "model-1.safetensors", "model-2.safetensors")
+    assert model_files.locate(str(good), KEY) == good
+    with pytest.raises(ConfigError, match=r"index\.json names .*, which is no \*\.safetensors file beside it"):
+        model_files.locate(str(divided(tmp_path / "bad", "model-1.safetensors", name)), KEY)
+
+
+def test_what_is_hashed_is_what_is_loaded(tmp_path: Path) -> None:
+    folder = divided(tmp_path / "own", "a.safetensors", "b.safetensors")
+    before = model_files.facts(folder)
+    (folder / "decoy.safetensors").write_bytes(b"never read")
+    assert model_files.facts(folder) == before
+    (folder / "b.safetensors").write_bytes(b"other")
+    assert model_files.facts(folder)["weights"] != before["weights"]
+    assert model_files.facts(folder)["settings"] == before["settings"]
+
+
 def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
     folder = model(tmp_path / "own", weights="notes.txt")
     with pytest.raises(ConfigError, match=r"there are no weights \(\*\.safetensors\)"):

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from ragsweep.errors import InputError
-from ragsweep.quadrants import KINDS, compare, exact_mcnemar
+from ragsweep.errors import ConfigError, InputError
+from ragsweep.judges import NoJudge
+from ragsweep.metrics import AnswerFate, AnswerLength, ContextNdcg, ExactMatch, RagasFaithfulness, SuccessRate, TokenF1
+from ragsweep.quadrants import KINDS, Success, compare, exact_mcnemar, settled
+from ragsweep.types import Metric
 
 NAN = math.nan
 
@@ -40,7 +43,55 @@ def test_every_kind_once() -> None:
 def test_questions_are_paired_by_id_and_scored_from_a_threshold_on() -> None:
     without, with_context = table(a=(0.4, False), b=(0.6, False)), table(b=(0.4, False), a=(0.6, False))
     assert compare(without, with_context).kinds == {"a": "helped", "b": "hurt"}
-    assert compare(without, with_context, threshold=0.3).kinds == {"a": "known already", "b": "known already"}
+    low = Success(threshold=0.3)
+    assert compare(without, with_context, low).kinds == {"a": "known already", "b": "known already"}
+    less = Success(higher_is_better=False)
+    assert compare(without, with_context, less).kinds == {"a": "hurt", "b": "helped"}
+
+
+def metrics(*more: Metric) -> dict[str, Metric]:
+    return {one.name: one for one in (ContextNdcg(), TokenF1(), SuccessRate(), ExactMatch(), *more)}
+
+
+@pytest.mark.parametrize(
+    ("objective", "success", "metric"),
+    [
+        ("token_f1", {}, "token_f1"),
+        ("exact_match", {"metric": None, "threshold": 0.9}, "exact_match"),
+        (["exact_match", "token_f1"], {}, "exact_match"),
+        ("hallucinated_answer", {}, "hallucinated_answer"),
+        ("context_ndcg", {}, "success_rate"),  # without context it is 0: that says nothing of answers
+        ("answer_length", {}, "success_rate"),  # neither more nor less is better
+        ("context_ndcg", {"metric": "token_f1"}, "token_f1"),
+        ("exact_match", {"metric": "success_rate"}, "success_rate"),
+    ],
+)
+def test_the_objective_says_what_is_solved_or_else_what_is_named(
+    objective: object, success: dict[str, Any], metric: str
+) -> None:
+    known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
+    found = settled({"objective": objective, "success": success}, known)
+    assert found == {"metric": metric, "threshold": success.get("threshold", 0.5)}
+
+
+def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without() -> None:
+    faithfulness = RagasFaithfulness(NoJudge())
+    assert "contexts" in faithfulness.uses
+    assert settled({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
+
+
+@pytest.mark.parametrize(
+    ("success", "said"),
+    [
+        ({"metric": "token_f"}, r'success\.metric: no metric "token_f"; did you mean "token_f1"'),
+        ({"metric": "answer_length"}, r"success\.metric: neither more nor less of answer_length is better"),
+        ({"threshold": "high"}, r"success\.threshold: must be a number, given 'high'"),
+        ({"treshold": 0.5}, r'success\.treshold: no such key; did you mean "threshold"'),
+    ],
+)
+def test_what_cannot_say_it_is_refused(success: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settled({"objective": "token_f1", "success": success}, metrics(AnswerLength()))
 
 
 def test_generator_that_needs_context_always_abstains_without() -> None:
@@ -59,7 +110,7 @@ def test_table_without_answers_is_an_error() -> None:
     with pytest.raises(InputError, match="has no column abstained: no generator answered"):
         compare(whole, {key: whole[key] for key in whole if key != "abstained"})
     with pytest.raises(InputError, match='no column token_f2: no metric "token_f2" was measured'):
-        compare(whole, whole, "token_f2")
+        compare(whole, whole, Success("token_f2"))
 
 
 @pytest.mark.parametrize(

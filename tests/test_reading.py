@@ -72,6 +72,22 @@ def test_bad_line_is_a_fault_with_its_place_and_the_rest_is_read(tmp_path: Path,
     assert faults == [f"{path}:{BAD_LINES[line]}"]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_array_reads_as_its_objects_a_line_each(tmp_path: Path, indent: int | None) -> None:
+    path = written(tmp_path, json.dumps([{"id": "a"}, {"id": "b", "texts": ["x"]}], indent=indent).encode())
+    rows, faults = rows_and_faults(path)
+    assert [(row.text("id"), row.where) for row in rows] == [("a", f"{path}:$[0]"), ("b", f"{path}:$[1]")]
+    assert faults == []
+
+
+def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
+    path = written(tmp_path, b'[\n  {"id": "a"},\n  3\n]\n')
+    assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is needed"]
+    assert rows_and_faults(written(tmp_path, b'[\n  {"id": "a"\n]\n'))[1] == [
+        f"{path}:3:1: not JSON: expecting ',' delimiter"
+    ]
+
+
 def test_pair_of_surrogate_escapes_is_one_character(tmp_path: Path) -> None:
     rows, faults = rows_and_faults(written(tmp_path, rb'{"text": "\ud83d\ude00"}'))
     assert [row.text("text") for row in rows] == ["\U0001f600"]

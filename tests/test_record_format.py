@@ -103,7 +103,7 @@ def measured() -> list[Result]:
 
 def test_measured_result_is_decoded_as_it_was_but_for_its_rankings(measured: list[Result]) -> None:
     assert measured[0].rankings
-    assert shown(decode(encode(measured[0]))) == shown(replace(measured[0], rankings={}))
+    assert shown(decode(encode(measured[0]))) == shown(replace(measured[0], rankings={}, qrels={}))
 
 
 def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured: list[Result]) -> None:

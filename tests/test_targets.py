@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +17,10 @@ from ragsweep.app import Session
 from ragsweep.errors import ConfigError
 from ragsweep.report.targets import target_lines
 from ragsweep.results import Judged, Result, Summary
-from ragsweep.targets import Drop, Target, judge, met
+from ragsweep.targets import Drop, Target, judge, met, misses
 from recorded import a_result
 
+ROOT = Path(__file__).parent.parent
 SHARES = st.floats(0, 1)
 
 
@@ -72,7 +75,11 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["targets.mrr.good=.6"], "targets.mrr: threshold=0.7 must lie between fair=0.5 and good=0.6"),
+        (["targets.enforce=maybe"], "targets.enforce: must be true or false, given 'maybe'"),
+        (
+            ["+targets.mrr.bands={fine:high}"],
+            "targets.mrr: bands.fine: must be the value from which on the band holds, given 'high'",
+        ),
         (["targets.top_score.share=2"], "targets.top_score: share=2 must lie between 0 and 1"),
         (["targets.mrr.threshold=high"], "targets.mrr.threshold: must be a number, given 'high'"),
     ],
@@ -81,6 +88,44 @@ def test_target_that_means_nothing_is_refused_with_its_key(lines: list[str], sai
     with pytest.raises(ConfigError) as fault:
         prepare(Session(), *lines)
     assert said in str(fault.value)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.99])
+def test_threshold_moves_as_the_hint_says_whatever_the_bands(threshold: float) -> None:
+    found = prepare(Session(), f"targets.mrr.threshold={threshold}").targets["mrr"].judge(measured(0.72))
+    assert (found.verdict, found.band) == ("pass" if threshold == 0 else "fail", "good")
+
+
+def test_bands_have_any_names_and_number() -> None:
+    target = Target(0.5, bands={"top": 0.9, "fine": 0.7, "so-so": 0.5, "weak": 0.2}, below="bad", action="act")
+    told = [target.judge(measured(value)) for value in (0.95, 0.75, 0.5, 0.3, 0.1)]
+    assert [one.band for one in told] == ["top", "fine", "so-so", "weak", "bad"]
+    assert [one.action for one in told] == ["", *["act"] * 4]
+    less = Target(0.5, bands={"quick": 1, "slow": 3}, below="too slow")
+    assert [less.judge(measured(value, better=False)).band for value in (0.5, 2, 4)] == ["quick", "slow", "too slow"]
+
+
+def metric_names() -> set[str]:
+    """Name every metric that an option of the group defines."""
+    options = [yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "metrics").glob("*.yaml")]
+    return {key for option in options for key, node in option.items() if isinstance(node, dict) and "_target_" in node}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "targets").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_target_of_a_preset_names_a_metric_that_exists(path: Path) -> None:
+    assert not set(yaml.safe_load(path.read_text())) - {"enforce"} - metric_names()
+
+
+def test_presets_carry_the_usual_pairs() -> None:
+    def pairs(preset: str) -> dict[str, tuple[float, float]]:
+        found = yaml.safe_load((ROOT / "conf" / "targets" / f"{preset}.yaml").read_text())
+        return {name: (node["good"], node["fair"]) for name, node in found.items() if name != "enforce"}
+
+    strict, lenient = pairs("rag"), pairs("rag_lenient")
+    assert (strict["ragas_faithfulness"], lenient["ragas_faithfulness"]) == ((0.85, 0.7), (0.8, 0.5))
+    assert (strict["ragas_answer_relevancy"], lenient["ragas_answer_relevancy"]) == ((0.8, 0.6), (0.7, 0.5))
+    assert (strict["ragas_context_precision"], strict["ragas_context_recall"]) == ((0.75, 0.5), (0.7, 0.5))
+    assert (strict["context_precision"], strict["context_recall"]) == ((0.6, 0.4), (0.5, 0.3))
 
 
 def result(name: str, *judged: Judged) -> Result:
@@ -113,3 +158,10 @@ def test_configs_that_meet_the_same_share_a_line_and_the_best_stand_first() -> N
 
 def test_nothing_is_said_where_nothing_was_judged() -> None:
     assert list(target_lines([result("a"), result("b", Judged("m", "not judged"))])) == []
+
+
+def test_missed_target_counts_only_where_targets_are_enforced_and_no_warning_does() -> None:
+    poor, warned = missed("mrr"), missed("latency_p95_ms", verdict="warn")
+    for enforce, judged, expected in ((True, poor, True), (False, poor, False), (True, warned, False)):
+        one = dataclasses.replace(result("a", judged), config={"targets": {"enforce": enforce}})
+        assert misses(one) is expected

@@ -134,6 +134,13 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     assert rows["mixed"] == ["1", "one"]
 
 
+def test_qrels_lie_beside_the_ranking_that_they_judge(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), Place(parent, 0))
+    assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/ab12ab12ab12.qrels"}
+    assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
+
+
 @pytest.mark.parametrize("process", ["same", "new"])
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow, process: str) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)

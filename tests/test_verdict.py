@@ -151,12 +151,45 @@ def test_one_config_has_nothing_to_be_compared_with() -> None:
 
 
 def test_nothing_measured_is_said() -> None:
-    assert "no config was measured whole" in refused(scored("a", noisy(0.5), state="PARTIAL"))
+    assert "no config was evaluated" in refused(scored("a", noisy(0.5), state="DROPPED"))
+    both = [partial(scored(name, noisy(0.5)), METRIC) for name in "ab"]
+    assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)
+
+
+def partial(result: Result, *metrics: str) -> Result:
+    """Let too many questions of some metrics have failed, of all that were measured."""
+    broken = {name: replace(result.summaries[name], coverage=11 / 12) for name in metrics}
+    config = {**result.config, "coverage": 0.98}
+    return replace(result, summaries={**result.summaries, **broken}, config=config, state="PARTIAL")
+
+
+def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not() -> None:
+    costs = [{"faithfulness": 0.5, "cost_per_1000": 2.0}, {"faithfulness": 0.6, "cost_per_1000": 1.0}]
+    results = [scored("a", noisy(0.4), **costs[0]), scored("b", noisy(0.6, seed=1), **costs[1])]
+    whole = judged(*results)
+    found = judged(*(partial(result, "faithfulness") for result in results))
+    assert found.matrix.configs == ("a", "b")
+    assert found.differences.better.tolist() == whole.differences.better.tolist() == [False, True]
+    assert set(found.others) == set(whole.others) - {"faithfulness"}
+    assert "too few of its questions" in found.skipped["faithfulness"]
+    one = judged(results[0], partial(results[1], "faithfulness", "cost_per_1000"))
+    assert "faithfulness" in one.skipped
+    assert np.isnan(one.costs["cost_per_1000"]).tolist() == [False, True]
+
+
+def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not() -> None:
+    results = [
+        partial(scored(name, noisy(0.4), config={"objective": "faithfulness"}, faithfulness=value), "faithfulness")
+        for name, value in (("a", 0.5), ("b", 0.6))
+    ]
+    found = judged(*results)
+    assert found.metric == METRIC
+    assert "not by faithfulness: too few of its questions could be scored" in said(*results)
 
 
 def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
     results = (
-        scored("broken", noisy(0.9), state="PARTIAL"),
+        partial(scored("broken", noisy(0.9)), METRIC),
         scored("a", noisy(0.4)),
         scored("b", noisy(0.6, seed=1)),
         scored("void", [math.nan] * 100),

@@ -36,17 +36,20 @@ class Asking(NamedTuple):
     needs_retrieval: bool  # by the golden set
     reference: str = ""  # read by judges only
     searched: bool = True  # whether it gets a context: by a router, where there is one
+    query: str = ""  # what is searched with, where that is not the text
 
     @property
     def key(self) -> str:
         """Spell it as the key of a row."""
-        return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:]])
+        written = [self.query] if self.query else []
+        return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:5], *written])
 
 
-def asking(question: Question, searched: bool, reference: bool = False) -> Asking:
+def asking(question: Question, searched: bool, query: str, reference: bool = False) -> Asking:
     """Take from a question what is asked, for a judge with the first of its right answers."""
     said = question.expected[0] if reference and question.expected else ""
-    return Asking(question.text, question.history, question.needs_retrieval, said, searched)
+    written = query if searched and query != question.text else ""
+    return Asking(question.text, question.history, question.needs_retrieval, said, searched, written)
 
 
 def spoken(question: Question) -> Asking:

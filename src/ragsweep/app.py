@@ -29,13 +29,20 @@ from ragsweep.partition import ALL
 from ragsweep.pipeline import Parts, graph
 from ragsweep.plain import parameters, resolved, resolved_at
 from ragsweep.prices import Prices
+from ragsweep.quadrants import settled
 from ragsweep.questions import asked
 from ragsweep.secrets import mask
 from ragsweep.store import open_store
-from ragsweep.targets import Judge
+from ragsweep.targets import ENFORCE, Judge
 from ragsweep.terminal import Lines, Terminal
 from ragsweep.tracking import Tracker
 from ragsweep.types import Dataset, JudgedMetric, Metric
+
+EXPECTED = frozenset({"distractors", "section"})
+"""What metrics need that is in no digest of a golden set."""
+
+METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
+"""What a metric must have, see types.Metric."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +117,15 @@ class Session:
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built.parts]
         exact = [leg.exact.address for leg in laid.approximate.values()]
-        answered = [node.address for node in (laid.answer, laid.route) if node]
+        answered = [node.address for node in (laid.answer, laid.route, laid.query) if node]
+        expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
         signature = content_hash(
-            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered]
+            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
         )
         return Experiment(
             job.name,
             job.overrides,
-            mask(plain),
+            mask({**plain, "success": settled(plain, {metric.name: metric for metric in metrics})}),
             job.parameters(plain),
             dataset,
             laid,
@@ -178,20 +186,20 @@ class Session:
                 f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
             )
         compared = any("exact" in one.value.needs for one in built.parts)
-        generator, router = self._chosen(plain, "llm"), self._chosen(plain, "router")
+        generator, router, query = (self._chosen(plain, group) for group in ("llm", "router", "query"))
         return graph(
             Parts(
                 dataset.corpus, chunker, retriever, reranker, depth, top_k, compared, _budget(plain), generator,
-                built.judged, router,
+                built.judged, router, query,
             )
         )  # fmt: skip
 
     def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: MetricSet) -> Graph:
         """Lay out a system that answers by itself."""
-        for group in ("llm", "router"):
+        for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if self._chosen(plain, group):
                 raise ConfigError(
-                    f"{group}: a system of yours answers by itself; choose {group}=none beside system=..."
+                    f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
         _, depth = _lengths(plain)
         questions = asked(dataset.golden.questions).spoken
@@ -205,20 +213,32 @@ class Session:
         return None if getattr(built.value, "SILENT", False) else built
 
     def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
+        chosen = dict(named or {})
+        if not isinstance(enforced := chosen.pop(ENFORCE, False), bool):
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
         return {
-            name: self.builder.build(node, f"targets.{name}").value
-            for name, node in (named or {}).items()
-            if node is not None
+            name: self.builder.build(node, f"targets.{name}").value for name, node in chosen.items() if node is not None
         }
 
     def _built_metrics(self, plain: Mapping[str, Any]) -> MetricSet:
         named = plain["metrics"] or {}
         key = json.dumps(named, default=str)
         if key not in self._metric_sets:
-            parts = [self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None]
+            built = {
+                name: self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
+            }
+            for name, one in built.items():
+                _check_metric(one.value, f"metrics.{name}")
+            parts = list(built.values())
             judged = {one.value.name: one for one in parts if isinstance(one.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
         return self._metric_sets[key]
+
+
+def _check_metric(metric: object, where: str) -> None:
+    """Raise ConfigError for a class that lacks something of a metric."""
+    if lacking := [name for name in METRIC if not hasattr(metric, name)]:
+        raise ConfigError(f"{where}: {type(metric).__name__} lacks {', '.join(lacking)}; see ragsweep.types.Metric")
 
 
 def _checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Union
 
 from ragsweep.errors import ConfigError, RagsweepError, nearest
 from ragsweep.identity import Built, Spec
+from ragsweep.sources import source_digest
 from ragsweep.trust import find_class
 
 
@@ -116,10 +117,16 @@ def _operational(made: type) -> frozenset[str]:
 
 @cache
 def _version(made: type) -> str:
-    """Take the class's own VERSION, else hash its source: an edited part is another part."""
+    """Take the class's own VERSION, else hash its source: an edited part is another part.
+
+    Of a class outside this package the whole module counts, and what it imports of its package: results may come from
+    constants and functions beside the class.
+    """
     stated = made.__dict__.get("VERSION")
     if stated is not None:
         return str(stated)
+    if not made.__module__.startswith("ragsweep.") and (digest := source_digest(made.__module__)):
+        return digest[:16]
     return hashlib.sha256(source(made).encode()).hexdigest()[:16]
 
 

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ragsweep.clashes import GROUP, may_clash, refuse_clashes
 from ragsweep.confidential import note_overrides
 from ragsweep.errors import ConfigError, nearest
 from ragsweep.hostile import refuse_hostile, refuse_packages
@@ -26,9 +27,15 @@ if TYPE_CHECKING:
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
-OPERATIONAL = ("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures",
-               "plan", "prices", "recommend", "rerun", "store", "targets", "timeout", "tracking")  # fmt: skip
+OPERATIONAL = (
+    *("answer_headline", "budget", "constraints", "coverage", "finalists", "headline", "hydra", "max_failures", "plan"),
+    *("prices", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
+)
 """Keys that say how, where and at what price a config is run and shown, and not what it is."""
+
+
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{13,}(?![\w.])")
+"""A number that only arithmetic writes: 0.1 + 0.2 is 0.30000000000000004."""
 
 
 def config_folder() -> Path:
@@ -62,10 +69,11 @@ class Command:
 
         Secrets are masked; jobs that differ in nothing else are numbered.
         """
-        named = Counter(override for job in self.jobs for override in set(job))
-        varying = {override for override, jobs in named.items() if jobs < len(self.jobs)}
-        whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in self.jobs]
-        own = [" ".join(o for o in job if o in varying) for job in self.jobs]
+        jobs = [[_LONG_NUMBER.sub(_rounded, line) for line in job] for job in self.jobs]
+        named = Counter(override for job in jobs for override in set(job))
+        varying = {override for override, count in named.items() if count < len(jobs)}
+        whole = [" ".join(o for o in defining(job) if not o.startswith("sweeps=")) for job in jobs]
+        own = [" ".join(o for o in job if o in varying) for job in jobs]
         return _masked([name or every or "defaults" for name, every in zip(own, whole, strict=True)])
 
 
@@ -86,6 +94,10 @@ def _masked(names: list[str]) -> list[str]:
 def defining(overrides: Sequence[str]) -> list[str]:
     """Keep the overrides that say what a config is: those that may name it."""
     return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.12g}"
 
 
 def composed_once() -> AbstractContextManager[None]:
@@ -266,8 +278,26 @@ class Guard:
         refuse_packages(_parse(overrides))
         note_overrides(overrides)
         key = self.composer.settling(CONFIG, overrides)
+        if key not in self._seen:
+            self._refuse_clashes(overrides)
         if self._seen.get(key, True):
             self._seen[key] = refuse_hostile(_compose(self.composer, overrides, with_hydra=True))
+
+    def _refuse_clashes(self, overrides: Sequence[str]) -> None:
+        """Raise ConfigError for two metrics under one key; our own files alone have none."""
+        parsed = _parse(overrides)
+        searched = any(one.key_or_group == "hydra.searchpath" for one in parsed)
+        if searched or may_clash(parsed) or self.composer.adds_to(GROUP):
+            refuse_clashes(_written(self.composer, overrides), parsed)
+
+
+def _written(composer: Composer, overrides: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    from hydra.errors import HydraException
+
+    try:
+        return composer.written(CONFIG, overrides, GROUP)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+        return []  # what is wrong is said when it is composed
 
 
 def _composer(config_dir: str | None) -> Composer:

@@ -17,6 +17,9 @@ from ragsweep.secrets import is_under_secret, note, note_passwords, note_variabl
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """A variable of the environment in an interpolation."""
 
+_ESCAPED = re.compile(r"\\(.)")
+"""How Hydra writes a character of an override that has a meaning in its grammar."""
+
 _PLACES = ("hydra.", "store.", "tracking.")
 """Where things are kept: shown, less the passwords of URLs."""
 
@@ -34,6 +37,7 @@ def note_config(config: DictConfig) -> None:
         elif is_under_secret(where):
             _note_named(config, where, node)
         if isinstance(text, str) and "oc.env" in text:
+            text = _ESCAPED.sub(r"\1", text)
             _note_variables(where.removeprefix(_SWEPT), text)
             if text.count("oc.env") > len(VARIABLE.findall(text)):  # the variable's name is computed
                 _note_named(config, where, node)
@@ -48,7 +52,7 @@ def note_overrides(lines: Iterable[str]) -> None:
 @lru_cache(maxsize=4096)
 def note_override(line: str) -> None:
     """Have what is confidential in an override masked from here on."""
-    key, _, value = line.lstrip("+~").partition("=")
+    key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
     if is_under_secret(key) and "${" not in value:
         note(value.strip("'\""), named=True)
     if "oc.env" in value:

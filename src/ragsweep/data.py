@@ -87,8 +87,9 @@ class Question:
     evidence: tuple[Evidence, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)  # language ...: whatever results are grouped by
     distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
+    section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; the retriever sees the question only
+    history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
     where: str = field(default="", compare=False)
 
     @property
@@ -115,6 +116,11 @@ class GoldenSet:
             for q in self.questions
         ]  # fmt: skip
         return content_hash([rows, self.repeated_passages])
+
+    @cached_property
+    def expectations(self) -> str:
+        """Hash what questions expect beyond their labels: distractors and sections, which few metrics read."""
+        return content_hash([[q.id, q.distractors, q.section] for q in self.questions])
 
 
 class Division(NamedTuple):
@@ -359,6 +365,8 @@ class View:
     answers: Answers | None = None  # None where the config names no generator
     verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
+    chunks: Chunks | None = None  # the chunking that was searched, with its corpus
+    queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is
 
     @property
     def context(self) -> Integers:

@@ -10,16 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep import scoring
 from ragsweep.answering import answers_in, routes_in, verdicts_in
 from ragsweep.calls.spending import spending
 from ragsweep.evidence import Coverage, cover, view
 from ragsweep.executor import Executor, StageWork
 from ragsweep.generation import passages
-from ragsweep.golden import stand_ins
+from ragsweep.golden import peculiarities
 from ragsweep.graph import Wanted, walk
 from ragsweep.identity import Node
 from ragsweep.laid import Graph, chunks_of
-from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, run_text
+from ragsweep.outcomes import ChunkNames, RunTexts, outcomes, qrels_text, run_text
+from ragsweep.querying import ranking_key, without_lost, write_queries
 from ragsweep.questions import Asked, asked, has_evidence
 from ragsweep.remembering import remembered
 from ragsweep.reordering import compare
@@ -77,7 +79,8 @@ class Experiment:
         answers = [Wanted(laid.answer, known.answered)] if laid.answer else []
         verdicts = [Wanted(node, known.judged) for node in laid.verdicts.values()]
         routes = [Wanted(laid.route, known.spoken)] if laid.route else []
-        return [Wanted(laid.context, known.queries), *whole, *exact, *routes, *answers, *verdicts, *probed]
+        written = [Wanted(laid.query, [known.spoken[n] for n in known.conversations])] if laid.query else []
+        return [Wanted(laid.context, known.queries), *whole, *exact, *routes, *written, *answers, *verdicts, *probed]
 
 
 class Covered(NamedTuple):
@@ -100,11 +103,13 @@ class Evaluator:
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph = experiment.graph
         routes, known = self._routed(graph, experiment.dataset.golden.questions)
+        queries, known = write_queries(self.executor, graph, known)
         rankings = self._ranked(graph.ranking, known)
-        names = self._covered(experiment).names
-        looked = replace(self._looked(experiment, known, rankings), routes=routes)
-        scores = {metric.name: metric.score(looked) for metric in experiment.metrics}
+        names, coverage = self._covered(experiment)
+        looked = replace(self._looked(experiment, known, rankings, queries), routes=routes, queries=queries)
+        scores = {one.name: without_lost(scoring.scored(one, looked), queries) for one in experiment.metrics}
         table = measured(experiment.metrics, scores)
+        ranked = ranking_key(graph, known)
         summaries = table.summarise()
         return Result(
             signature=experiment.signature,
@@ -120,9 +125,8 @@ class Evaluator:
                 for label, values in known.groups.items()
             },
             outcomes=outcomes(looked, known, scores, dict(zip(scores, table.reasons, strict=True)), names),
-            rankings=RunTexts(
-                {graph.ranking.address: lambda: run_text(known.questions, rankings, names, experiment.name)}
-            ),
+            rankings=RunTexts({ranked: lambda: run_text(known.questions, rankings, names, experiment.name)}),
+            qrels=RunTexts({ranked: lambda: qrels_text(coverage, names)}),
             stages=self._stages(before, graph),
             latency=stage_latency(looked),
             indexes=self._indexes(graph),
@@ -143,7 +147,9 @@ class Evaluator:
         routes = routes_in(self.executor.get(graph.route, known.spoken))
         return routes, asked(questions, bytes(route.search for route in routes))
 
-    def _looked(self, experiment: Experiment, known: Asked, rankings: Rankings) -> View:
+    def _looked(
+        self, experiment: Experiment, known: Asked, rankings: Rankings, queries: Sequence[Answer] | None
+    ) -> View:
         """Gather all that metrics look at. Latency comes last, when everything is warm."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, known)
@@ -152,8 +158,11 @@ class Evaluator:
         answers = self._answers(graph, known, names, context)
         verdicts = {name: verdicts_in(self.executor.get(node, known.judged)) for name, node in graph.verdicts.items()}
         latency = self._latency(graph, known)
+        if queries:  # one that nobody was asked for took no time
+            timed = [one._replace(seconds=0.0) if np.isnan(one.seconds) else one for one in queries]
+            latency["query"] = _seconds(timed, known)
         if answers:
-            latency["generate"] = _seconds(answers, known)
+            latency["generate"] = _seconds(answers.answers, known)
             answers = answers._replace(cut=_length(rankings.first(experiment.top_k)) - _length(context))
         looked = view(coverage, rankings, experiment.top_k, latency, approximate, length)
         return replace(looked, answers=answers, verdicts=verdicts)
@@ -173,7 +182,7 @@ class Evaluator:
         before = self._ranked(experiment.graph.first_stage, known)
         looked = view(coverage, before, experiment.top_k, {})
         told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
-        table = measured(told, {metric.name: metric.score(looked) for metric in told})
+        table = measured(told, {metric.name: scoring.scored(metric, looked) for metric in told})
         scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
         moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}
@@ -262,9 +271,9 @@ def _length(context: Rankings) -> NDArray[np.int64]:
     return np.asarray(np.count_nonzero(context.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
-def _seconds(answers: Answers, known: Asked) -> NDArray[np.float64]:
+def _seconds(answers: Sequence[Answer], known: Asked) -> NDArray[np.float64]:
     """Take the seconds of the answers to the questions that are probed, as they were measured when they were made."""
-    seconds = np.array([answer.seconds for answer in answers.answers], dtype=np.float64)
+    seconds = np.array([answer.seconds for answer in answers], dtype=np.float64)
     return np.where(known.probe < len(known.probed), seconds, np.nan)
 
 
@@ -275,6 +284,8 @@ def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
         said.append(("generate", looked.answers.answers))
     if looked.routes:
         said.append(("route", looked.routes))
+    if looked.queries:
+        said.append(("query", looked.queries))
     spent: dict[str, dict[str, float]] = {}
     for stage, items in said:
         total = spent.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
@@ -328,7 +339,7 @@ def facts(dataset: Dataset) -> DatasetFacts:
         with_evidence=sum(has_evidence(question) for question in questions),
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
-        notes=(*dataset.notes, *stand_ins(questions)),
+        notes=(*dataset.notes, *peculiarities(questions)),
         **_division(dataset.division),
     )
 

@@ -61,6 +61,7 @@ class Coverage:
     tokens: Numbers  # (chunks,): of each chunk's text, with its title
     marked: Marked
     address: str = ""
+    chunks: Chunks | None = None  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
         """Find for each evidence (evidences,) the first rank, from 1, whose chunk covers it; 0 where none does."""
@@ -148,7 +149,9 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     first, last = _touched_tokens(chunks, touches, np.flatnonzero(~whole))
     last = np.where(whole, counts[touches.chunk], last)
     marked = _mark(question[places.evidence[touches.place]], touches.chunk, first, last, counts)
-    return Coverage(golden.questions, question, grade, evidence, chunk, places, touches, counts, marked, chunks.address)
+    return Coverage(
+        golden.questions, question, grade, evidence, chunk, places, touches, counts, marked, chunks.address, chunks
+    )
 
 
 def _touches(spans: Spans, places: Places) -> Touches:
@@ -282,6 +285,7 @@ def view(
         latency=dict(latency or {}),
         approximate=dict(approximate or {}),
         context_length=length,
+        chunks=coverage.chunks,
     )
 
 

@@ -43,7 +43,7 @@ def existing_graph(parts: Existing) -> Graph:
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     return Graph(
         stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
-        stages.answer, verdicts, stages.located, None,
+        stages.answer, verdicts, stages.located, None, None,
         (Caller(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 

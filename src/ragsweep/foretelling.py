@@ -36,6 +36,7 @@ class Used(NamedTuple):
 READ: dict[str, Callable[[Any], list[Used]]] = {
     "generate": lambda rows: [Used(one.usage, one.model) for one in answers_in(rows)],
     "judge": lambda rows: [Used(one.usage, one.model) for one in verdicts_in(rows)],
+    "query": lambda rows: [Used(one.usage, one.model) for one in answers_in(rows)],
     "route": lambda rows: [Used(one.usage) for one in routes_in(rows)],
     "respond": lambda rows: [Used(one.answer.usage, one.answer.model) for one in responses_in(rows)],
 }

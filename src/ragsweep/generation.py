@@ -33,6 +33,7 @@ from ragsweep.notebooks import page
 from ragsweep.outcomes import ChunkNames
 from ragsweep.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.remembering import remembered
+from ragsweep.scoring import judged
 from ragsweep.types import NO_CHUNK, Answer, Case, Chunks, Noting, Passage, Rankings, Request, Verdict
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
@@ -131,9 +132,9 @@ class Answering:
         notes = page(_asked_spec(metric.spec), label)
 
         def ask(work: Work, rows: Rows) -> Packed:
-            if not isinstance(part, Noting):
-                return ask_all(work, rows, self.contents, part.judge)
-            return ask_all(work, rows, self.contents, partial(part.judge_noting, notes=work.notes(notes)))
+            noting = isinstance(part, Noting)
+            judge = partial(part.judge_noting, notes=work.notes(notes)) if noting else part.judge
+            return ask_all(work, rows, self.contents, judged(part, judge))
 
         def compute(work: Work, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
@@ -187,7 +188,7 @@ def _unfit(part: Any, answer: Answer | None) -> str:
 
 
 def _queries(asked: Sequence[Asking]) -> list[str]:
-    return [one.text for one in asked if one.searched]
+    return [one.query or one.text for one in asked if one.searched]
 
 
 @remembered

@@ -8,11 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragsweep.anchors import resolve
+from ragsweep.anchors import nearest_passage, resolve
 from ragsweep.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.types import Corpus, Evidence, GoldenSet, Question
 
 _WAYS = ("error", "drop")
+BLANK = "blank"
+"""The category of questions without a word, where they have no other."""
+
 NO_LABEL_LEFT = "questions with no label left"
 
 
@@ -113,13 +116,15 @@ def _anchor_fault(text: str, label: Evidence) -> str:
     anchor = label.anchor or ""
     found = resolve(text, anchor)
     if not found:
-        return f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        near = nearest_passage(text, anchor)
+        return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
     begins = [begin for begin, _ in found]
     places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")
     if label.start is None and len(begins) > 1:
         fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'
         return f'{fact}; quote more words or give "start"'
-    if label.start is not None and label.start not in begins:
+    if label.start is not None and not resolve(text, anchor, label.start):
         return f'{_named(label)} does not begin at {label.start} in document "{label.document}", but at {places}'
     return ""
 
@@ -180,7 +185,9 @@ def kind(question: Question) -> str:
     return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
 
 
-def stand_ins(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Say for how many questions the keywords stand in for an answer, if for any."""
+def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Say for how many questions the keywords stand in for an answer, and how many are blank, if any."""
     count = sum(bool(question.keywords and not question.references) for question in questions)
-    return (f"{count:,} questions have no reference answer: their keywords stand in for it",) if count else ()
+    blank = sum(not question.text.strip() for question in questions)
+    said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []
+    return (*said, *([f"{blank:,} questions are blank: they are asked as they are"] if blank else []))

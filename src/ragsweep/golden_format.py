@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragsweep.errors import Faults, nearest
+from ragsweep.golden import BLANK
 from ragsweep.reading import Row, Seen, read_rows
 from ragsweep.types import Evidence, Question, Turn
 
@@ -60,17 +61,18 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
 def read_question(row: Row) -> Question:
     """Read one question; whatever is wrong with it is noted at the row."""
     row.check_keys(QUESTION_KEYS)
-    row.text("expected_section")  # for whoever reads the file: only its type is checked
+    section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
     unanswerable_type = row.text("unanswerable_type") or None
     if answerable and unanswerable_type:
         row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
+    text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
-    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").scalars()
+    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
     return Question(
         id=row.identifier("id"),
-        text=row.filled_text("question"),
-        category=row.text("category", usual_category),
+        text=text,
+        category=row.text("category", usual_category if text.strip() else BLANK),
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
@@ -79,6 +81,7 @@ def read_question(row: Row) -> Question:
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
         distractors=row.texts("distractors"),
+        section=section,
         notes=row.text("notes"),
         history=tuple(read_turn(part) for part in row.parts("history")),
         where=row.where,
@@ -105,9 +108,9 @@ def read_turn(row: Row) -> Turn:
 def read_evidence(row: Row) -> Evidence:
     """Read one evidence; whatever is wrong with it is noted at the row."""
     row.check_keys(EVIDENCE_KEYS)
-    anchor, start = row.text("anchor") or None, row.position("start")
+    anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():
-        row.fault('"anchor" is blank')
+        row.fault('"anchor" is blank; quote a few words, or leave it out: the whole document is the evidence then')
     if anchor is None and start is not None:
         row.fault('"start" says where an "anchor" begins, but there is none')
     return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

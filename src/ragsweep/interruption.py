@@ -59,6 +59,11 @@ def deadline(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
+def overdue() -> bool:
+    """Say whether the time of a deadline that holds now is over."""
+    return bool(_late)
+
+
 def _end(seconds: float) -> None:
     _late.append(seconds)
     os.kill(os.getpid(), signal.SIGUSR1)

@@ -30,6 +30,7 @@ from ragsweep.report.tables import headline, partial_note
 from ragsweep.results import DROPPED, PARTIAL, Failure, Result
 from ragsweep.rungs import KEY
 from ragsweep.secrets import are_noted, hidden, mask_logs, mask_text
+from ragsweep.targets import misses
 from ragsweep.terminal import Terminal
 
 SWEEP = "RAGSWEEP_SWEEP"
@@ -38,6 +39,10 @@ SWEEP = "RAGSWEEP_SWEEP"
 
 Returned = float | tuple[float, ...] | dict[str, object] | None
 """What a job gives its sweeper."""
+
+
+class TargetsMissed(Exception):
+    """A single config misses targets that are enforced; its result has been written down and shown."""
 
 
 class Partial(Exception):
@@ -93,6 +98,8 @@ def run_job(config: DictConfig) -> Returned:
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
+    if not sweep and misses(result):
+        raise TargetsMissed(result.name)
     return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ragsweep.errors import ConfigError, Faults
 from ragsweep.golden import NO_LABEL_LEFT, Found, Unusable
+from ragsweep.reading import plain_number
 from ragsweep.text_files import read_lines
 from ragsweep.types import Evidence, Question
 
@@ -75,7 +76,7 @@ class Grades:
         if self._given is not None:
             grade = self._given.get(code, math.nan)
             return None if grade is None else float(grade)
-        number = _number(code)
+        number = plain_number(code)
         return number if 0 <= number <= _HIGHEST and number.is_integer() else math.nan
 
     def _fact(self, code: str, counts: Mapping[str, int]) -> str:
@@ -85,13 +86,6 @@ class Grades:
             return f'score "{code}" has no grade in dataset.grades; give it one, or null to leave it out; seen: {seen}'
         way = f"say what each score stands for, e.g. dataset.grades='{{{code}: null, 1: 2}}'"
         return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def read_judgements(path: Path, faults: Faults) -> list[Judgement]:

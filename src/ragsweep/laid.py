@@ -45,12 +45,14 @@ class Graph:
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # where the context of a system that exists already stands
     route: Node | None = None  # None where the golden set says which questions need the corpus
+    query: Node | None = None  # what questions with a history are searched with; None where that is their text
     callers: tuple[Caller, ...] = ()
 
     @property
     def own(self) -> tuple[Node, ...]:
         """List what the config itself consists of."""
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *self.asked)
+        written = (self.query,) if self.query else ()
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *written, *self.asked)
 
     @property
     def budgeted(self) -> bool:

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
+SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
+FILES = (*SETTINGS, "*.safetensors")
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
 TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 TOKENIZER = "tokenizer.json"
@@ -72,22 +75,27 @@ def versions() -> dict[str, str]:
 
 
 def facts(folder: Path) -> Mapping[str, str]:
-    """Hash a model's weights, and the files that say how to use them (tokenizer, architecture, pooling).
+    """Hash the weights that are loaded, and the files that say how to use them (tokenizer, architecture, pooling).
 
-    Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them.
+    Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them. Nor do
+    weights that the libraries never read, whatever their names.
     """
-    hashes = {
-        path.relative_to(folder).as_posix(): digest(path)
-        for part in _parts(folder)
-        for pattern in FILES
+    parts = _parts(folder)
+    settings = [
+        path
+        for part in parts
+        for pattern in SETTINGS
         for path in part.glob(pattern)
         if path.is_file()
         and path.name != TRAINING_DATA
         and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
-    }
-    weights = {name: found for name, found in hashes.items() if name.endswith(".safetensors")}
-    settings = {name: found for name, found in hashes.items() if name not in weights}
-    return {"weights": content_hash(weights), "settings": content_hash(settings)}
+    ]
+    weights = [path for part in parts for path in _weights(part)]
+    return {"weights": _hashed(folder, weights), "settings": _hashed(folder, settings)}
+
+
+def _hashed(folder: Path, paths: Iterable[Path]) -> str:
+    return content_hash({path.relative_to(folder).as_posix(): digest(path) for path in paths})
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -175,15 +183,44 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, model: str, key: str) -> None:
-    for part in _parts(folder):
+    """Refuse a model unless its weights are files that the libraries load by name, none of them a pickle."""
+    loaded = {part: _weights(part) for part in _parts(folder)}
+    for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
-        if pickles and not any(part.glob("*.safetensors")):
+        if pickles and not weights:
             raise ConfigError(
                 f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
-                "use a version with *.safetensors, or load it where you trust it and save it anew"
+                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
+                "you trust it and save it anew"
             )
-    if not any(path.is_file() for part in _parts(folder) for path in part.glob("*.safetensors")):
-        raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) in {folder}")
+        for path in weights:
+            if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
+                raise ConfigError(
+                    f"{key} is {model!r}, whose {part / INDEX} names {path.name!r}, which is no *.safetensors file "
+                    "beside it; fetch the model again"
+                )
+    if not any(loaded.values()):
+        raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
+
+
+def _weights(part: Path) -> list[Path]:
+    """List the files that the libraries load the weights of one module from, in their order of preference."""
+    config, index = part / "config.json", part / INDEX
+    named = _mapping(config).get("transformers_weights")
+    if isinstance(named, str) and named:
+        return _divided(part / named) if named.endswith(".json") else [part / named]
+    if (part / WEIGHTS).is_file():
+        return [part / WEIGHTS]
+    return _divided(index)
+
+
+def _divided(index: Path) -> list[Path]:
+    return sorted({index.parent / str(name) for name in _mapping(index).get("weight_map", {}).values()})
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _check_code(folder: Path, model: str, key: str) -> None:

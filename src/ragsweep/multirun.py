@@ -26,9 +26,10 @@ from ragsweep.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Ledger, Re
 from ragsweep.looking import Looking
 from ragsweep.objectives import objectives
 from ragsweep.recording import Records
-from ragsweep.results import PARTIAL, Failure
+from ragsweep.results import PARTIAL, Failure, Result
 from ragsweep.searched import folder_of, searched
 from ragsweep.secrets import are_noted, mask_text
+from ragsweep.targets import misses
 from ragsweep.terminal import Terminal
 from ragsweep.tracking import Tracker
 
@@ -52,8 +53,19 @@ class Multirun:
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         """Run what is to be run, or show what is done already; return the exit status."""
-        sweep = self._enter(self._key(signatures), planned)
-        return self._go(sweep) if sweep else 0
+        key = self._key(signatures)
+        sweep = self._enter(key, planned)
+        status = self._go(sweep) if sweep else 0
+        return status or self._enforce(sweep or self.ledger.latest(key))
+
+    def _enforce(self, sweep: Sweep | None) -> int:
+        """Return exit status 1 where configs miss targets that are enforced."""
+        records = self.ledger.records(sweep.id) if sweep else []
+        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+        missing = [one for one in results if misses(one)]
+        if missing:
+            self.terminal.line("targets", f"enforced: {len(missing)} of {len(results)} configs miss some of them")
+        return int(bool(missing))
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
         """Open a sweep, or take it up where it was left; None for one that is finished, and only shown."""

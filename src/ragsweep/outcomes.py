@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.errors import Faults
+from ragsweep.evidence import Coverage
 from ragsweep.questions import Asked
 from ragsweep.reasons import Coded
-from ragsweep.trec import Run, write_run
+from ragsweep.trec import Run, write_qrels, write_run
 from ragsweep.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
 
-COLUMNS = ("question_id", "question", "answerable", "source", "evidence", "first_evidence_rank", "retrieved", "context",
-           "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
+COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
+           "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 
@@ -55,7 +56,7 @@ class ChunkNames:
 
 
 class RunTexts(Mapping[str, str]):
-    """Rankings in TREC run format, by the address of the ranking; a text is written when it is read."""
+    """Rankings in TREC run format, or their qrels, by the address of the ranking; a text is written when it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -78,6 +79,21 @@ def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkName
     rows = zip(questions, names.of(rankings.positions), rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
+
+
+def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
+    """Write as TREC qrels which chunks are relevant: those that cover evidence, with the best grade of what they cover.
+
+    Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
+    tools that know no evidence count each: our metrics credit the first.
+    """
+    found: dict[str, dict[str, float]] = {}
+    named = names.of(coverage.chunk.astype(np.int32)[:, None])
+    owners = coverage.question[coverage.evidence].tolist()
+    for question, (name,), grade in zip(owners, named, coverage.grade[coverage.evidence].tolist(), strict=True):
+        row = found.setdefault(coverage.questions[question].id, {})
+        row[name] = max(grade, row.get(name, grade))
+    return write_qrels(found)
 
 
 def check_labels(asked: Asked, metrics: Collection[str]) -> None:

@@ -1,8 +1,9 @@
-"""Turn a file into plain text, as who reads the page sees it: text, Markdown, reStructuredText, HTML, PDF."""
+"""Turn a file into text: text and Markdown as they are written, reStructuredText, HTML and PDF as they are seen."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +21,11 @@ _BLOCKS = re.compile(
 )
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _UNSEEN = ["script", "style", "template", "noscript"]
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+_DEEPEST = 3_000  # time grows with the square of it
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 _DOCUTILS = {
@@ -62,19 +68,39 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
+    """Take the source as it is, behind its front matter: chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
     title = _FRONT_TITLE.search(front[1]) if front else None
-    body = text[front.end() :] if front else text
-    soup = _soup(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(body))
-    return Page(title[1] if title else _heading(soup), _visible(soup))
+    body = text[front.end() :].lstrip("\r\n") if front else text
+    return Page(title[1] if title else _heading(_soup(MarkdownIt("commonmark").render(body))), body)
 
 
 def _soup(text: str) -> BeautifulSoup:
     from bs4 import BeautifulSoup
 
+    _check_depth(text)
     return BeautifulSoup(text, "html.parser")
+
+
+def _check_depth(text: str) -> None:
+    """Raise ValueError for a page whose elements are nested so deeply that to read it takes minutes."""
+    opened: list[str] = []
+    counts = Counter[str]()
+    for tag in _TAG.finditer(text):
+        name = tag[2].lower()
+        if tag[1]:
+            while counts[name]:
+                last = opened.pop()
+                counts[last] -= 1
+                if last == name:
+                    break
+        elif name not in _VOID and not tag[0].endswith("/>"):
+            opened.append(name)
+            counts[name] += 1
+            if len(opened) > _DEEPEST:
+                raise ValueError(f"more than {_DEEPEST:,} elements are nested in each other; close them")
 
 
 def _heading(soup: BeautifulSoup) -> str:

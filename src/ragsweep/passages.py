@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.anchors import resolve
+from ragsweep.anchors import composed, in_order, resolve, seen_words
 from ragsweep.errors import Faults
 from ragsweep.types import Corpus, Evidence, Question
 
@@ -86,9 +86,11 @@ def _own(corpus: Corpus, asked: Sequence[Asked], faults: Faults) -> Iterator[Row
 
 def _repeated(corpus: Corpus, asked: Sequence[Asked]) -> Iterator[Row]:
     anchored = [(n, row.evidence.document, row.evidence.anchor or "") for n, row in enumerate(asked)]
-    # the longest word is looked for first: that is much cheaper than to resolve, and nearly always enough
-    rows = [(n, own, anchor, max(anchor.split(), key=len)) for n, own, anchor in anchored if anchor.strip()]
+    # the longest word is looked for first, then all of them: that is much cheaper than to resolve
+    rows = [(n, own, anchor, seen_words(anchor)) for n, own, anchor in anchored]
+    longest = [max(words, key=len, default="") for *_, words in rows]
     for document, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
-        for n, own, anchor, word in rows:
-            if word in text and own != identifier:
+        plain = composed(text)
+        for (n, own, anchor, words), word in zip(rows, longest, strict=True):
+            if word in plain and own != identifier and in_order(plain, words):
                 yield from ((n, document, start, end, False) for start, end in resolve(text, anchor, None))

@@ -14,6 +14,7 @@ from ragsweep.graph import SOURCE
 from ragsweep.identity import Built, Node, Rows, Spec, Work
 from ragsweep.laid import Caller, Compared, Graph
 from ragsweep.latency import latency_node, rule_latency_node
+from ragsweep.querying import query_node
 from ragsweep.ranking import at_least, widen, within
 from ragsweep.reordering import reorder, reordering_of
 from ragsweep.routing import route_node
@@ -53,6 +54,7 @@ class Parts:
     generator: Built | None = None
     judged: Mapping[str, Built] = field(default_factory=dict)  # metrics that somebody judges, by name
     router: Built | None = None
+    query: Built | None = None  # writes what is searched with; None: the question as it is
 
 
 def graph(parts: Parts) -> Graph:
@@ -65,13 +67,14 @@ def graph(parts: Parts) -> Graph:
     answering = Answering(Handed(stages.corpus, stages.handed_on, context), parts.generator)
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     route = route_node(parts.router) if parts.router else None
-    routing = [Caller(parts.router.value, route)] if parts.router and route else []
+    query = query_node(parts.query) if parts.query else None
+    before = [Caller(part.value, node) for part, node in ((parts.router, route), (parts.query, query)) if part and node]
     candidates = 0 if reranked is first else parts.reranker.value.candidates
     return Graph(
         stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
         reranked, ranking, context, dict(stages.latency),
         {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
-        answering.answer, verdicts, None, route, (*routing, *answering.callers(parts.judged, verdicts)),
+        answering.answer, verdicts, None, route, query, (*before, *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ragsweep.secrets import mask
 
 _NO_PARAMETERS = {
     "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "rerun", "timeout", "max_failures",
-    "headline", "answer_headline", "coverage", "constraints", "recommend"
+    "headline", "answer_headline", "coverage", "constraints", "recommend", "success"
 }  # fmt: skip
 """Keys that cannot change a result, or are shown as metrics."""
 

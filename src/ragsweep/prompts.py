@@ -80,6 +80,13 @@ class Prompt:
         return _filled(self.question, fence=fence, passages="\n\n".join(passages), question=request.question)
 
 
+def fenced_conversation(request: Request) -> tuple[str, str]:
+    """Return a fence, and all that was said between tags that hold it: a hash of it, which it cannot hold itself."""
+    said = "\n".join([*(f"{turn.role}: {turn.text}" for turn in request.history), f"user: {request.question}"])
+    fence = texts_hash([[said]])[:FENCE]
+    return fence, f"<conversation {fence}>\n{said}\n</conversation {fence}>"
+
+
 def declined(text: str, refusals: Sequence[str]) -> bool:
     """Say whether a text begins with words that decline; case and punctuation do not count."""
     said = f"{_plain(text)} "

@@ -11,13 +11,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragsweep.errors import InputError, nearest
+from ragsweep.errors import ConfigError, InputError, nearest
+from ragsweep.objectives import objectives
+from ragsweep.types import JudgedMetric, Metric
 
 HELPED, HURT, KNOWN, NEVER, ABSTAINED = "helped", "hurt", "known already", "never solved", "abstained"
 KINDS = (HELPED, HURT, KNOWN, NEVER, ABSTAINED)
 METRIC = "success_rate"
+
+WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
+"""What a metric may need that is no matter of answers: it cannot say whether a question is solved without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -47,26 +52,74 @@ class Quadrants:
         return exact_mcnemar(self.counts[HELPED], self.counts[HURT])
 
 
-def compare(without: Columns, with_context: Columns, metric: str = METRIC, threshold: float = 0.5) -> Quadrants:
+class Success(NamedTuple):
+    """When a question counts as solved: from a score on, or down from it where less of the metric is better."""
+
+    metric: str = METRIC
+    threshold: float = 0.5
+    higher_is_better: bool = True
+
+    def solves(self, score: float) -> bool:
+        """Say whether a score solves its question."""
+        return score >= self.threshold if self.higher_is_better else score <= self.threshold
+
+
+SERVED = Success()
+"""Answered rightly, or refused where there is no answer."""
+
+
+def settled(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return the key ``success`` of a config with the metric that it stands for.
+
+    Raises:
+        ConfigError: A key that is none, a threshold that is no number, a metric without a direction, or one that is not
+            measured though there are answers.
+    """
+    given = dict(config.get("success") or {})
+    for key in given:
+        if key not in Success._fields[:2]:
+            raise ConfigError(f"success.{key}: no such key{nearest(str(key), Success._fields[:2])}")
+    named, threshold = given.get("metric"), given.get("threshold", SERVED.threshold)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
+        raise ConfigError(f"success.threshold: must be a number, given {threshold!r}")
+    if named is None:
+        return {"metric": _by_itself(objectives(config), metrics), "threshold": threshold}
+    answered = any("answer" in metric.needs for metric in metrics.values())
+    if named not in metrics and answered:
+        raise ConfigError(f'success.metric: no metric "{named}"{nearest(str(named), metrics)}')
+    if named in metrics and metrics[named].higher_is_better is None:
+        raise ConfigError(f"success.metric: neither more nor less of {named} is better; name another one")
+    return {"metric": named, "threshold": threshold}
+
+
+def _by_itself(named: Sequence[str], metrics: Mapping[str, Metric]) -> str:
+    """Choose the objective, where that is a score of answers that can be had without context."""
+    found = metrics.get(named[0]) if named else None
+    if found is None or found.unit or found.higher_is_better is None or WITHOUT_CONTEXT & set(found.needs):
+        return METRIC
+    return METRIC if isinstance(found, JudgedMetric) and "contexts" in found.uses else found.name
+
+
+def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> Quadrants:
     """Compare two tables of outcomes, question by question.
 
-    A question is solved where the metric is at least the threshold. It is "known already" where both solve it, "helped"
+    A question is solved where ``success`` says so. It is "known already" where both solve it, "helped"
     where only context does, "hurt" where only its absence does; of those that neither solves, "abstained" where the
     config with context refused it, and "never solved" else. To refuse an unanswerable question solves it.
 
     Args:
         without: Outcomes of the config without context.
         with_context: Outcomes of the other one.
-        metric: A column of scores, higher is better.
-        threshold: From which score on a question is solved.
+        success: Which column decides, and from which score on.
 
     Raises:
         InputError: A table has no such column, or no answers.
     """
-    base, other = (_scored(table, metric) for table in (without, with_context))
+    base, other = (_scored(table, success.metric) for table in (without, with_context))
     refused = dict(zip(with_context["question_id"], with_context["abstained"], strict=True))
     both = [name for name in base if name in other and not math.isnan(base[name]) and not math.isnan(other[name])]
-    kinds = {name: _kind(base[name] >= threshold, other[name] >= threshold, bool(refused[name])) for name in both}
+    solved = {name: (success.solves(base[name]), success.solves(other[name])) for name in both}
+    kinds = {name: _kind(*solved[name], bool(refused[name])) for name in both}
     return Quadrants(kinds, len(base.keys() | other.keys()) - len(both), _always_abstains(without))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,7 @@ class Asked:
 
     questions: Sequence[Question]
     routed: bytes = b""  # a byte a question, 1 where a router says that it is searched for; empty without a router
+    written: str = ""  # a JSON list of what each question is searched with; empty where that is its text
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
@@ -57,9 +59,15 @@ class Asked:
         return np.flatnonzero(self.searched)
 
     @cached_property
+    def texts(self) -> Sequence[str]:
+        """What each question is searched with: its text, unless another query was written for it."""
+        written: list[str] = json.loads(self.written) if self.written else []
+        return written or [question.text for question in self.questions]
+
+    @cached_property
     def queries(self) -> tuple[str, ...]:
-        """Their texts."""
-        return tuple(self.questions[n].text for n in self.rows.tolist())
+        """What is searched with."""
+        return tuple(self.texts[n] for n in self.rows.tolist())
 
     @cached_property
     def probed(self) -> tuple[str, ...]:
@@ -70,7 +78,7 @@ class Asked:
     def probe(self) -> Numbers:
         """Where each question's text stands among those probed (questions,); behind them if it is not probed."""
         place = {text: n for n, text in enumerate(self.probed)}
-        return np.array([place.get(question.text, len(place)) for question in self.questions], dtype=np.int64)
+        return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
     @cached_property
     def answered(self) -> tuple[str, ...]:
@@ -87,9 +95,14 @@ class Asked:
         """The same as those see it who know only what was said."""
         return tuple(spoken(question).key for question in self.questions)
 
+    @cached_property
+    def conversations(self) -> Numbers:
+        """The numbers of the questions that are searched for and have a history."""
+        return np.array([n for n in self.rows.tolist() if self.questions[n].history], dtype=np.int64)
+
     @property
-    def _asked(self) -> list[tuple[Question, bool]]:
-        return list(zip(self.questions, self.searched.tolist(), strict=True))
+    def _asked(self) -> list[tuple[Question, bool, str]]:
+        return list(zip(self.questions, self.searched.tolist(), self.texts, strict=True))
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
@@ -99,6 +112,7 @@ class Asked:
             "question": [question.text for question in self.questions],
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
+            **({"query": list(self.texts)} if self.written else {}),
         }
 
     @cached_property

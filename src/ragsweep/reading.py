@@ -3,36 +3,64 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ragsweep.errors import Faults, nearest
 from ragsweep.text_files import read_lines, read_text
 
+_NOTHING = object()
+
 _LARGEST = 1e9
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of a JSON-lines file; lines that hold none are added to the faults."""
-    for where, line in read_lines(path, faults):
-        row = _parsed(line, where, faults)
+    """Yield every JSON object of a file of JSON lines, or of one JSON array; what is no object is a fault."""
+    if _is_array(path):
+        values = _whole(path, faults)
+        places = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
+    else:
+        places = ((where, _value(line, where, faults)) for where, line in read_lines(path, faults))
+    for where, value in places:
+        row = _row(value, where, faults)
         if row:
             yield row
 
 
+def _is_array(path: Path) -> bool:
+    """Say whether a file is one JSON array: it begins as such, and its first line is not one of several values."""
+    lines = (line for _, line in read_lines(path, Faults()))
+    first = next(lines, "").strip()
+    return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+
+
 def read_object(path: Path, faults: Faults) -> Row | None:
     """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
+    return _row(_whole(path, faults), f"{path}:$", faults)
+
+
+def _whole(path: Path, faults: Faults) -> Any:
     before = len(faults.found)
     text = read_text(path, faults)
-    return _parsed(text, f"{path}:$", faults, path) if len(faults.found) == before else None
+    return _value(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
 
 
-def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> Row | None:
-    """Make a row of a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
+def _row(value: Any, where: str, faults: Faults) -> Row | None:
+    if isinstance(value, dict):
+        return Row(where, value, faults)
+    if value is not _NOTHING:
+        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+    return None
+
+
+def _value(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
+    """Decode a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -47,10 +75,8 @@ def _parsed(text: str, where: str, faults: Faults, file: Path | None = None) -> 
     except ValueError as error:
         faults.add(where, f"not JSON: {error}")
     else:
-        if isinstance(value, dict):
-            return Row(where, value, faults)
-        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
-    return None
+        return value
+    return _NOTHING
 
 
 def _refuse_constant(literal: str) -> NoReturn:
@@ -67,6 +93,15 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def plain_number(text: str) -> float:
+    """Read a number in ASCII digits, NaN where a text is none; Python's own reading takes ``1_0`` and any script."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
 
 
 class Row:
@@ -147,9 +182,10 @@ class Row:
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of texts."""
         items = self._take(name, (list,), "a list") or []
-        wrong = [item for item in items if not isinstance(item, str)]
-        if wrong:
-            self.fault(f'"{name}" holds {_shown(wrong[0])} where a text in quotes is needed')
+        for item in items:
+            if not isinstance(item, str):
+                self.fault(f'"{name}" holds {_shown(item)} where a text in quotes is needed')
+                break
         return tuple(item for item in items if isinstance(item, str))
 
     def rows(self, name: str) -> list[Row]:
@@ -159,15 +195,24 @@ class Row:
     def parts(self, name: str) -> list[Row]:
         """Take a list of objects, each placed by its path from here."""
         items = self._take(name, (list,), "a list") or []
-        wrong = [item for item in items if not isinstance(item, dict)]
-        if wrong:
-            self.fault(f'"{name}" holds {_shown(wrong[0])} where an object {{...}} is needed')
-        places = {n: item for n, item in enumerate(items) if isinstance(item, dict)}
-        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in places.items()]
+        for item in items:
+            if not isinstance(item, dict):
+                self.fault(f'"{name}" holds {_shown(item)} where an object {{...}} is needed')
+                break
+        rows = ((n, item) for n, item in enumerate(items) if isinstance(item, dict))
+        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in rows]
 
     def row(self, name: str) -> Row:
         """Take an object; empty if it is not there."""
         return self.holding(self._take(name, (dict,), "an object {...}") or {})
+
+    def only_scalars(self, what: str) -> dict[str, str]:
+        """Return all fields as texts; whatever is no text, number, true or false is a fault of the row."""
+        plain = self.scalars()
+        for name, value in self._values.items():
+            if name not in plain and value is not None:
+                self.fault(f'{what} "{name}" is {_shown(value)}, not a text, a number, true or false')
+        return plain
 
     def scalars(self) -> dict[str, str]:
         """Return all fields that are texts, numbers, true or false, as texts."""
@@ -183,7 +228,8 @@ class Row:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    """Show the beginning of a value, which may be as large as its file."""
+    text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -17,6 +17,9 @@ NO_EVIDENCE = "no evidence"
 NOT_PROBED = "not probed"
 NO_REFERENCE = "no reference answer"
 NO_KEYWORDS = "no keywords"
+NO_DISTRACTORS = "no distractors"
+NO_SECTION = "no expected section"
+SECTION_UNKNOWN = "the expected section is not a heading of its documents"
 NOTHING_RETRIEVED = "nothing retrieved"
 NO_TEXT = "no text"
 EXACT = "exact"
@@ -37,6 +40,7 @@ NOT_SAMPLED = "not sampled"
 NO_ROUTER = "no router"
 NEEDS_RETRIEVAL = "needs retrieval"
 TOO_LONG = "prompt too long"
+UNEXPLAINED = "the metric states no reason"
 
 # Why a call to a service gave nothing.
 RATE_LIMITED = "rate limited"
@@ -57,14 +61,15 @@ CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOS
 """Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
 
 SKIPPED = frozenset({
-    CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, EXACT, NO_ANSWERS, ANSWERABLE,
+    CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
+    EXACT, NO_ANSWERS, ANSWERABLE,
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
     NO_ROUTER, NEEDS_RETRIEVAL,
     NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
 """Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
 
-UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT})
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
 """Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
 
 

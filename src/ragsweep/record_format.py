@@ -32,7 +32,7 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 SHARED_NUMBERS = frozenset({"evidence"})
 NUMBERS = {"float": "d", "int": "q"}  # as both struct and numpy spell them
 TABLES = frozenset({"summaries", "first_stage"})
-NOT_KEPT = frozenset({"rankings", "outcomes"})
+NOT_KEPT = frozenset({"rankings", "qrels", "outcomes"})
 SUMMARY = tuple(field.name for field in fields(Summary))
 AMOUNTS = tuple(SUMMARY.index(name) for name in ("value", "low", "high", "low_bound", "high_bound"))
 JUDGED_AMOUNTS = ("value", "threshold")
@@ -99,7 +99,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode(encoded: Encoded) -> Result | Failure:
-    """Read a record back; ``rankings`` of a result are empty.
+    """Read a record back; ``rankings`` and ``qrels`` of a result are empty.
 
     Raises:
         InputError: The record is damaged, or was written in a form that this version does not know.

@@ -124,6 +124,7 @@ class Result:
     state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is compared with nothing
     race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
     # by how much the best is "ahead" at least (NaN: the rule does not say), the "rule" and its "guarantee"
+    qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def evaluate(evaluator: Evaluator, experiment: Experiment, until: int) -> Result
     approximate index misses are left to the end. The result is RACING and has the whole config's signature.
     """
     whole, total = experiment.dataset, len(experiment.dataset.golden.questions)
-    if experiment.graph.route is None:
+    if experiment.graph.route is None and experiment.graph.query is None:
         evaluator.executor.get(experiment.graph.context, asked(whole.golden.questions).queries)
     result = _evaluator(evaluator.executor, until).evaluate(_cut(experiment, until))
     told = len(result.outcomes["question_id"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig
 
-from ragsweep import finalists, mirroring, races, searching
+from ragsweep import finalists, mirroring, races, scoring, searching
 from ragsweep.app import Job, Session, session
 from ragsweep.calls.spending import spending
 from ragsweep.composition import Command, compose_jobs
@@ -18,7 +18,7 @@ from ragsweep.evaluation import Experiment
 from ragsweep.foretelling import foretell
 from ragsweep.graph import Charge, Plan, plan
 from ragsweep.handing import hand_over
-from ragsweep.jobs import Partial
+from ragsweep.jobs import Partial, TargetsMissed
 from ragsweep.multirun import Multirun, Search
 from ragsweep.objectives import objectives
 from ragsweep.plain import resolved_at
@@ -49,6 +49,7 @@ def run(command: Command) -> int:
     if risk := tracker.risk():
         terminal.line("warning", risk)
     tracker.check()
+    _try_metrics(experiments, terminal)
     if not command.multirun:
         terminal.plan(planned)
         status = _single(command)
@@ -58,6 +59,16 @@ def run(command: Command) -> int:
         status = kind(command, configs[0], kept, tracker, terminal, race).run(signatures, planned)
     mirroring.end_abandoned(kept, tracker, terminal)
     return status
+
+
+def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
+    """Warn of metrics that fail on one question, before anything is paid for."""
+    found: dict[str, str] = {}
+    for one in {tuple(map(id, one.metrics)): one for one in experiments}.values():
+        graph = one.graph
+        found |= scoring.faults(one.metrics, one.dataset, graph.answer is not None, graph.route is not None)
+    for name, fault in found.items():
+        terminal.line("warning", f"the metric {name}, tried on one question, fails: {fault}; where it fails it is NaN")
 
 
 def _check(configs: Sequence[DictConfig]) -> None:
@@ -144,7 +155,7 @@ def _single(command: Command) -> int:
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
         return 1
-    except Partial:  # which the table says
+    except (Partial, TargetsMissed):  # which the table says
         return 1
     except RagsweepError:
         raise

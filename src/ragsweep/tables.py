@@ -47,7 +47,7 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     semicolon and tab which the header holds most often. A cell with a delimiter, a quote or a line break in it is
     quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line.
     """
-    lines = (line for _, line in read_raw_lines(path, faults))
+    lines = _lines(path, faults)
     first = next(lines, None)
     if first is None:
         return
@@ -63,6 +63,13 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
             else:
                 fact = f"{len(cells)} cells where the header names {len(header)} columns"
                 faults.add(where, f"{fact}; quote a cell that holds {_spelled(delimiter)}")
+
+
+def _lines(path: Path, faults: Faults) -> Iterator[str]:
+    for number, line in read_raw_lines(path, faults):
+        if "\0" in line:
+            faults.add(f"{path}:{number}", "holds a null character; save the table as text in UTF-8")
+        yield line
 
 
 def _rows(reader: Iterator[list[str]], path: Path, faults: Faults) -> Iterator[tuple[str, list[str]]]:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ragsweep.errors import ConfigError
-from ragsweep.results import Judged, Summary
+from ragsweep.results import Judged, Result, Summary
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 GOOD, FAIR, POOR = "good", "fair", "poor"
+ENFORCE = "enforce"
+"""The key among the targets that makes a missed one an exit status."""
 
 
 class Judge(Protocol):
@@ -24,30 +26,31 @@ class Target:
     """Judge a metric by a threshold; which side is better is the metric's.
 
     Args:
-        threshold: The value that passes.
+        threshold: The value that passes. Bands name values and decide nothing.
         good: From here on the band is "good"; None: from the threshold on.
         fair: From here on the band is "fair", and below it "poor"; None: from the threshold on.
         warn: Beyond the threshold there is a warning, and nothing fails.
-        action: What to do where the band is not good.
+        action: What to do where the band is not the best one.
+        bands: In the place of good and fair: any names, each with the value from which on it holds.
+        below: The band of a value that reaches none of them.
     """
 
     def __init__(
         self, threshold: float, good: float | None = None, fair: float | None = None, warn: bool = False,
-        action: str = "",
+        action: str = "", bands: Mapping[str, float] | None = None, below: str = POOR,
     ) -> None:  # fmt: skip
         self.threshold = threshold
-        self.good = threshold if good is None else good
-        self.fair = threshold if fair is None else fair
+        usual = {GOOD: threshold if good is None else good, FAIR: threshold if fair is None else fair}
+        self.bands = dict(usual if bands is None else bands)
         self.warn = warn
         self.action = action
+        self.below = below
 
     def check(self) -> None:
-        """Raise ConfigError where fair lies beyond good, whichever side is better."""
-        ends = sorted((self.good, self.fair))
-        if not ends[0] <= self.threshold <= ends[1]:
-            raise ConfigError(
-                f"threshold={self.threshold:g} must lie between fair={self.fair:g} and good={self.good:g}"
-            )
+        """Raise ConfigError for a band without a number."""
+        for name, limit in self.bands.items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+                raise ConfigError(f"bands.{name}: must be the value from which on the band holds, given {limit!r}")
 
     def judge(self, summary: Summary) -> Judged:
         """Judge a metric that was measured."""
@@ -56,13 +59,14 @@ class Target:
         def reaches(limit: float, value: float = summary.value) -> bool:
             return sign * value >= sign * limit
 
-        band = GOOD if reaches(self.good) else FAIR if reaches(self.fair) else POOR
+        ordered = sorted(self.bands, key=lambda name: -sign * self.bands[name])
+        band = next((name for name in ordered if reaches(self.bands[name])), self.below)
         passed = reaches(self.threshold)
         ends = [end for end in (summary.low, summary.high) if not math.isnan(end)]
         sure = all(reaches(self.threshold, end) == passed for end in ends)
         verdict = PASS if passed else WARN if self.warn else FAIL
         return Judged(
-            summary.name, verdict, summary.value, self.threshold, band, sure, "" if band == GOOD else self.action
+            summary.name, verdict, summary.value, self.threshold, band, sure, "" if band in ordered[:1] else self.action
         )
 
 
@@ -104,6 +108,12 @@ def _judged(name: str, target: Judge, summary: Summary | None) -> Judged:
     if math.isnan(summary.value):
         return Judged(name, NOT_JUDGED, action="it could not be measured")
     return target.judge(summary)
+
+
+def misses(result: Result) -> bool:
+    """Return whether a config misses a target though its targets are enforced; a warning is no miss."""
+    enforced = (result.config.get("targets") or {}).get(ENFORCE)
+    return bool(enforced) and any(one.verdict == FAIL for one in result.targets)
 
 
 def met(judged: Sequence[Judged]) -> tuple[int, int]:

@@ -19,6 +19,12 @@ LONGEST_LINE = 8 << 20
 MOST_UNZIPPED = 200
 """How many times its size a file may unzip to: text shrinks to a tenth, rarely to a hundredth; the rest are bombs."""
 
+LARGEST_WHOLE = 128 << 20
+"""How many bytes a file may have that is read as a whole: a page, or one JSON value."""
+
+MOST_BLANK = 100_000
+"""How many blank lines may follow each other: a file of nothing else is not what was meant."""
+
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS = 4 << 20  # bytes that any file may unzip to
 _SIZE_BYTES = 4
@@ -53,7 +59,7 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
     UTF-8, with or without byte order mark; lines end with LF or CRLF. A name that ends in ".gz" is unzipped. What is
     left out is added to the faults: a line that is not UTF-8, a file that cannot be read, and what follows in a file
-    that has no line ends or unzips without end.
+    that has no line ends, unzips without end, or goes on with blank lines.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -62,7 +68,7 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
 def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
     """Yield every line with its number, blank ones and line ends too; otherwise as ``read_lines``."""
-    read = 0
+    read = blank = 0
     with _noting(path, faults), _opened(path) as (file, most):
         for number, data in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             read += len(data)
@@ -72,6 +78,10 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
                 return
             if read > most:
                 raise ValueError(_BOMB)
+            blank = blank + 1 if data.isspace() else 0
+            if blank > MOST_BLANK:
+                faults.add(f"{path}:{number}", f"{MOST_BLANK:,} blank lines in a row; remove them")
+                return
             yield number, _decoded(data.removeprefix(_BOM) if number == 1 else data, f"{path}:{number}", faults)
 
 
@@ -83,11 +93,20 @@ def read_text(path: Path, faults: Faults) -> str:
 def read_bytes(path: Path, faults: Faults) -> bytes:
     """Return what a file holds, unzipped; nothing where that is a fault."""
     with _noting(path, faults), _opened(path) as (file, most):
-        data = file.read(most + 1)
+        data = b"".join(_blocks(file, min(most, LARGEST_WHOLE)))
+        if len(data) > LARGEST_WHOLE:
+            raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; cut it into several files")
         if len(data) > most:
             raise ValueError(_BOMB)
         return data
     return b""
+
+
+def _blocks(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield a file's bytes until more than so many are read; one call for all would claim the memory at once."""
+    while most >= 0 and (block := file.read(min(most + 1, 1 << 20))):
+        most -= len(block)
+        yield block
 
 
 def _decoded(data: bytes, where: str, faults: Faults) -> str:

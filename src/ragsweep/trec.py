@@ -18,6 +18,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ragsweep.errors import Faults, InputError
+from ragsweep.reading import plain_number
 from ragsweep.types import NO_CHUNK, Chunks, Corpus, Evidence, Floats, GoldenSet, Question, Rankings, Spans
 
 Run = Mapping[str, Sequence[tuple[str, float]]]
@@ -106,10 +107,7 @@ def _lines(path: Path, faults: Faults) -> Iterator[tuple[str, list[str]]]:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
+    number = plain_number(text)
     return number if math.isfinite(number) else None
 
 

@@ -16,7 +16,7 @@ TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
 PARTS = frozenset(
     f"ragsweep.{kind}"
     for kind in ("chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "prices",
-                 "prompts", "races", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")
+                 "prompts", "queries", "races", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")
 )  # fmt: skip
 """The modules whose classes are ours to choose; no config adds to them."""
 

@@ -97,10 +97,11 @@ __all__ = [
 
 # --- what a part must offer --------------------------------------------------------------------------------------
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
-# state VERSION (else its source is hashed), OPERATIONAL (parameters that cannot change a result) and a method
-# `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no parameters: hash of the weights,
-# resolved dtype, version of a library). All three go into, or stay out of, the address of what it computes. A retriever
-# with FILTERING = {"min_score"} lets the pipeline drop from its ranking what scores less, if that is not None.
+# state VERSION (else its module is hashed, with what that imports of its package), OPERATIONAL (parameters that
+# cannot change a result) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no
+# parameters: hash of the weights, resolved dtype, version of a library). All three go into, or stay out of, the
+# address of what it computes. A retriever with FILTERING = {"min_score"} lets the pipeline drop from its ranking what
+# scores less, if that is not None.
 
 
 class DatasetReader(Protocol):
@@ -249,6 +250,16 @@ class Router(Protocol):
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
+
+
+class QueryWriter(Protocol):
+    """Say what a question with a history is searched with; a class that states SILENT = True is never asked."""
+
+    def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Write the query of every request (question and history; no passages): ``done(its number, query)`` for each.
+
+        The query is the answer's text; what fails for one request is that request's answer (``failed``).
+        """
 
 
 class System(Protocol):

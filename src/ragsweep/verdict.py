@@ -108,31 +108,35 @@ def weigh(
 ) -> Verdict | Unweighed:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
-    The baseline is the first config that can be compared. Configs that are PARTIAL, were dropped by a race, failed, or
-    were scored on no question are left out; ``set_aside`` are others that are not in ``results``. Where the objective
-    is no mean over questions that has a direction (a quantile, say), the first headline metric that is one stands in
-    for it.
+    The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which it knows
+    enough (``coverage``), and left out of the others. Configs that were dropped by a race, failed, or were scored on no
+    question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
+    questions that has a direction (a quantile, say), or fewer than two configs know enough of it, the first headline
+    metric that can be compared stands in for it.
     """
-    left_out = [LeftOut(one.name, PARTIAL) for one in results if one.state == PARTIAL]
-    left_out += [LeftOut(one.name, "dropped by the race") for one in results if one.state == DROPPED]
+    left_out = [LeftOut(one.name, "dropped by the race") for one in results if one.state == DROPPED]
     left_out += [*(LeftOut(one.name, "failed") for one in failures), *set_aside]
-    whole = [one for one in results if one.state == COMPLETE]
-    if fault := _incomparable(whole):
+    known = [one for one in results if one.state in (COMPLETE, PARTIAL)]
+    if fault := _incomparable(known):
         return Unweighed(fault)
-    named = _named(whole)
-    skipped = {name: why for name in named if (why := _not_compared(whole, name))}
+    named = _named(known)
+    skipped = {name: why for name in named if (why := _not_compared(known, name))}
     usable = [name for name in named if name not in skipped]
-    for objective in objectives(whole[0].config):
+    for objective in objectives(known[0].config):
         if objective not in named:
             skipped[objective] = "it was not measured of every config"
     if not usable:
         return Unweighed("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
+    left_out[:0] = [LeftOut(one.name, PARTIAL) for one in known if not _is_complete(one, usable[0])]
+    whole = [one for one in known if _is_complete(one, usable[0])]
     scored = [one for one in whole if one.summaries[usable[0]].n_scored]
     left_out += [LeftOut(one.name, "not measured") for one in whole if not one.summaries[usable[0]].n_scored]
     if len(scored) < 2:
         return Unweighed(f"{usable[0]} was measured of one config: there is nothing to compare it with")
+    partly = [name for name in usable if not all(_is_complete(one, name) for one in scored)]
+    skipped |= dict.fromkeys(partly, "too few of its questions could be scored in some configs")
     try:
-        return _weighed(scored, usable, skipped, tuple(left_out))
+        return _weighed(scored, [name for name in usable if name not in partly], skipped, tuple(left_out))
     except InputError as fault:
         return Unweighed(str(fault))
 
@@ -174,7 +178,7 @@ def _weighed(
 def _incomparable(results: Sequence[Result]) -> str:
     """Say what stands against comparing configs at all; an empty text if nothing does."""
     if not results:
-        return "no config was measured whole: there is nothing to compare"
+        return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
         return "one config: there is nothing to compare it with"
     if len({one.dataset.golden_digest for one in results}) > 1:
@@ -194,7 +198,15 @@ def _not_compared(results: Sequence[Result], metric: str) -> str:
         return "neither more nor less of it is better"
     if not all(is_mean(one, metric) for one in results):
         return "it is no mean over questions"
+    if sum(_is_complete(one, metric) for one in results) < 2:
+        return "too few of its questions could be scored in all configs but one at most"
     return ""
+
+
+def _is_complete(result: Result, metric: str) -> bool:
+    """Say whether enough of a metric's questions could be scored: what else a PARTIAL config lacks is no matter."""
+    limit = float(result.config.get("coverage", 1.0))
+    return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
 
 
 def is_mean(result: Result, metric: str) -> bool:
@@ -206,7 +218,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 def _cost(results: Sequence[Result], name: str) -> Cost:
     """Return what the configs cost; only a latency is measured anew by each, and has an interval that says how well."""
-    found = [one.summaries.get(name) for one in results]
+    found = [one.summaries.get(name) if _is_complete(one, name) else None for one in results]
     value = np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
     if not name.startswith("latency"):
         return Cost(value, value, value)

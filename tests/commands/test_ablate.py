@@ -185,6 +185,19 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
+def test_where_nothing_is_left_to_change_each_change_has_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = recorded(tmp_path, *write_dataset(tmp_path))
+    with pytest.raises(RagsweepError) as raised:
+        prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
+    first, *reasons = str(raised.value).splitlines()
+    assert first == "nothing can be changed in this config that would change a result:"
+    assert any(line.startswith("reranker=cross_encoder: ") and "no such folder" in line for line in reasons)
+    assert "reranker=none: changes no result" in reasons
+
+
 def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = recorded(tmp_path, *write_dataset(tmp_path))

@@ -116,3 +116,13 @@ def test_faults_of_rows_are_told_at_once_with_the_line_where_a_row_begins(tmp_pa
         'questions.csv:5: "anchor" belongs to a "document", but there is none',
         'questions.csv:5: "grade" belongs to a "document", but there is none',
     ]
+
+
+def test_documents_may_be_a_folder_of_pages(tmp_path: Path) -> None:
+    (tmp_path / "pages" / "in").mkdir(parents=True)
+    (tmp_path / "pages" / "in" / "a.md").write_text("# Apples\n\nAn **apple** a day.\n")
+    (tmp_path / "pages" / "b.png").touch()
+    (tmp_path / "questions.csv").write_text("id,question,document,anchor,team\nq,what,in/a.md,An apple,x\n")
+    dataset = Csv(str(tmp_path / "pages"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0).load()
+    assert (dataset.corpus.ids, dataset.corpus.titles) == (["in/a.md"], ["Apples"])
+    assert dataset.notes == ("files of other kinds left out: 1 .png", "columns read as labels: team")

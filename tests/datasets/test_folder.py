@@ -11,6 +11,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from ragsweep.chunkers import Markdown
 from ragsweep.datasets import Folder
 from ragsweep.errors import InputError
 from ragsweep.types import Dataset
@@ -76,9 +77,13 @@ PAGES = {
     "markdown.md": (
         "# The *title*\n\nSome [link](http://x) and `code`\nagain.\n\n"
         "```python\ndef f():\n    return 1\n```\n\n* one\n",
-        ("The title", "The title\n\nSome link and code\nagain.\n\ndef f():\n    return 1\n\none"),
+        (
+            "The title",
+            "# The *title*\n\nSome [link](http://x) and `code`\nagain.\n\n"
+            "```python\ndef f():\n    return 1\n```\n\n* one\n",
+        ),
     ),
-    "front.md": ("---\ntitle: 'In front'\ntags: [a]\n---\n\nBody.\n", ("In front", "Body.")),
+    "front.md": ("---\ntitle: 'In front'\ntags: [a]\n---\n\n# Body\n", ("In front", "# Body\n")),
     "page.html": (
         "<html><head><title>A &amp; b</title><style>p {}</style></head><body><h1>He<b>ll</b>o</h1><p>one<br>two"
         "<!-- no --></p><script>no</script><pre><span>x = 1\n</span>  <span>y</span></pre></body></html>",
@@ -94,16 +99,26 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_becomes_the_text_that_its_reader_sees(tmp_path: Path, name: str) -> None:
+def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
     content, expected = PAGES[name]
     assert texts(folder(tmp_path, {name: content}).load()) == {name: expected}
 
 
-def test_anchor_quoted_from_what_is_seen_resolves(tmp_path: Path) -> None:
-    label = {"document": "guide/a.md", "anchor": "Some link and code again"}
+@pytest.mark.parametrize("anchor", ["Some link and code again", "Some [link](http://x) and `code` again"])
+def test_anchor_quoted_from_what_is_seen_or_from_what_is_written_resolves(tmp_path: Path, anchor: str) -> None:
+    label = {"document": "guide/a.md", "anchor": anchor}
     page = {"guide/a.md": PAGES["markdown.md"][0]}
     golden = folder(tmp_path, page, [{"id": "q", "question": "what", "evidence": [label]}]).load().golden
     assert golden.questions[0].evidence[0].document == "guide/a.md"
+
+
+def test_markdown_chunker_cuts_the_pages_of_a_folder_at_their_headings_and_never_inside_code(tmp_path: Path) -> None:
+    code = "```\nx = 1\n\ny = 2\n```\n"
+    page = f"# One\n\nfirst words\n\n# Two\n\n{code}"
+    corpus = folder(tmp_path, {"a.md": page}).load().corpus
+    spans = Markdown(28).split(corpus)
+    chunks = [corpus.texts[0][start:end] for start, end in zip(spans.start, spans.end, strict=True)]
+    assert chunks == ["# One\n\nfirst words\n\n", f"# Two\n\n{code}"]
 
 
 def test_what_is_no_page_is_left_out_and_told(tmp_path: Path) -> None:

@@ -53,6 +53,18 @@ def test_effort_of_a_search_needs_no_other_graph_and_finds_more() -> None:
     assert recall(Hnsw(4, 16, ef_search=1), index) < recall(Hnsw(4, 16, ef_search=500), index)
 
 
+def test_ef_search_acts_below_the_depth_of_a_ranking_too() -> None:
+    """A ranking of a hundred must not widen in silence what searches for ten."""
+    index = Hnsw(m=4, ef_construction=16).build(VECTORS)
+    found = {ef: Hnsw(4, 16, ef_search=ef).search(index, VECTORS, QUERIES, 100) for ef in (10, 40, 100, 400)}
+    assert [(one.positions >= 0).sum(axis=1).max() for one in found.values()] == [10, 40, 100, 100]
+    exact = Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10).positions
+    shares = [
+        np.mean([len({*a} & {*b[:10]}) for a, b in zip(exact, one.positions, strict=True)]) for one in found.values()
+    ]
+    assert shares[0] < shares[1] < shares[3]
+
+
 def test_graph_is_the_same_whatever_the_number_of_threads() -> None:
     import faiss
 

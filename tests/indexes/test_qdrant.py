@@ -82,11 +82,12 @@ def test_server_finds_and_scores_what_the_exact_index_does(server: Server) -> No
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-def test_search_keeps_as_many_candidates_as_it_is_told_and_as_it_returns(server: Server) -> None:
+def test_search_keeps_as_many_candidates_as_it_is_told_and_returns_no_more(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
-    for effort, depth in ((30, 10), (30, 50)):
-        Qdrant(server.url, ef_search=effort).search(index, VECTORS, QUERIES[:1], depth)
-    assert server.efforts == [30, 50]
+    for effort, depth, length in ((30, 10, 10), (30, 50, 30)):
+        found = Qdrant(server.url, ef_search=effort).search(index, VECTORS, QUERIES[:1], depth)
+        assert (found.positions >= 0).sum() == length
+    assert server.efforts == [30, 30]
 
 
 def test_other_vectors_and_other_parameters_have_collections_of_their_own(server: Server) -> None:

@@ -110,3 +110,10 @@ def test_luck_follows_the_direction_and_no_order_of_configs(one: Matrix, seed: i
     assert other.crossfitted == pytest.approx(-found.crossfitted, abs=1e-9)
     order = np.random.default_rng(seed).permutation(len(one.values)).tolist()
     assert optimism(one.among(order)).optimism == pytest.approx(found.optimism, abs=1e-9)
+
+
+def test_luck_that_is_rounding_is_zero() -> None:
+    """A winner that leads on every question has no luck, whatever the sums of floats leave."""
+    base = np.random.default_rng(0).random(90)
+    rows = np.array([base, base + 0.1, base + 0.3])
+    assert optimism(matrix(rows)).optimism == 0.0

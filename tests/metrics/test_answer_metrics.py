@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +71,46 @@ def test_without_generator_nothing_is_scored_and_nothing_failed() -> None:
 def test_keywords_are_whole_words_without_case_and_accents(keywords: tuple[str, ...], said: str, share: float) -> None:
     question = replace(ASKED, keywords=keywords)
     assert one(metrics.KeywordCoverage(), question, said) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("match", "language", "keyword", "said", "found"),
+    [
+        ("word", "label", "gratuit", "Les entr\u00e9es sont gratuites.", 0),
+        ("substring", "label", "gratuit", "Les entr\u00e9es sont gratuites.", 1),
+        ("stem", "french", "gratuit", "Les entr\u00e9es sont gratuites.", 1),
+        ("stem", "fr", "Gratuites", "C'est gratuit !", 1),
+        ("stem", "french", "\u00e9l\u00e8ves", "l'\u00c9le\u0300ve dort", 1),
+        ("stem", "english", "running test", "it runs tests", 1),  # phrases
+        ("stem", "english", "mat", "a matter of taste", 0),
+        ("substring", "label", "mat", "a matter of taste", 1),
+        ("stem", "english", "-(x+1)", "~x is -(x+1).", 1),
+    ],
+)
+def test_keywords_match_by_word_part_or_stem(match: Any, language: str, keyword: str, said: str, found: float) -> None:
+    question = replace(ASKED, keywords=(keyword,))
+    assert one(metrics.KeywordCoverage(match, language), question, said) == found
+
+
+def test_stems_are_those_of_the_language_that_the_question_is_labelled_with_or_written_in() -> None:
+    labelled = replace(ASKED, text="Prix ?", keywords=("g\u00e9n\u00e9rale",), labels={"language": "fr"})
+    written = replace(labelled, text="Quels sont les prix de la visite et du repas ?", labels={})
+    for question in (labelled, written):
+        assert one(metrics.KeywordCoverage("stem"), question, "les r\u00e8gles g\u00e9n\u00e9raux") == 1
+
+
+def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
+    question = replace(ASKED, references=("red mat",), keywords=("walk",))
+    said = "she walked off"
+    assert [one(metrics.SuccessRate(match=match), question, said) for match in ("word", "stem")] == [0, 1]
+    assert one(metrics.AnswerFate("correct_answer", match="substring"), question, said) == 1
+
+
+def test_match_and_language_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"keyword_coverage\.match is 'stm'; did you mean \"stem\"\?"):
+        metrics.KeywordCoverage("stm")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"keyword_coverage\.language is 'klingon'"):
+        metrics.KeywordCoverage("stem", "klingon")
 
 
 def test_refusal_covers_nothing_and_an_unanswerable_question_has_no_keywords() -> None:

@@ -88,3 +88,11 @@ class TestAnnRecall(MetricContract):
 
 class TestAnnEvidenceLost(MetricContract):
     metric = metrics.AnnEvidenceLost()
+
+
+class TestDistractorRate(MetricContract):
+    metric = metrics.DistractorRate()
+
+
+class TestSectionHit(MetricContract):
+    metric = metrics.SectionHit()

@@ -68,11 +68,26 @@ def test_config_is_compared_with_the_one_without_context() -> None:
     assert pair.quadrants.kinds == {"a": "helped", "b": "abstained", "d": "known already", "e": "helped"}
     assert pair.quadrants.left_out == 1
     said = "\n".join(text for _, text in answer_lines([BM25, BASE]))
-    assert "what it is worth, against retriever=none\n" in said
+    assert "what it is worth by success_rate from .50, against retriever=none\n" in said
     assert (
         "retriever=bm25: 2 helped, 0 hurt, 1 known already, 0 never solved, 1 abstained of 4 questions; 1 not "
         "compared · helped against hurt: p = 0.500"
     ) in said
+
+
+def test_what_the_config_names_says_which_questions_context_helped() -> None:
+    """Here token F1 and the objective disagree on one question; the objective decides."""
+    config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}
+    told = {"retriever=none": [0.9, 0.1, 0.1, 0.1, 0.1], "retriever=bm25": [0.9, 0.9, 0.6, 0.1, 0.1]}
+    results = [
+        dataclasses.replace(one, config={**one.config, **config}, outcomes={**one.outcomes, "judged": told[one.name]})
+        for one in (BASE, BM25)
+    ]
+    (pair,) = against_no_context(results)
+    assert pair.quadrants.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
+    assert "what it is worth by judged from .70, against retriever=none" in str(list(answer_lines(results)))
+    (row,) = read(artifacts({}, results, [], [], None)["quadrants.csv"])
+    assert (row["metric"], row["threshold"], row["helped"]) == ("judged", "0.7", "1")
 
 
 def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared() -> None:

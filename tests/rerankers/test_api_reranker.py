@@ -62,13 +62,19 @@ class TestApiReranker(RerankerContract):
         return reranker(self.server, batch_size=2)
 
 
+def test_blank_question_is_not_sent_and_scores_nothing(server: Server) -> None:
+    scores = reranker(server).score([("abc", "abc"), (" ", "abc"), ("", "x")])
+    assert scores.tolist() == [np.float32(score("abc", "abc")), 0, 0]
+    assert [body["query"] for body in server.bodies] == ["abc"]
+
+
 def test_call_is_what_services_expect_and_answers_come_back_to_their_pairs(server: Server) -> None:
     scores = reranker(server).score(PAIRS)
     np.testing.assert_allclose(scores, [score(*pair) for pair in PAIRS], rtol=1e-6)
     assert set(server.paths) == {"/v1/rerank"}
     assert set(server.keys) == {f"Bearer {KEY}"}
     by_query = {body["query"]: body for body in server.bodies}
-    assert len(server.bodies) == len(by_query) == 3  # one call a question
+    assert len(server.bodies) == len(by_query) == 2  # one call a question; the blank one is not sent
     texts = by_query["who sat on the mat"].pop("documents")
     assert len(texts) == len(set(texts)) == 4  # the text that comes twice is sent once
     assert by_query["who sat on the mat"] == {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragsweep.statistics import intervals
-from ragsweep.statistics.intervals import mean_intervals, means_with_intervals, quantile, quantile_interval
+from ragsweep.statistics.intervals import FEWEST, mean_intervals, means_with_intervals, quantile, quantile_interval
 
 NONE = np.array([np.nan])
 
@@ -96,7 +96,29 @@ def test_interval_is_that_of_the_plain_bootstrap_to_twelve_digits(columns: list[
             continue
         scale = np.nanmax(np.abs(row))
         assert mean[n] == row[~np.isnan(row)].mean()
-        assert (low[n], high[n]) == pytest.approx(plain(row), rel=0, abs=1e-12 * scale)
+        if (~np.isnan(row)).sum() >= FEWEST:
+            assert (low[n], high[n]) == pytest.approx(plain(row), rel=0, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("questions", range(2, FEWEST))
+def test_few_scores_have_the_interval_of_student(questions: int) -> None:
+    scores = np.random.default_rng(questions).random(questions)
+    expected = stats.t.interval(0.95, questions - 1, scores.mean(), stats.sem(scores))
+    _, low, high = means_with_intervals(scores[None, :], np.array([np.nan]), np.array([np.nan]))
+    assert (low[0], high[0]) == pytest.approx(expected, abs=1e-3)
+    _, low, high = means_with_intervals(scores[None, :], np.array([0.0]), np.array([1.0]))
+    assert (low[0], high[0]) == pytest.approx((max(expected[0], 0.0), min(expected[1], 1.0)), abs=1e-3)
+
+
+def test_few_scores_that_do_not_vary_have_no_interval() -> None:
+    """Three questions with .63 say nothing of how much a fourth one differs; on a bound there is an exact interval."""
+    bounds = np.array([0.0]), np.array([1.0])
+    for scores in ([0.63] * 3, [0.63]):
+        mean, low, high = means_with_intervals(np.array([scores]), *bounds)
+        assert mean[0] == 0.63
+        assert np.isnan([low[0], high[0]]).all()
+    _, low, high = means_with_intervals(np.ones((1, 3)), *bounds)
+    assert (low[0], high[0]) == (pytest.approx(0.025 ** (1 / 3)), 1.0)
 
 
 @pytest.mark.parametrize("questions", [60, 1562, 1563, 2500])  # up to the second in pieces, then as a whole

@@ -141,6 +141,13 @@ class TestPython(SystemContract):
         module.write_text(MODULE + "# changed\n")
         assert Python("owned_system.plain").fingerprint() != before
 
+    def test_what_its_module_imports_beside_it_is_part_of_what_it_is(self, module: Path) -> None:
+        module.write_text("import owned_words\n" + MODULE)
+        (module.parent / "owned_words.py").write_text("WORDS = 1\n")
+        before = Python("owned_system.plain").fingerprint()
+        (module.parent / "owned_words.py").write_text("WORDS = 2\n")
+        assert Python("owned_system.plain").fingerprint() != before
+
     def test_what_is_not_trusted_or_not_there_is_refused(self) -> None:
         for function, said in (("os.system", "not trusted"), ("owned_system.missing", "missing"), ("plain", "package")):
             with pytest.raises(ConfigError, match=said):

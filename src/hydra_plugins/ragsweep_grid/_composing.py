@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ from hydra_plugins.ragsweep_grid._files import CheckedRepository
 from hydra_plugins.ragsweep_grid._late import late
 from hydra_plugins.ragsweep_grid._overriding import fill, is_plain, is_unusual, parse, set_plainly
 from hydra_plugins.ragsweep_grid._sources import quicken
+
+SHIPPED = ("hydra", "main", "ragsweep-sweeps", "schema")
+"""The sources of configs that no user adds to."""
 
 
 class Composer:
@@ -62,6 +65,22 @@ class Composer:
         found = repository.load_config(name) if repository is not None else None
         chosen = (found.defaults_list or []) if found is not None else []
         return {str(one.group).lstrip("/"): str(one.value) for one in chosen if one.is_override()}
+
+    def adds_to(self, group: str) -> bool:
+        """Say whether the user's own folders hold options of a group."""
+        repository = getattr(self._loader, "repository", None)
+        sources = repository.get_sources() if repository is not None else []
+        return any(one.provider not in SHIPPED and one.is_group(group) for one in sources)
+
+    def written(self, name: str, overrides: Sequence[str], group: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """List what the files that are chosen for a group say, by path, in the order in which they are merged."""
+        if self._quick is None:
+            return []
+        chosen = self._quick.compute_defaults_list(name, list(overrides), RunMode.RUN).defaults
+        paths = [str(one.config_path) for one in chosen if one.package == group]
+        _, repository = self._quick._parse_overrides_and_create_caching_repo(name, list(overrides))
+        found = {path: repository.load_config(path) for path in dict.fromkeys(paths)}
+        return [(path, dict(one.config)) for path, one in found.items() if one and isinstance(one.config, DictConfig)]
 
     def compose(self, name: str | None, overrides: Sequence[str], *, task_only: bool = False) -> DictConfig:
         """Compose a config; with ``task_only`` without its node ``hydra``. Raises what Hydra raises."""

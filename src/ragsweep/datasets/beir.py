@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragsweep.corpora import read_corpus
 from ragsweep.errors import Faults, InputError, nearest
-from ragsweep.golden import Selection, golden_set
+from ragsweep.golden import BLANK, Selection, golden_set
 from ragsweep.judgements import Grades, judged, read_judgements
 from ragsweep.reading import Row, Seen, read_rows
 from ragsweep.text_files import check_folder, existing
@@ -85,11 +85,12 @@ def _question(row: Row) -> Question:
     unanswerable = metadata.flag("unanswerable", False)
     labels = metadata.scalars()
     labels.pop("unanswerable", None)
-    category = labels.pop("category", "")
+    text = row.given_text("text")
+    category = labels.pop("category", "" if text.strip() else BLANK)
     return Question(
         id=row.identifier("_id"),
-        text=row.filled_text("text"),
-        category="unanswerable" if unanswerable else category,
+        text=text,
+        category="unanswerable" if unanswerable and text.strip() else category,
         answerable=not unanswerable,
         labels=labels,
         where=row.where,

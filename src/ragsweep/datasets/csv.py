@@ -1,4 +1,4 @@
-"""Tables: questions in a CSV or TSV file, documents in another one or in JSON lines."""
+"""Tables: questions in a CSV or TSV file, documents in another one, in JSON lines, or in a folder of pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragsweep.corpora import DOCUMENT_COLUMNS, read_corpus
+from ragsweep.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.errors import Faults
 from ragsweep.golden import NO_LABEL_LEFT, Found, Selection, golden_set
 from ragsweep.golden_format import read_evidence, read_question
@@ -16,7 +16,7 @@ from ragsweep.judgements import LEFT_OUT, Grades, Judgement, Judgements
 from ragsweep.reading import Row
 from ragsweep.tables import Columns, read_table
 from ragsweep.text_files import existing
-from ragsweep.types import Dataset, Question
+from ragsweep.types import Corpus, Dataset, Question
 
 QUESTION_COLUMNS = (
     "id",
@@ -40,7 +40,7 @@ class Csv:
     Columns that are nothing we know become labels.
 
     Args:
-        corpus: File of the documents: a table, or JSON lines in our own format or BEIR's.
+        corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
         questions: File of the questions.
         columns: What the questions' columns hold -> their names, where these differ.
         corpus_columns: The same for a corpus that is a table.
@@ -78,15 +78,20 @@ class Csv:
         """
         selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
         columns = Columns("dataset.columns", self._columns, _COLUMNS, ("id", "question"))
-        documents = Columns("dataset.corpus_columns", self._corpus_columns, DOCUMENT_COLUMNS, ("id", "text"))
-        corpus = read_corpus(existing(self._corpus), faults, documents)
+        corpus, notes = self._read_corpus(faults)
         rows = list(read_table(existing(self._questions), columns, faults))
         questions = _read_questions(rows)
         labels = grades.apply([label for row in rows for label in _label(row)], faults)
         faults.raise_any()
         found = _labelled(questions, labels, str(self._questions))
         name = self._questions.name.removesuffix(".gz")
-        return Dataset(name, corpus, golden_set(found, corpus, selection), _notes(rows))
+        return Dataset(name, corpus, golden_set(found, corpus, selection), (*notes, *_notes(rows)))
+
+    def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
+        documents = Columns("dataset.corpus_columns", self._corpus_columns, DOCUMENT_COLUMNS, ("id", "text"))
+        if self._corpus.is_dir():
+            return read_folder(self._corpus, (), faults)
+        return read_corpus(existing(self._corpus), faults, documents), ()
 
 
 def _read_questions(rows: Sequence[Row]) -> list[Question]:
@@ -101,7 +106,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 
 def _question_values(row: Row) -> dict[str, Any]:
-    cells = row.scalars()
+    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be meant
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
@@ -120,7 +125,7 @@ def _label(row: Row) -> list[Judgement]:
         return []
     code = cells.pop("grade", "1")
     start = cells.get("start", "")
-    values = cells | ({"start": int(start)} if start.isdecimal() else {})
+    values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
     return [Judgement(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ragsweep.errors import Faults
-from ragsweep.golden import Found, Selection, golden_set
+from ragsweep.golden import BLANK, Found, Selection, golden_set
 from ragsweep.reading import Row, Seen, read_object
 from ragsweep.text_files import existing
 from ragsweep.types import Corpus, Dataset, Evidence, Question
@@ -81,8 +81,8 @@ def _question(row: Row, document: str, context: str) -> Question:
     answerable = not row.flag("is_impossible", False)
     return Question(
         id=row.identifier("id"),
-        text=row.filled_text("question"),
-        category="" if answerable else "unanswerable",
+        text=row.given_text("question"),
+        category=BLANK if not row.text("question").strip() else "" if answerable else "unanswerable",
         answerable=answerable,
         references=tuple(dict.fromkeys(text for text, _ in answers)),
         evidence=tuple(Evidence(document, *passage, where=row.where) for passage in _passages(placed, context)),

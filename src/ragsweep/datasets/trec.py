@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ragsweep.corpora import read_corpus
 from ragsweep.errors import ConfigError, Faults, nearest
-from ragsweep.golden import Selection, golden_set
+from ragsweep.golden import BLANK, Selection, golden_set
 from ragsweep.judgements import Grades, judged, read_judgements
 from ragsweep.reading import Row, Seen
 from ragsweep.text_files import existing, read_lines
@@ -91,7 +91,8 @@ class Trec:
 def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:
     seen, questions = Seen("question"), []
     for row in _rows(path, tags, faults):
-        question = Question(row.identifier("id"), row.filled_text("text"), where=row.where)
+        text = row.given_text("text")
+        question = Question(row.identifier("id"), text, "" if text.strip() else BLANK, where=row.where)
         seen.note(question.id, row)
         questions.append(question)
     return questions

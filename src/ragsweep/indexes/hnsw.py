@@ -19,11 +19,12 @@ class Hnsw:
     """Walk from neighbour to neighbour towards the query, by faiss (Malkov and Yashunin, arXiv:1603.09320).
 
     ``m`` neighbours a vector (twice as many on the ground floor) are chosen among ``ef_construction`` candidates;
-    a search keeps the best ``ef_search`` it has seen, or ``depth`` where that is more. Only the graph is stored: a
-    search reads the vectors themselves, and scores what it found as the exact index does.
+    a search keeps the best ``ef_search`` it has seen and returns no more than these, however large ``depth`` is: the
+    rest of a ranking is empty. Only the graph is stored: a search reads the vectors themselves, and scores what it
+    found as the exact index does.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
 
     def __init__(self, m: int = 16, ef_construction: int = 128, ef_search: int = 128) -> None:
@@ -56,11 +57,11 @@ class Hnsw:
         return {"graph": pack(index, library().IO_FLAG_SKIP_STORAGE)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` near vectors of every query."""
+        """Return at most ``depth`` near vectors of every query, and at most ``ef_search``."""
         if not len(vectors) or not len(queries):
             return nothing(len(queries), depth)
         graph, _ = self._opened.get((index["graph"], vectors), lambda: self._open(index["graph"], vectors))
-        number = min(max(self.ef_search, depth), len(vectors))
+        number = min(self.ef_search, len(vectors))  # faiss searches no narrower than the number that it returns
         asked = np.ascontiguousarray(queries, dtype=np.float32)
         found = graph.search(asked, number, params=library().SearchParametersHNSW(efSearch=number))[1]
         return rank_found(vectors, asked, found, depth)

@@ -42,10 +42,11 @@ class Qdrant:
     than the collection's name.
 
     A server builds its index by several threads: another filling of the same collection may miss other neighbours. What
-    was retrieved once is kept, like everything that depends on the config alone.
+    was retrieved once is kept, like everything that depends on the config alone. No ranking is longer than
+    ``ef_search``.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"path", "key_env", "timeout"})
     SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
 
@@ -160,8 +161,10 @@ class Qdrant:
         """Return the positions (queries, number) of what is near; NO_CHUNK behind what was found."""
         from qdrant_client import models
 
-        # The client's own store searches exactly, and warns of what has no effect there.
-        effort = None if self.path else models.SearchParams(hnsw_ef=max(self.ef_search, number))
+        # The client's own store searches exactly, and warns of what has no effect there. A server searches no narrower
+        # than the number that it returns, so that it is asked for no more than it is to search.
+        effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
+        number = number if self.path else min(number, self.ef_search)
         found = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
         for start in range(0, len(queries), QUERIES):
             requests = [

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.inference.matrix import Matrix
-from ragsweep.inference.resampling import RESAMPLES, clustered, deviations
+from ragsweep.inference.resampling import NEGLIGIBLE, RESAMPLES, clustered, deviations
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -75,6 +75,7 @@ def optimism(matrix: Matrix) -> Optimism:
     if folds is None:
         return Optimism(best, observed, math.nan, math.nan)
     lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
+    lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
     return Optimism(best, observed, lucky, observed - sign * lucky)
 
 

@@ -20,6 +20,7 @@ from ragsweep.metrics.context import (
 )
 from ragsweep.metrics.entailment import FaithfulnessNli
 from ragsweep.metrics.exactness import ExactMatch, TokenF1
+from ragsweep.metrics.expected import DistractorRate, SectionHit
 from ragsweep.metrics.grounding import GroundingLexical, GroundingSemantic
 from ragsweep.metrics.judge_flags import JudgeSpread, JudgeSuspicious
 from ragsweep.metrics.judge_swayed import JudgeSwayed
@@ -66,6 +67,7 @@ __all__ = [
     "ContextTokenPrecision",
     "ContextTokens",
     "CostPer1000",
+    "DistractorRate",
     "EmptyRate",
     "EvidenceCoverage",
     "ExactMatch",
@@ -102,6 +104,7 @@ __all__ = [
     "Results",
     "RougeL",
     "RouterAccuracy",
+    "SectionHit",
     "SemanticSimilarity",
     "SuccessRate",
     "TokenF1",

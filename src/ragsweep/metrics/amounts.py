@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ragsweep.metrics.answered import OfAnswers, refused, without_citations
 from ragsweep.prices import Prices
 from ragsweep.reasons import ABSTAINED, NO_PRICE, NOT_TOLD
 from ragsweep.tokens import count
-from ragsweep.types import Answer, Passage, Question
+from ragsweep.types import Answer, Passage, Question, Scores, View
 
 
 class AnswerLength(OfAnswers):
@@ -57,7 +59,8 @@ class AnswerTokensOut(OfAnswers):
 class CostPer1000(OfAnswers):
     """Say what a thousand such answers cost in production: what the model reads and writes, in the prices' currency.
 
-    What finding the context costs (an embedding or rerank service, machines) is not in it.
+    Where a model writes the query, that is in it. What else finding the context costs (an embedding or rerank service,
+    machines) is not.
     """
 
     VERSION = "1"
@@ -69,6 +72,18 @@ class CostPer1000(OfAnswers):
         """Take the prices."""
         self.prices = prices
         self.unit = prices.currency
+
+    def score(self, view: View) -> Scores:
+        """Price every answer, and its query where one was written."""
+        answers = super().score(view)
+        if view.queries is None:
+            return answers
+        spent = [self.prices.money(one.model, one.usage) if one.usage.calls else 0.0 for one in view.queries]
+        reasons = [
+            NO_PRICE if math.isnan(money) and not reason else reason
+            for money, reason in zip(spent, answers.reasons.tolist(), strict=True)
+        ]
+        return Scores(answers.values + 1000 * np.array(spent), np.array(reasons, dtype=np.str_))
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Price the tokens; a generator that calls nobody costs nothing."""

@@ -7,11 +7,11 @@ although there is no answer. Each cell is a share of the questions of its own ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from ragsweep.metrics.answered import OfAnswers, checked, refused, said, unreferenced
 from ragsweep.metrics.exactness import Language, best_f1
-from ragsweep.metrics.keywords import covered
+from ragsweep.metrics.keywords import Match, checked_match, covered
 from ragsweep.reasons import ANSWERABLE, UNANSWERABLE
 from ragsweep.types import Answer, Passage, Question
 
@@ -27,18 +27,20 @@ class AnswerFate(OfAnswers):
     Args:
         fate: The cell of the matrix; it is the metric's name.
         threshold: An answer is right from this token F1 on, or when it holds all keywords of its question.
-        language: As for TokenF1.
+        language: As for TokenF1, and for the stems of keywords.
+        match: How keywords are looked for, as for KeywordCoverage.
 
     Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
+        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is not known.
     """
 
     VERSION = "1"
 
-    def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label") -> None:
+    def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate
         self.threshold = checked(threshold, fate)
         self.language = language
+        self.match = checked_match(match, fate)
         self.higher_is_better = fate in WELCOME
 
     def lacking(self, question: Question) -> str:
@@ -49,7 +51,7 @@ class AnswerFate(OfAnswers):
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Find the answer's fate."""
-        return float(fate_of(question, answer, self.threshold, self.language) == self.name)
+        return float(fate_of(question, answer, self) == self.name)
 
 
 class SuccessRate(OfAnswers):
@@ -57,18 +59,20 @@ class SuccessRate(OfAnswers):
 
     Args:
         threshold: As for AnswerFate.
-        language: As for TokenF1.
+        language: As for AnswerFate.
+        match: As for AnswerFate.
 
     Raises:
-        ConfigError: The threshold is not above 0 and at most 1.
+        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is not known.
     """
 
     VERSION = "1"
     name = "success_rate"
 
-    def __init__(self, threshold: float = 0.5, language: Language = "label") -> None:
+    def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.threshold = checked(threshold, self.name)
         self.language = language
+        self.match = checked_match(match, self.name)
 
     def lacking(self, question: Question) -> str:
         """It must be known what should be answered."""
@@ -76,7 +80,7 @@ class SuccessRate(OfAnswers):
 
     def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Find the answer's fate."""
-        return float(fate_of(question, answer, self.threshold, self.language) in WELCOME)
+        return float(fate_of(question, answer, self) in WELCOME)
 
 
 class Refusal(OfAnswers):
@@ -95,11 +99,19 @@ FATES = ("correct_answer", "wrong_answer", "false_refusal", *OF_UNANSWERABLE)
 """Every fate, the answerable questions' first."""
 
 
-def fate_of(question: Question, answer: Answer, threshold: float, language: Language) -> str:
+class Rule(Protocol):
+    """When an answer is right: see AnswerFate."""
+
+    threshold: float
+    language: Language
+    match: Match
+
+
+def fate_of(question: Question, answer: Answer, rule: Rule) -> str:
     """Name the fate of an answer that did not fail, to a question of which it is known what should be answered."""
     if refused(answer):
         return "false_refusal" if question.answerable else "correct_refusal"
     if not question.answerable:
         return "hallucinated_answer"
-    whole = bool(question.keywords) and covered(question.keywords, said(answer)) == 1.0
-    return "correct_answer" if whole or best_f1(question, answer, language) >= threshold else "wrong_answer"
+    whole = bool(question.keywords) and covered(question, said(answer), rule.match, rule.language) == 1.0
+    return "correct_answer" if whole or best_f1(question, answer, rule.language) >= rule.threshold else "wrong_answer"

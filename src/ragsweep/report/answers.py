@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragsweep import abstention, quadrants
 from ragsweep.abstention import Point
-from ragsweep.quadrants import KINDS, Quadrants
+from ragsweep.quadrants import KINDS, SERVED, Quadrants, Success
 from ragsweep.report.tables import csv_table, number
 from ragsweep.results import Result
 
@@ -25,6 +25,7 @@ class Against(NamedTuple):
 
     base: Result
     result: Result
+    success: Success
     quadrants: Quadrants
 
 
@@ -36,16 +37,26 @@ class Cells(NamedTuple):
     untold: int
 
 
-def against_no_context(results: Sequence[Result], metric: str = quadrants.METRIC) -> list[Against]:
+def against_no_context(results: Sequence[Result]) -> list[Against]:
     """Pair every config that answers with that of the same generator and questions which retrieves nothing."""
-    answered = [result for result in results if {"abstained", metric} <= result.outcomes.keys()]
+    answered = [result for result in results if {"abstained", success_of(result).metric} <= result.outcomes.keys()]
     bases = [result for result in answered if _without_context(result)]
     pairs = []
     for result in answered:
-        base = next((base for base in bases if _alike(base, result)), None)
+        base = next((base for base in bases if _alike(base, result, success_of(result).metric)), None)
         if base is not None and not _without_context(result):
-            pairs.append(Against(base, result, quadrants.compare(base.outcomes, result.outcomes, metric)))
+            success = success_of(result)
+            pairs.append(Against(base, result, success, quadrants.compare(base.outcomes, result.outcomes, success)))
     return pairs
+
+
+def success_of(result: Result) -> Success:
+    """Say when a question of a config counts as solved; records of a time before it could be set have the default."""
+    given = result.config.get("success") or {}
+    metric = str(given.get("metric") or SERVED.metric)
+    known = result.summaries.get(metric)
+    higher = known is None or known.higher_is_better is not False
+    return Success(metric, float(given.get("threshold", SERVED.threshold)), higher)
 
 
 def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
@@ -58,7 +69,8 @@ def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
             if always
             else ""
         )
-        yield "context", f"what it is worth, against {base.name}{note}"
+        success = next(pair.success for pair in pairs if pair.base is base)
+        yield "context", f"what it is worth by {_told(success)}, against {base.name}{note}"
     for pair in pairs[:MOST_LINES]:
         yield "", f"{pair.result.name}: {_quadrants(pair.quadrants)}"
     if len(pairs) > MOST_LINES:
@@ -67,10 +79,10 @@ def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 
 def quadrants_csv(pairs: Sequence[Against]) -> bytes:
     """Write one line a config: how many questions are of each kind, and the exact McNemar test."""
-    header = ["config", "base", *(kind.replace(" ", "_") for kind in KINDS), "left_out", "p_value",
-              "base_always_abstains"]  # fmt: skip
+    header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
+              "p_value", "base_always_abstains"]  # fmt: skip
     rows = [
-        [pair.result.name, pair.base.name, *pair.quadrants.counts.values(), pair.quadrants.left_out,
+        [pair.result.name, pair.base.name, *pair.success[:2], *pair.quadrants.counts.values(), pair.quadrants.left_out,
          pair.quadrants.p_value, str(pair.quadrants.always_abstains).lower()]
         for pair in pairs
     ]  # fmt: skip
@@ -180,9 +192,13 @@ def _without_context(result: Result) -> bool:
     return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
 
 
-def _alike(base: Result, result: Result) -> bool:
-    same = base.dataset.golden_digest == result.dataset.golden_digest
+def _alike(base: Result, result: Result, metric: str) -> bool:
+    same = base.dataset.golden_digest == result.dataset.golden_digest and metric in base.outcomes
     return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
+
+
+def _told(success: Success) -> str:
+    return f"{success.metric} {'from' if success.higher_is_better else 'up to'} {number(success.threshold)}"
 
 
 def _gain(found: Quadrants) -> int:

@@ -62,11 +62,11 @@ class ApiReranker:
             raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, with one call for each question and ``batch_size`` distinct texts.
+        """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
 
         Raises CallFailed where a call fails for good: a ranking cannot be half reranked.
         """
-        requests = list(_requests(pairs, self.batch_size))
+        asked = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
             {
                 "model": self.model,
@@ -75,11 +75,11 @@ class ApiReranker:
                 "top_n": len(request.texts),
                 "return_documents": False,
             }
-            for request in requests
+            for request in asked
         ]
-        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(requests[n].texts)))
-        scores = np.empty(len(pairs), dtype=np.float32)
-        for request, answer in zip(requests, answers, strict=True):
+        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(asked[n].texts)))
+        scores = np.zeros(len(pairs), dtype=np.float32)
+        for request, answer in zip(asked, answers, strict=True):
             for rows, score in zip(request.pairs, answer, strict=True):
                 scores[rows] = score
         return scores

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 RESAMPLES = 2000
 LEVEL = 0.95
+FEWEST = 10
+"""With fewer scores a bootstrap of them covers too little."""
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
+"""The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
 REMEMBERED = 8192
 """About how many intervals are remembered: configs that differ in top_k alone have most of their scores in common."""
 
@@ -27,9 +31,11 @@ def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[
     """Bound the means of many metrics at once by the percentile bootstrap over questions.
 
     ``scores`` is (questions, metrics), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
-    bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Where
-    all scores stand on a bound the bootstrap would claim certainty; there the interval is opened to what n equal
-    Bernoulli draws allow (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
+    bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Of fewer
+    than ten scores, too few to resample, Student's t is used, within the bounds; where they are all the same nothing is
+    known of their spread, and both ends are NaN. Where all scores stand on a bound the bootstrap would claim certainty;
+    there the interval is opened to what n equal Bernoulli draws allow (Clopper and Pearson 1934:
+    1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
 
     Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
     the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
@@ -48,6 +54,9 @@ def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tu
     if fresh:
         _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]).tolist(), strict=True))
     mean, low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 3).T.copy()
+    unknown = np.isnan(low)
+    low, high = np.fmax(low, lowest), np.fmin(high, highest)  # which passes over bounds that are NaN
+    low[unknown] = high[unknown] = np.nan
     _open_at_bounds(rows, (lowest, highest), low, high)
     return mean, low, high
 
@@ -67,7 +76,17 @@ def _bootstrap(rows: Doubles) -> Doubles:
             found[chosen, 0] = _means(rows[chosen], known[chosen])
             varied = chosen[least[chosen] < most[chosen]]
             found[varied, 1:] = _resampled(rows[varied], known[varied])
+    for row in np.flatnonzero(known.sum(axis=1) < FEWEST).tolist():
+        found[row, 1:] = _of_few(rows[row][known[row]])
     return found
+
+
+def _of_few(scores: Doubles) -> tuple[float, float]:
+    """Bound the mean of a few scores by Student's t; NaN where they do not vary."""
+    if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
+        return math.nan, math.nan
+    half = STUDENT[len(scores) - 2] * float(scores.std(ddof=1)) / math.sqrt(len(scores))
+    return float(scores.mean()) - half, float(scores.mean()) + half
 
 
 def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
@@ -146,9 +165,9 @@ def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles
         scored = int((~unknown[n]).sum())
         width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / scored))
         if at_top[n]:
-            low[n] = highest[n] - width
+            low[n], high[n] = highest[n] - width, highest[n]
         if at_bottom[n]:
-            high[n] = lowest[n] + width
+            low[n], high[n] = lowest[n], lowest[n] + width
 
 
 @lru_cache(maxsize=64)

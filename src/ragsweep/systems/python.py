@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ragsweep.errors import ConfigError
+from ragsweep.identity import content_hash
 from ragsweep.reasons import SYSTEM_RAISED
 from ragsweep.responses import response
+from ragsweep.sources import source_digest
 from ragsweep.trust import TRUSTED, is_trusted
 from ragsweep.types import Answer, Request, Response, Usage
 
@@ -30,8 +31,8 @@ class Python:
     It takes the question, and the conversation so far (a list of role and content) if it has a second parameter; it
     returns the answer, or a mapping with ``answer`` and, if it likes, ``contexts``, ``ids``, ``tokens_in``,
     ``tokens_out``. What it raises is that question's failure. Its module must be trusted, as a class of your own must;
-    its source is part of the result's address, and so is ``version``, which is yours: change it when what the
-    function stands on changes.
+    its source is part of the result's address, with that of the modules of its package that it imports. So is
+    ``version``, which is yours: change it when what the function stands on changes elsewhere.
     """
 
     VERSION = "1"
@@ -61,9 +62,11 @@ class Python:
             raise ConfigError(f"system.function: {self.function} is no function")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the source of the function's module."""
-        found = inspect.getsourcefile(inspect.unwrap(self._called))
-        return {"source": hashlib.sha256(Path(found).read_bytes()).hexdigest()} if found else {}
+        """Hash the source of the function's module, and of the modules of its package that it imports."""
+        names = {self.function.rpartition(".")[0], str(getattr(inspect.unwrap(self._called), "__module__", ""))}
+        known = [name for name in names if name in sys.modules and is_trusted(name)]
+        found = {name: digest for name in known if (digest := source_digest(name))}
+        return {"source": content_hash(found)} if found else {}
 
     @cached_property
     def _called(self) -> Callable[..., Any]:

@@ -30,10 +30,6 @@ class DatasetContract:
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         assert named <= set(dataset.corpus.ids)
 
-    def test_no_question_is_blank(self) -> None:
-        """There is nothing to ask."""
-        assert all(question.text.strip() for question in self.part().load().golden.questions)
-
     def test_reading_twice_gives_the_same_digests(self) -> None:
         """Results are found again by them."""
         first, second = self.part().load(), self.part().load()

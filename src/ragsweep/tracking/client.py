@@ -212,7 +212,7 @@ class Mlflow:
             written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
             self._log_values(run, result.parameters, content.metrics(result), written)
             self._log_dataset(run.id, result)
-            self._log_rankings(self._place.home(at.parent) if at.parent else run, result.rankings)
+            self._log_rankings(self._place.home(at.parent) if at.parent else run, result)
             return run.id
 
     def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
@@ -357,12 +357,15 @@ class Mlflow:
         tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
         self._place.client().log_inputs(run_id, [DatasetInput(dataset, tags)])
 
-    def _log_rankings(self, home: Opened, rankings: Mapping[str, object]) -> None:
+    def _log_rankings(self, home: Opened, result: Result) -> None:
+        """Write runs and their qrels; a text that is there already is not made."""
         known = self._place.rankings
-        names = {f"rankings/{address[:12]}.trec": address for address in rankings}
+        names = {f"rankings/{address[:12]}.trec": (result.rankings, address) for address in result.rankings}
+        names |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
         asked = [name for name in names if (home.id, name) not in known]
         new = files.missing(home.artifacts, asked, self.uri) if asked else []
-        files.write(home.artifacts, {name: content.encoded(str(rankings[names[name]])) for name in new}, self.uri)
+        texts = {name: content.encoded(str(texts[address])) for name in new for texts, address in [names[name]]}
+        files.write(home.artifacts, texts, self.uri)
         known.update((home.id, name) for name in asked)
 
 

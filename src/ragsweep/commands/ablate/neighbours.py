@@ -32,7 +32,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 KEPT: Mapping[str, Sequence[str]] = {"chunker": ("none",), "retriever": ("none",)}
 """Group -> options that are a decision about the texts, or about having retrieval at all, and not exchanged."""
 
-AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.")
+AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
 """Where the parameters of a system are; the others say what it is asked, and how it is measured."""
 
 CHANCE = frozenset({"seed", "replicate"})

@@ -58,8 +58,16 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
             seen.add(signature)
             kept.append(case)
     if len(kept) == 1:
-        raise RagsweepError("nothing can be changed in this config that would change a result")
+        raise RagsweepError(_nothing(impossible, idle))
     return Ablation(tuple(kept), impossible, tuple(idle), hydra, own.signature == result.signature)
+
+
+def _nothing(impossible: Mapping[str, str], idle: Sequence[str]) -> str:
+    """Return why there is no case: what each change that was tried lacks, or that it changes no result."""
+    reasons = [f"{change}: {why}" for change, why in impossible.items()]
+    reasons += [f"{change}: changes no result" for change in idle]
+    said = "nothing can be changed in this config that would change a result"
+    return "\n".join([f"{said}:", *reasons]) if reasons else said
 
 
 def _options(base: Overrides, result: Result) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ragsweep.errors import Faults, InputError
-from ragsweep.reading import Row, Seen, read_rows
+from ragsweep.reading import Row, Seen, plain_number, read_rows
 from ragsweep.results import Result
 from ragsweep.tables import Columns, is_table, read_table
 
@@ -64,10 +64,7 @@ def _number(row: Row, column: str) -> float:
     if not value:
         row.fault(f'has no "{column}", a number')
         return math.nan
-    try:
-        number = _WORDS[value] if value in _WORDS else float(value)
-    except ValueError:
-        number = math.nan
+    number = _WORDS[value] if value in _WORDS else plain_number(value)
     if not math.isfinite(number):
         row.fault(f'"{column}" is "{value}", not a number')
     return number

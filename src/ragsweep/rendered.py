@@ -1,0 +1,150 @@
+"""Render Markdown to the words that a reader sees, each with its place in the source."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_WORD = re.compile(r"\S+")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_LINK_TAIL = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]", re.DOTALL)
+_HARD_LIMIT = 1 << 20  # characters; a longer text is taken as it is, for its tokens would fill the memory
+
+
+class Piece(NamedTuple):
+    """A piece of a derived text, and its span in the source."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Derived(NamedTuple):
+    """A text made of another one, and where each of its pieces stands in that.
+
+    A piece that is as long as its span stands there character by character, any other only as a whole.
+    """
+
+    text: str
+    begins: list[int]
+    spans: list[tuple[int, int]]
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span of the source that a span of the derived text, which must not be empty, was made of."""
+        return self._place(start)[0], self._place(end - 1)[1]
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """Return the span of the source that one character was made of."""
+        n = bisect_right(self.begins, position) - 1
+        begin, (start, end) = self.begins[n], self.spans[n]
+        behind = self.begins[n + 1] if n + 1 < len(self.begins) else len(self.text)
+        if behind - begin != end - start:
+            return start, end
+        return start + position - begin, start + position - begin + 1
+
+
+def derive(pieces: Iterable[Piece]) -> Derived:
+    """Join pieces, which are in the order of the source; empty ones are left out."""
+    kept = [piece for piece in pieces if piece.text]
+    begins, length = [], 0
+    for piece in kept:
+        begins.append(length)
+        length += len(piece.text)
+    return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])
+
+
+@lru_cache(maxsize=128)
+def render(source: str) -> Derived:
+    """Take the words that are seen when a Markdown text is rendered (CommonMark, tables), without any markup.
+
+    The forms of the last 128 texts are remembered. White space between words is not that of the rendered page.
+    """
+    if len(source) > _HARD_LIMIT:
+        return derive([Piece(source, 0, len(source))])
+    lines = [0, *(match.end() for match in _LINE_END.finditer(source)), len(source)]
+    reader = _Reader(source)
+    return derive(piece for token in _parser().parse(source) for piece in reader.block(token, lines))
+
+
+@cache
+def _parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    # Escapes and entities stay tokens of their own, which say how they are written.
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+
+
+class _Reader:
+    """Find what tokens hold in the source, one behind the other: tokens within a line have no places of their own."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+
+    def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
+        """Yield the words of a block; one that holds others has none of its own."""
+        if token.map and not token.children and not token.content:
+            return
+        if token.map:
+            self._at = max(self._at, lines[token.map[0] + (token.type == "fence")])
+        if token.type == "inline":
+            for child in token.children or ():
+                yield from self._inline(child)
+        elif token.type in {"fence", "code_block"}:
+            yield from self._words(token.content)
+        elif token.type == "html_block":
+            yield from self._words(_TAG.sub(" ", token.content))
+        else:
+            return
+        yield Piece("\n", self._at, self._at)
+
+    def _inline(self, token: Any) -> Iterator[Piece]:
+        if token.type == "text":
+            yield from self._words(token.content)
+        elif token.type == "code_inline":
+            yield from self._words(token.content)
+            self._skip(token.markup)
+        elif token.type == "text_special":
+            start = self._find(token.markup)
+            yield Piece(token.content, start, self._at)
+        elif token.type in {"softbreak", "hardbreak"}:
+            yield Piece("\n", self._at, self._at)
+        elif token.type in {"html_inline", "image"}:
+            self._find(token.content)
+            if token.type == "image":
+                self._leave_link()
+        elif token.type == "link_close" and not token.markup:
+            self._leave_link()
+        elif token.markup and token.nesting == -1:
+            self._skip(">" if token.markup == "autolink" else token.markup)
+
+    def _words(self, content: str) -> Iterator[Piece]:
+        """Yield the words of a text and what is between them, which is one space each."""
+        behind = 0
+        for word in _WORD.finditer(content):
+            if word.start() > behind:
+                yield Piece(" ", self._at, self._at)
+            start, behind = self._find(word[0]), word.end()
+            yield Piece(word[0], start, self._at)
+        if len(content) > behind:
+            yield Piece(" ", self._at, self._at)
+
+    def _find(self, text: str) -> int:
+        """Go behind the next occurrence of a text, and return where it begins."""
+        start = self._source.find(text, self._at)
+        if start < 0:
+            return self._at
+        self._at = start + len(text)
+        return start
+
+    def _skip(self, markup: str) -> None:
+        if markup and self._source.startswith(markup, self._at):
+            self._at += len(markup)
+
+    def _leave_link(self) -> None:
+        tail = _LINK_TAIL.search(self._source, self._at)
+        self._at = tail.end() if tail else self._at

@@ -1,0 +1,67 @@
+"""Find a section of a document by its heading: Markdown's, one that is underlined, or a line that says just that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_MARKED = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_UNDERLINE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
+_WORDS = re.compile(r"\w+")
+
+
+class Heading(NamedTuple):
+    """A heading: where its line begins, its level from 1 (the highest), and its text."""
+
+    start: int
+    level: int
+    text: str
+
+
+def section(text: str, name: str) -> tuple[int, int] | None:
+    """Find a section: its heading and all below it, up to the next heading of its own level or a higher one.
+
+    Headings are compared by their words, whatever the case and the signs. A name that is no heading but a whole line of
+    its own begins a section up to the next heading. Returns None where there is neither.
+    """
+    wanted = words(name)
+    found = list(_headings(text))
+    for n, one in enumerate(found):
+        if words(one.text) == wanted:
+            following = (other.start for other in found[n + 1 :] if other.level <= one.level)
+            return one.start, next(following, len(text))
+    start = next((start for start, line in _lines(text) if words(line) == wanted), None)
+    if start is None or not wanted:
+        return None
+    return start, next((one.start for one in found if one.start > start), len(text))
+
+
+def words(text: str) -> list[str]:
+    """Take the words of a heading."""
+    return _WORDS.findall(text.casefold())
+
+
+def _headings(text: str) -> Iterator[Heading]:
+    """Yield the headings; an underlined one has the level in which its sign was first met."""
+    signs: list[str] = []
+    fence = before = ""
+    began = 0
+    for start, line in _lines(text):
+        marker = _FENCE.match(line)
+        if marker and (not fence or marker[1].startswith(fence)):
+            fence = "" if fence else marker[1]
+        elif not fence and (marked := _MARKED.match(line)):
+            yield Heading(start, len(marked[1]), marked[2])
+        elif not fence and words(before) and (under := _UNDERLINE.match(line)):
+            signs += [under[1]] if under[1] not in signs else []
+            yield Heading(began, signs.index(under[1]) + 1, before)
+        before, began = line, start
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield start, line.rstrip("\r\n")
+        start += len(line)
