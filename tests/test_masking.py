@@ -122,7 +122,7 @@ def test_no_secret_of_a_sweep_is_found(ragsweep: Ragsweep, tmp_path: Path) -> No
     logs = "".join(path.read_text() for path in tmp_path.rglob("*.log"))
     assert "refused with" in logs  # what was said is there, less the secrets
     overrides = [path.read_text() for path in tmp_path.rglob("overrides.yaml")]
-    assert all("retriever.api_key=$\\{oc.env\\:NAME\\}" in text for text in overrides)  # the variable's name is no secret
+    assert all("retriever.api_key=$\\{oc.env\\:NAME\\}" in text for text in overrides)  # its name is none
 
 
 def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
