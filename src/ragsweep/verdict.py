@@ -216,6 +216,10 @@ def is_mean(result: Result, metric: str) -> bool:
     return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
 
 
+LEAST_MS = 1.0
+"""Milliseconds: nobody waits for less, and the same config measured a minute later differs by as much."""
+
+
 def _cost(results: Sequence[Result], name: str) -> Cost:
     """Return what the configs cost; only a latency is measured anew by each, and has an interval that says how well."""
     found = [one.summaries.get(name) if _is_complete(one, name) else None for one in results]
@@ -224,7 +228,7 @@ def _cost(results: Sequence[Result], name: str) -> Cost:
         return Cost(value, value, value)
     ends = [(math.nan, math.nan) if one is None else (one.low, one.high) for one in found]
     low, high = np.array(ends, dtype=np.float64).T
-    return Cost(value, low, high)
+    return Cost(value, low, high, LEAST_MS)
 
 
 def _power(matrix: Matrix, differences: Differences) -> Power:

@@ -95,6 +95,7 @@ def test_baseline_is_kept_where_it_is_shown_as_good_and_the_best_costs_more() ->
         costs(900, 850, 820),  # less than a tenth cheaper
         costs(900, np.nan, 300),  # not known of all
         costs(10, 8, 8, name="latency_p95_ms", noise=2),  # within the noise of the measurement
+        {"latency_p95_ms": costs(0.16, 0.13, 0.13)["context_tokens"]._replace(least=1.0)},  # nobody waits for less
     ],
 )
 def test_nothing_is_recommended_for_being_cheaper_that_is_not_known_to_be(known: dict[str, Cost]) -> None:

@@ -44,6 +44,7 @@ class Cost(NamedTuple):
     value: Doubles
     low: Doubles
     high: Doubles
+    least: float = 0.0  # a saving of less is none, whatever its share
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +197,8 @@ def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
 
 def _saves(cost: Cost, row: int, other: int) -> bool:
     """Return whether a row costs less than another one: by a tenth at least, and not by noise."""
-    return bool(cost.value[row] <= (1 - SAVING) * cost.value[other] and cost.high[row] < cost.low[other])
+    saved = cost.value[other] - cost.value[row]
+    return bool(saved >= max(SAVING * cost.value[other], cost.least) and cost.high[row] < cost.low[other])
 
 
 def _cheaper(cost: Cost, rows: Sequence[int], best: int) -> list[int]:
