@@ -47,13 +47,15 @@ def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer
     assert packed(answers).dtype.kind == "S"
 
 
-@given(WORDS, TURNS, st.booleans(), st.booleans(), WORDS)
+@given(WORDS, TURNS, st.booleans(), st.booleans(), WORDS, WORDS)
 def test_key_of_a_question_says_all_that_is_asked(
-    text: str, history: tuple[Turn, ...], needs: bool, searched: bool, right: str
+    text: str, history: tuple[Turn, ...], needs: bool, searched: bool, right: str, query: str
 ) -> None:
     question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
-    assert asked_by(asking(question, searched, reference=True).key) == Asking(text, history, needs, right, searched)
-    assert asked_by(asking(question, searched).key) == Asking(text, history, needs, "", searched)
+    written = query if searched and query != text else ""
+    judged = asking(question, searched, query, reference=True)
+    assert asked_by(judged.key) == Asking(text, history, needs, right, searched, written)
+    assert asked_by(asking(question, searched, query).key) == Asking(text, history, needs, "", searched, written)
 
 
 def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:
