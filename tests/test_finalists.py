@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ragsweep.closing import ending
+from ragsweep.closing import Ending, ending
 from ragsweep.errors import ConfigError
 from ragsweep.finalists import SUFFIX, check, choose, finals
 from ragsweep.ledger import FINALS, Ledger
 from ragsweep.results import Failure, Result
 from ragsweep.searched import Searched, folder_of, searched
-from ragsweep.verdict import Unweighed, weigh
+from ragsweep.terminal import Terminal
+from ragsweep.verdict import Unweighed, Verdict, weigh
 from weighed import METRIC, noisy, scored
 
 LEFT_OUT = {"in partition=holdout": 100}
@@ -84,6 +89,72 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     assert (came.gap.config, came.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
     assert came.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
     assert list(finals([], FIELD, METRIC).lines()) == []
+
+
+def ended(folder: Path, *held_out: Result | Failure) -> Ending:
+    """End a search in which "dear" was the best of the tune questions."""
+    ledger = Ledger(folder)
+    for job, one in enumerate(FIELD[:2]):
+        ledger.write("search", job, one)
+    for place, other in enumerate(held_out):
+        ledger.write("search", FINALS + place, other)
+    return ending(ledger, ledger.records("search"))
+
+
+def told(came: Ending) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(came.parent("search").files["results.json"])
+    return found
+
+
+def last_line(came: Ending) -> str:
+    stream = io.StringIO()
+    came.show(Terminal(stream, bars=False))
+    return stream.getvalue().splitlines()[-1]
+
+
+def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path: Path) -> None:
+    tune, lost, kept = (
+        ended(tmp_path / "tune"),
+        ended(tmp_path / "lost", held(FIELD[0], 0.3), held(FIELD[1], 0.302, 1)),
+        ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
+    )
+    assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
+    assert "result   none: keep first" in last_line(lost)
+    assert last_line(lost).endswith("; on 210 questions that the search has not seen")
+    assert told(lost)["result"]["sentence"] in last_line(lost)
+    found = told(kept)
+    assert (found["result"]["recommended"], found["result"]["baseline"]) == ("dear", "first")
+    assert found["result"]["from_baseline"]["estimate"] == pytest.approx(0.2)
+    assert found["sweep"]["verdict"]["better"] == ["dear"]  # what the tune questions show stands beside it
+
+
+def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:
+    came = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
+    first, second = told(came)["sweep"]["finalists"]
+    assert first["lead"] is None
+    verdict = weigh(came.finals.named()[0])
+    assert isinstance(verdict, Verdict)
+    low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
+    assert second["lead"] == pytest.approx({"estimate": 0.2, "low": low, "high": high})
+    assert low < 0.2 < high
+    _, base, other = (text for _, text in came.finals.lines())
+    assert re.search(r"lead +\(over first\) · first$", base)
+    assert re.search(r"lead \+\.200 \[\.\d+, \.\d+\] · dear$", other)
+
+
+def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
+    came = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
+    assert told(came)["result"]["kind"] == "none"
+    assert "result   none: first, the first config, was not measured there; on 210 questions" in last_line(came)
+
+
+def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "ledger.db", "search")
+    folder.mkdir(parents=True)
+    study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
+    study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
+    (folder / "study.json").write_text(json.dumps(study))
+    assert last_line(ended(tmp_path)).endswith("; on the questions by which the search chose")
 
 
 def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:

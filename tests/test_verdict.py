@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,18 @@ from hypothesis import strategies as st
 from configs import prepare
 from ragsweep.app import Session
 from ragsweep.errors import ConfigError
-from ragsweep.report.recommendation import result_facts, result_lines, sentence
+from ragsweep.report.recommendation import Decision
+from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import looks_line, verdict_lines
 from ragsweep.results import Failure, Result
 from ragsweep.verdict import Unweighed, Verdict, weigh
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
+
+
+def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
+    return facts_of(Decision(verdict))
 
 
 def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
@@ -31,7 +37,7 @@ def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
 
 def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
     found = weigh(results, failures)
-    return "\n".join(text for _, text in (*verdict_lines(found), *result_lines(found)))
+    return "\n".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
 
 
 def refused(*results: Result) -> str:
@@ -429,11 +435,11 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     categories = [f"c{n % 3}" for n in range(questions)]
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
     found = weigh(results, [Failure("f", (), {}, "e")])
-    lines = [*verdict_lines(found), *result_lines(found)]
+    lines = [*verdict_lines(found), *Decision(found).lines()]
     assert 1 <= len(lines) <= 8
     assert lines[0][0] == "verdict"
     assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
-    assert sentence(found)
+    assert Decision(found).summary(found)
 
 
 def test_thousand_configs_are_weighed() -> None:
@@ -441,4 +447,4 @@ def test_thousand_configs_are_weighed() -> None:
     rows = np.random.default_rng(1).normal(0, 0.1, (1000, 60)) + base
     results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
     found = weigh(results)
-    assert len([*verdict_lines(found), *result_lines(found)]) <= 8
+    assert len([*verdict_lines(found), *Decision(found).lines()]) <= 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ragsweep.calls.spending import spending
 from ragsweep.finalists import Finals, choose, finals
@@ -15,7 +15,7 @@ from ragsweep.partition import HOLDOUT
 from ragsweep.report import artifacts
 from ragsweep.report.front import front_csv, front_lines
 from ragsweep.report.race import race_facts, race_lines, race_numbers
-from ragsweep.report.recommendation import result_facts, result_lines, sentence
+from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.tables import headline
 from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
@@ -67,8 +67,17 @@ class Ending:
             terminal.line("stopped", f"{self.left.stopped}; other settings let the same command go on")
         held = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finals.results))
         terminal.lines(looks_line(self.looks, held))
-        if self.verdict is not None:
-            terminal.lines(result_lines(self.verdict))
+        if self.decision:
+            terminal.lines(self.decision.lines())
+
+    @property
+    def decision(self) -> Decision | None:
+        """What decides the result: a search's finalists, where they were measured on questions that it has not seen."""
+        if self.verdict is None:
+            return None
+        if self.finals.verdict is not None:
+            return Decision(self.finals.verdict, f"on {self.finals.questions:,} questions that the search has not seen")
+        return Decision(self.verdict, "on the questions by which the search chose" if self.left else "")
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -90,17 +99,17 @@ class Ending:
         """Make what the parent run holds."""
         facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
         facts |= {**race_facts(self.results), **self._told()}
-        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict)
+        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= self.left.pictures if self.left else {}
         tags = self.left.tags() if self.left else {}
-        if self.verdict is None:
+        if self.verdict is None or self.decision is None:
             return Parent(files, {}, tags, self._children())
         metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
         metrics |= race_numbers(self.results)
-        tags |= {VERDICT_TAG: sentence(self.verdict), RESULT_TAG: result_facts(self.verdict)["kind"]}
+        tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
         return Parent(files, metrics, tags, self._children())
 
     def _children(self) -> dict[int, dict[str, str]]:
@@ -138,6 +147,8 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     ended = finals(
         known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, Verdict) else ""
     )
+    if ended.verdict is None and len(ended.results) + len(ended.failures) > 1:
+        ended = replace(ended, verdict=_weighed(*ended.named(), ()))
     gap = ended.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict)
     return Ending(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
 

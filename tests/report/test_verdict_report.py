@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.report import artifacts
 from ragsweep.report.naming import ranges, short
+from ragsweep.report.recommendation import Decision
 from ragsweep.report.verdict_files import numbers, plain
 from ragsweep.verdict import Unweighed, Verdict, weigh
 from weighed import METRIC, noisy, scored
@@ -104,7 +105,7 @@ def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> N
 
 def test_plain_verdict_is_json() -> None:
     assert VERDICT is not None
-    assert json.loads(json.dumps(plain(VERDICT)))["metric"] == METRIC
+    assert json.loads(json.dumps(plain(VERDICT, Decision(VERDICT))))["metric"] == METRIC
 
 
 # --- names --------------------------------------------------------------------------------------------------------

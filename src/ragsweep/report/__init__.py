@@ -7,7 +7,7 @@ from typing import Any
 
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
-from ragsweep.report.recommendation import result_facts
+from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
 from ragsweep.results import DROPPED, Failure, Result
 from ragsweep.verdict import Unweighed, Verdict
@@ -21,14 +21,17 @@ def artifacts(
     failures: Sequence[Failure],
     headline: Sequence[str],
     verdict: Verdict | Unweighed | None = None,
+    decision: Decision | None = None,
 ) -> dict[str, bytes]:
     """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, the verdict, what was answered.
 
-    ``sweep`` is what to say of the sweep as a whole, or just its name. A config by itself has no verdict.
+    ``sweep`` is what to say of the sweep as a whole, or just its name. A config by itself has no verdict. ``decision``:
+    what decides the result, where that is not the verdict.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep
-    judged = {} if verdict is None else {"verdict": plain(verdict)}
-    found = None if verdict is None else result_facts(verdict)
+    decided = decision or (None if verdict is None else Decision(verdict))
+    judged = {} if verdict is None or decided is None else {"verdict": plain(verdict, decided)}
+    found = None if decided is None else result_facts(decided)
     files = {
         "results.json": tables.results_json(results, failures, {**facts, **judged}, found),
         "results.csv": tables.results_csv(results, failures),
@@ -41,4 +44,5 @@ def artifacts(
             files["plots/metric_by_category.png"] = plots.metric_by_label(results, shown[0], "category")
     if curves := abstention_curves(results):
         files["plots/abstention.png"] = plots.abstention(curves)
-    return {**files, **(verdict_files(verdict) if isinstance(verdict, Verdict) else {}), **answer_files(results)}
+    weighed = verdict_files(verdict, decided) if isinstance(verdict, Verdict) and decided else {}
+    return {**files, **weighed, **answer_files(results)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,25 +21,41 @@ WORDS = {
 """What the costs of a config are called in a sentence."""
 
 
-def result_lines(verdict: Verdict | Unweighed) -> Iterator[tuple[str, str]]:
-    """Yield what is recommended: one line."""
-    if isinstance(verdict, Verdict):
-        yield "result", result(verdict)
+class Decision(NamedTuple):
+    """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
+
+    verdict: Verdict | Unweighed
+    where: str = ""  # on which questions, where that is to be said
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation in one sentence."""
+        said = self.verdict.why if isinstance(self.verdict, Unweighed) else result(self.verdict)
+        if not self.where:
+            return said
+        return f"{'none: ' if isinstance(self.verdict, Unweighed) else ''}{said}; {self.where}"
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield what is recommended: one line, or none where the verdict has said why nothing is."""
+        if self.where or isinstance(self.verdict, Verdict):
+            yield "result", self.sentence
+
+    def summary(self, verdict: Verdict | Unweighed) -> str:
+        """Say what a verdict found and what was decided in one text: what goes where there is no room for lines."""
+        found = verdict.why if isinstance(verdict, Unweighed) else against_baseline(verdict)
+        return "; ".join(dict.fromkeys([found, self.sentence]))
 
 
-def sentence(verdict: Verdict | Unweighed) -> str:
-    """Say the whole in one text: what goes where there is no room for lines."""
-    return verdict.why if isinstance(verdict, Unweighed) else f"{against_baseline(verdict)}; {result(verdict)}"
-
-
-def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
+def result_facts(decision: Decision) -> dict[str, Any]:
     """Write what is recommended as JSON types: its kind, the config, its figures and differences."""
+    verdict, where = decision
     if isinstance(verdict, Unweighed):
-        return {"kind": NONE, "sentence": verdict.why, "recommended": None}
+        return {"kind": NONE, "sentence": decision.sentence, "where": where, "recommended": None}
     found, configs = verdict.recommendation, verdict.matrix.configs
     return {
         "kind": found.kind,
-        "sentence": result(verdict),
+        "sentence": decision.sentence,
+        "where": where,
         "metric": verdict.metric,
         "recommended": None if found.config is None else configs[found.config],
         "baseline": configs[0],
@@ -49,7 +65,7 @@ def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
         "cost": found.cost or None,
         "decide_by": list(found.decide_by),
         "figures": {name: _own(verdict, name) for name in (verdict.metric, *verdict.costs)},
-        "from_baseline": None if found.config is None else _from_baseline(verdict, found.config),
+        "from_baseline": None if found.config is None else from_baseline(verdict, found.config),
         "from_best": None if found.from_best is None else vars(found.from_best),
     }
 
@@ -62,7 +78,7 @@ def _own(verdict: Verdict, metric: str) -> dict[str, float] | None:
     return {"value": own.value, "low": own.low, "high": own.high}
 
 
-def _from_baseline(verdict: Verdict, row: int) -> dict[str, float]:
+def from_baseline(verdict: Verdict, row: int) -> dict[str, float]:
     """Return a config's improvement on the baseline: positive is better, whichever direction the metric has."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))

@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.inference.differences import Differences
 from ragsweep.inference.matrix import Matrix
 from ragsweep.report import plots
-from ragsweep.report.recommendation import result_lines, sentence
+from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_lines
 from ragsweep.verdict import Unweighed, Verdict
@@ -25,20 +25,20 @@ SLICES = ("label", "value", "questions", "small", "config", "difference", "low",
 MOST_ROWS = 50
 
 
-def verdict_files(verdict: Verdict) -> dict[str, bytes]:
+def verdict_files(verdict: Verdict, decision: Decision) -> dict[str, bytes]:
     """Make the files by name."""
     files = {
-        "verdict/verdict.md": page(verdict).encode("utf-8", "replace"),
+        "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
         "verdict/differences.csv": differences_csv(verdict),
         "plots/differences.png": plots.differences(verdict),
     }
     return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
 
 
-def plain(verdict: Verdict | Unweighed) -> dict[str, Any]:
+def plain(verdict: Verdict | Unweighed, decision: Decision) -> dict[str, Any]:
     """Write the verdict as JSON types: what is said, and the numbers behind it but those of single configs."""
-    lines = [text for _, text in (*verdict_lines(verdict), *result_lines(verdict))]
-    said: dict[str, Any] = {"sentence": sentence(verdict), "lines": lines}
+    lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
+    said: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
     if isinstance(verdict, Unweighed):
         return said | {"metric": None}
     configs = verdict.matrix.configs
@@ -105,7 +105,7 @@ def slices_csv(verdict: Verdict) -> bytes:
     return csv_table(SLICES, rows)
 
 
-def page(verdict: Verdict) -> str:
+def page(verdict: Verdict, decision: Decision) -> str:
     """Write what is said, and a table of the best configs."""
     means = verdict.matrix.better.mean(axis=1)
     order = np.argsort(-means, kind="stable").tolist()[:MOST_ROWS]
@@ -114,7 +114,7 @@ def page(verdict: Verdict) -> str:
         [
             f"# Verdict on {verdict.metric}",
             "",
-            *(f"- {text}" for _, text in (*verdict_lines(verdict), *result_lines(verdict))),
+            *(f"- {text}" for _, text in (*verdict_lines(verdict), *decision.lines())),
             "",
             f"Differences to `{_cell(verdict.matrix.configs[0])}`, better is positive; 95 % intervals, all together."
             " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
