@@ -20,7 +20,7 @@ from ragsweep.errors import ConfigError, InputError
 from ragsweep.evaluation import Experiment, facts
 from ragsweep.ledger import Ledger
 from ragsweep.partition import ALL, HOLDOUT, SHARE, TUNE, choose, digest, divided, holdout
-from ragsweep.results import Failure
+from ragsweep.results import DatasetFacts, Failure
 from ragsweep.types import Dataset, Evidence, GoldenSet, Question
 from recorded import a_result
 from toys import corpus
@@ -214,6 +214,31 @@ def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path:
     ledger.write(None, 0, looked_at(whole="another"))  # type: ignore[arg-type]
     ledger.write(None, 0, Failure("failed", (), {}, "error"))
     assert ledger.looks("w") == 0
+
+
+def held_of(count: int, first: int = 0) -> DatasetFacts:
+    """Keep the holdout of a golden set of so many questions."""
+    golden = GoldenSet(questions(first + count)[first:])
+    return facts(divided(Dataset("d", corpus("text"), golden), HOLDOUT))
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, 4), (400, 1)])
+def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_path: Path) -> None:
+    """Three looks at the holdout of 400 questions; then one at that of 401, most of which were seen, or of others."""
+    ledger, plain = Ledger(tmp_path), a_result()
+    before, now = held_of(400), held_of(401, first)
+    for one in (before, before, before, now):
+        ledger.write(None, 0, replace(plain, dataset=one))
+    assert now.undivided != before.undivided
+    assert Ledger(tmp_path).looks(now.undivided) == expected
+
+
+def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.write(None, 0, replace(a_result(), dataset=held_of(400)))
+    more = replace(held_of(401), partition=TUNE)
+    ledger.write(None, 0, replace(a_result(), dataset=more))
+    assert ledger.looks(more.undivided) == 1
 
 
 def test_sweeper_that_decides_by_results_is_a_search() -> None:

@@ -129,6 +129,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # of the partition: who is on which side
     whole: str  # digest of the golden set that was divided
+    held: tuple[str, ...] = ()  # a short digest of each question of the holdout, whichever side this is
 
 
 @dataclass(frozen=True)

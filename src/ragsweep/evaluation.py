@@ -344,10 +344,11 @@ def facts(dataset: Dataset) -> DatasetFacts:
     )
 
 
-def _division(division: Division | None) -> dict[str, str]:
+def _division(division: Division | None) -> dict[str, Any]:
     if division is None:
         return {}
-    return {"partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole}
+    return {"partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole,
+            "held": division.held}  # fmt: skip
 
 
 def stage_latency(looked: View) -> dict[str, dict[str, float]]:

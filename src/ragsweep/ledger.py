@@ -6,6 +6,7 @@ One transaction a config. Every value is JSON (NaN as null) and nothing is ever 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from ragsweep.leases import LAPSE, Holder
 from ragsweep.ledger_file import LedgerFile
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
-from ragsweep.results import Failure, Result
+from ragsweep.results import DatasetFacts, Failure, Result
 
 FINALS = 1_000_000
 """From this number on, a search's jobs are its best configs on the holdout: no trials, and no configs of the sweep."""
@@ -213,9 +214,8 @@ class Ledger:
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
-            if isinstance(outcome, Result) and outcome.dataset.partition == HOLDOUT:  # a sweep looks once
-                seen = outcome.dataset.undivided, _look(connection, sweep, job) or f"record {record}", time.time()
-                connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", seen)
+            if isinstance(outcome, Result):
+                _note_look(connection, outcome.dataset, _look(connection, sweep, job) or f"record {record}")
             return record
 
     def forget_unread(self) -> None:
@@ -224,9 +224,19 @@ class Ledger:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def looks(self, golden: str) -> int:
-        """Count the sweeps, and the configs by themselves, that saw the holdout of the golden set with this digest."""
+        """Count how often each question of a golden set's holdout was looked at, on average and rounded.
+
+        A sweep looks once, and so does a config by itself. A look at the holdout of another golden set counts by the
+        share of these questions that it saw: a set that has grown by a question has been seen nearly as often.
+        """
         with self._file.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM looks WHERE golden = ?", (golden,)).fetchone()[0])
+            found = connection.execute("SELECT golden, count(*) FROM looks GROUP BY golden").fetchall()
+            held = dict(connection.execute("SELECT golden, questions FROM holdouts").fetchall())
+        own, total = set(json.loads(held.get(golden, "[]"))), 0.0
+        for other, count in found:
+            shared = own & set(json.loads(held.get(other, "[]")))
+            total += count * (1.0 if other == golden else len(shared) / max(len(own), 1))
+        return math.floor(total + 0.5)
 
     def tuned(self, golden: str) -> list[Record]:
         """Read what was measured on the tune questions of the golden set with this digest."""
@@ -339,6 +349,16 @@ _SWEEP = "id, name, parent, jobs, names, place, status"
 def _sweep(row: Sequence[Any]) -> Sweep:
     jobs, names = tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4]))
     return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
+
+
+def _note_look(connection: sqlite3.Connection, facts: DatasetFacts, by: str) -> None:
+    """Note which questions the holdout has, and, where a result is of these, that they were looked at."""
+    if facts.held:
+        connection.execute(
+            "INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (facts.undivided, json.dumps(list(facts.held)))
+        )
+    if facts.partition == HOLDOUT:
+        connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (facts.undivided, by, time.time()))
 
 
 def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | None:

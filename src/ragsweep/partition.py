@@ -94,7 +94,8 @@ def divided(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
     golden = replace(asked, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)
-    division = Division(name, digest(whole.golden.questions), whole.golden.digest)
+    marks = tuple(sorted(_mark(question) for question in whole.golden.questions if question.id in held))
+    division = Division(name, digest(whole.golden.questions), whole.golden.digest, marks)
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
         note += f"; of so few questions ({ENOUGH} would do) it says little"
@@ -138,6 +139,11 @@ def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], l
         small = sum(len(members[name]) for name in names) < SMALLEST
         pooled[("", "small") if small else stratum].extend(names)
     return pooled
+
+
+def _mark(question: Question) -> str:
+    """Hash what is asked: another id, or another label, makes no new question."""
+    return content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
 
 
 def _chance(cluster: str) -> str:

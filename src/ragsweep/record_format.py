@@ -72,7 +72,7 @@ def encode(outcome: Result | Failure) -> Encoded:
     plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
-    plain["dataset"] = dict(vars(outcome.dataset))
+    plain["dataset"] = {name: value for name, value in vars(outcome.dataset).items() if name != "held"}
     lost: list[Lost] = []
     plain["targets"] = [_judged(one, n, lost) for n, one in enumerate(outcome.targets)]
     for name in TABLES:

@@ -62,7 +62,8 @@ class DatasetFacts:
     """Which questions were asked of which corpus.
 
     ``partition`` is "all", "tune" or "holdout"; of the last two ``partition_digest`` tells one division from another,
-    and ``whole_digest`` is the golden digest of all that was divided.
+    and ``whole_digest`` is the golden digest of all that was divided. ``held`` has a short digest of each question of
+    the holdout; the ledger keeps it once for all records, and it is empty in those that are read.
     """
 
     name: str
@@ -77,6 +78,7 @@ class DatasetFacts:
     partition: str = "all"
     partition_digest: str = ""
     whole_digest: str = ""
+    held: tuple[str, ...] = ()
 
     @property
     def undivided(self) -> str:

@@ -144,7 +144,7 @@ def _config(result: Result) -> dict[str, Any]:
         "overrides": result.overrides,
         "parameters": result.parameters,
         "config": result.config,
-        "dataset": vars(result.dataset),
+        "dataset": {name: value for name, value in vars(result.dataset).items() if name != "held"},
         "metrics": _summaries(result.summaries),
         "groups": groups,
         "stages": result.stages,
