@@ -49,6 +49,17 @@ def test_comparison_says_what_the_user_should_know_of_the_dataset(terminal: Term
     assert printed == [["note", "4", "links", "not", "followed"], ["note", "3", "stand-ins"]]
 
 
+def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_six_digits(
+    terminal: Terminal, stream: io.StringIO
+) -> None:
+    drawn = result("alpha=0.30000000000000004 k1=1.2945842851323215")
+    terminal.finished(drawn, 0, 2, ["mrr"])
+    terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)
+    terminal.comparison([drawn], ["mrr"])
+    assert stream.getvalue().count("alpha=0.3 k1=1.29458 ") == 3
+    assert "0000000" not in stream.getvalue()
+
+
 def test_nothing_to_compare_prints_nothing(terminal: Terminal, stream: io.StringIO) -> None:
     terminal.comparison([], ["mrr"])
     assert stream.getvalue() == ""

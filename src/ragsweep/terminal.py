@@ -14,6 +14,7 @@ from ragsweep.executor import Executor, Silence
 from ragsweep.graph import Charge, Plan
 from ragsweep.identity import Node
 from ragsweep.report.answers import answer_lines
+from ragsweep.report.naming import rounded
 from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.results import PARTIAL, Failure, Result
@@ -87,11 +88,11 @@ class Terminal:
         """Print the line of a job that went well."""
         first = result.summaries.get(headline[0]) if headline else None
         value = f" · {first.name} {cell(first)}" if first else ""
-        self.line("job", f"{number + 1}/{jobs} · {result.name}{value} · {result.ended - result.started:.1f} s")
+        self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
 
     def failed(self, failure: Failure, number: int, jobs: int) -> None:
         """Print the line of a job that failed."""
-        self.line("failed", f"{number + 1}/{jobs} · {failure.name} · {failure.error}")
+        self.line("failed", f"{number + 1}/{jobs} · {rounded(failure.name)} · {failure.error}")
 
     def comparison(self, results: Sequence[Result], headline: Sequence[str]) -> None:
         """Print the configs below each other: each headline metric with its interval."""
@@ -104,12 +105,12 @@ class Terminal:
         for name in headline:
             table.add_column(name, justify="right", no_wrap=True)
         for result in results:
-            table.add_row(result.name, *(cell(result.summaries.get(name)) for name in headline))
+            table.add_row(rounded(result.name), *(cell(result.summaries.get(name)) for name in headline))
         self.console.print()
         self.console.print(table)
         for result in results:
             if result.state == PARTIAL:
-                self.line("partial", f"{result.name}: {partial_note(result)}")
+                self.line("partial", f"{rounded(result.name)}: {partial_note(result)}")
         self.line("", evidence_note(results[0].dataset))
         for said in results[0].dataset.notes:
             self.line("note", said)
@@ -127,7 +128,7 @@ class Terminal:
     def failures(self, failures: Sequence[Failure]) -> None:
         """Print what failed and why."""
         for failure in failures:
-            self.line("failed", f"{failure.name} · {failure.error}")
+            self.line("failed", f"{rounded(failure.name)} · {failure.error}")
 
     def look(self, command: str, name: str, run: str | None) -> None:
         """Say where the results are."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ragsweep import abstention, quadrants
 from ragsweep.abstention import Point
 from ragsweep.quadrants import KINDS, SERVED, Quadrants, Success
+from ragsweep.report.naming import rounded
 from ragsweep.report.tables import csv_table, number
 from ragsweep.results import Result
 
@@ -70,9 +71,9 @@ def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
             else ""
         )
         success = next(pair.success for pair in pairs if pair.base is base)
-        yield "context", f"what it is worth by {_told(success)}, against {base.name}{note}"
+        yield "context", f"what it is worth by {_told(success)}, against {rounded(base.name)}{note}"
     for pair in pairs[:MOST_LINES]:
-        yield "", f"{pair.result.name}: {_quadrants(pair.quadrants)}"
+        yield "", f"{rounded(pair.result.name)}: {_quadrants(pair.quadrants)}"
     if len(pairs) > MOST_LINES:
         yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
 

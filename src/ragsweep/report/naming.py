@@ -14,9 +14,14 @@ FEWEST = 3
 """Neighbours from which on a range says it shorter."""
 
 
+def rounded(name: str) -> str:
+    """Write 0.30000000000000004 as 0.3: six digits of a number that a search or arithmetic has made."""
+    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):g}", name)
+
+
 def short(name: str) -> str:
-    """Break a very long name off in its middle, and write 0.30000000000000004 as 0.3."""
-    name = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):g}", name)
+    """Break a very long name off in its middle, its numbers rounded."""
+    name = rounded(name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragsweep.abstention import Point, best
+from ragsweep.report.naming import rounded
 from ragsweep.results import Result, Summary
 from ragsweep.verdict import Verdict
 
@@ -52,7 +53,9 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> bytes
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
-    return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
+    return _draw(
+        [rounded(result.name) for result in results], panels, False, note=_note(configs, len(metrics), "metrics")
+    )
 
 
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> bytes:
@@ -195,7 +198,7 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
     """Lay the panels out in rows; ``shared``: all have one scale."""
     from matplotlib.figure import Figure
 
-    labels = [_label(name) for name in names]
+    labels = [_label(rounded(name)) for name in names]
     most, panel_width = (3, 3.0) if len(names) <= FEW else (6, 2.2)
     columns = max(1, min(most, len(panels)))
     rows = max(1, math.ceil(len(panels) / columns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragsweep.report.naming import rounded
 from ragsweep.report.tables import number
 from ragsweep.results import Judged, Result
 from ragsweep.targets import NOT_JUDGED, PASS, met
@@ -46,7 +47,7 @@ def _configs(group: Sequence[Result], configs: int) -> str:
     if len(group) == configs:
         return f"all {configs} configs"
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-    return group[0].name + more
+    return rounded(group[0].name) + more
 
 
 def _named(result: Result) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragsweep.gap import Gap
+from ragsweep.partition import HOLDOUT
 from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
@@ -46,8 +47,9 @@ def gap_line(gap: Gap | None) -> Lines:
     """Say how much of the lead of the best on the tune questions is left on the holdout; nothing where nobody knows."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
-        leads = f"{signed(gap.tune)} over {short(gap.over)} on the tune questions and {signed(gap.holdout)} here"
-        yield "", f"gap: {short(gap.config)}, their best, has {leads}: {change}"
+        config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
+        leads = f"{signed(gap.tune)} over {over} on the tune questions and {signed(gap.holdout)} here"
+        yield "", f"gap: {config}, their best, has {leads}: {change}"
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
