@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configs import evaluate
-from ragsweep import reasons
+from ragsweep import reasons, sweeping
 from ragsweep.app import Job, Session
 from ragsweep.calls.spending import spending
 from ragsweep.composition import compose_jobs, read_command
@@ -170,3 +170,60 @@ def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp
     server.faults = {}
     assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
     assert len(server.log) == 8
+
+
+# --- without a key --------------------------------------------------------------------------------------------
+
+
+KEYS = ("OPENAI_API_KEY", "OTHER_KEY", "JUDGE_KEY")
+
+
+def run(*typed: str) -> int:
+    return sweeping.run(read_command(typed, multirun=False))
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["llm.key_env=OPENAI_API_KEY"], "llm: the environment variable OPENAI_API_KEY"),
+        (["llm.key_env=null", "router=llm", "router.model=m", "router.key_env=OTHER_KEY"], "router: .* OTHER_KEY"),
+        (["query=rewrite", "llm.key_env=OTHER_KEY"], "llm: the environment variable OTHER_KEY"),
+        (["retriever=vector", "embedder=api", "embedder.base_url=http://127.0.0.1:9/v1", "embedder.model=m",
+          "embedder.key_env=OTHER_KEY"], "embedder: .* OTHER_KEY"),
+        (["reranker=api", "reranker.base_url=http://127.0.0.1:9/v1", "reranker.model=m", "reranker.candidates=4",
+          "reranker.key_env=OTHER_KEY"], "reranker: .* OTHER_KEY"),
+    ],
+)  # fmt: skip
+def test_key_that_is_not_set_is_an_error_before_anything_is_computed(
+    more: list[str], named: str, server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ConfigError, match=f"{named}.* is not set or is empty; export it, or name another") as fault:
+        run(*overrides(server, tmp_path, *more))
+    assert fault.value.exit_status == 2
+    assert not server.log
+    assert not (tmp_path / ".ragsweep" / "ledger.db").exists()
+
+
+def test_keys_of_all_parts_are_named_at_once(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ConfigError) as fault:
+        run(*judged(server, tmp_path, "judge.key_env=JUDGE_KEY", "llm.key_env=OTHER_KEY"))
+    assert [line.split(":")[0] for line in str(fault.value).splitlines()] == ["llm", "judge"]
+
+
+def test_what_is_stored_needs_no_key_and_neither_does_a_plan(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = overrides(server, tmp_path, "llm.key_env=OTHER_KEY", "tracking=none")
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+    assert run(*typed, "plan=true") == 0
+    monkeypatch.setenv("OTHER_KEY", "k-123456789")
+    assert run(*typed) == 0
+    monkeypatch.delenv("OTHER_KEY")
+    assert run(*typed, "rerun=true") == 0
+    assert len(server.log) == 4

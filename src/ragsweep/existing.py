@@ -17,7 +17,7 @@ from ragsweep.answering import Packed, ask_all, asked_by, lasting_answers, lasti
 from ragsweep.evidence import count_tokens
 from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
-from ragsweep.identity import Built, Node, Rows, Spec, Work, content_hash
+from ragsweep.identity import Built, Node, Rows, Spec, Work, content_hash, key_check
 from ragsweep.laid import Caller, Graph
 from ragsweep.located import Located, located
 from ragsweep.types import Chunks, Corpus, Rankings, Request, Spans
@@ -70,7 +70,16 @@ class _Stages:
             contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
             return ask_all(work, rows, contents, system.value.ask)
 
-        return Node("respond", system.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_responses)
+        return Node(
+            "respond",
+            system.spec,
+            (),
+            compute,
+            "rows",
+            result=np.ndarray,
+            lasting=lasting_responses,
+            check=key_check(system.value),
+        )
 
     @cached_property
     def located(self) -> Node:

@@ -27,7 +27,7 @@ from ragsweep.answering import (
     request_key,
     verdicts_in,
 )
-from ragsweep.identity import Built, Node, Rows, Spec, Work
+from ragsweep.identity import Built, Node, Rows, Spec, Work, key_check
 from ragsweep.laid import Caller
 from ragsweep.notebooks import page
 from ragsweep.outcomes import ChunkNames
@@ -91,7 +91,10 @@ class Answering:
         def compute(work: Work, rows: Rows) -> Packed:
             return ask_all(work, rows, contents, part.generate)
 
-        return Node("generate", self.generator.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_answers)
+        return Node(
+            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_answers,
+            check=key_check(part),
+        )  # fmt: skip
 
     @cached_property
     def answer(self) -> Node | None:
@@ -143,7 +146,9 @@ class Answering:
             cases = [_case(part, *one) for one in zip(asked, answers, given, strict=True)]
             return packed(self._judged(work, judge, cases))
 
-        judge = Node("judge", metric.spec, (), ask, "rows", label, np.ndarray, lasting=lasting_verdicts)
+        judge = Node(
+            "judge", metric.spec, (), ask, "rows", label, np.ndarray, lasting=lasting_verdicts, check=key_check(part)
+        )
         inputs = (*handed, *([answer] if answer else []), judge)
         spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
         return Node("verdict", spec, inputs, compute, "rows", label, np.ndarray, lasting=lasting_verdicts, reads=_reads)

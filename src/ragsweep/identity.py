@@ -79,6 +79,12 @@ class Built(NamedTuple):
     spec: Spec
 
 
+def key_check(part: Any) -> Callable[[], None] | None:
+    """Return what raises ConfigError where the key of a part's service is missing; None where it needs none."""
+    check: Callable[[], None] | None = getattr(part, "check_key", None)
+    return check
+
+
 Rows = Sequence[str]
 """Keys of the rows that are wanted of a node: the texts of queries, or hashes of what is asked."""
 
@@ -128,6 +134,7 @@ class Node:
     lasting: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     reads: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
     amount: float = 1.0  # how much work a whole value is (characters of text), to tell how long another will take
+    check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing
 
     @cached_property
     def address(self) -> str:

@@ -50,7 +50,7 @@ def latency_node(
 
     spec = Spec("ragsweep.latency", "1", files={"machine": machine()})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
-    return Node("latency", spec, inputs, compute, "rows", target.label, np.ndarray)
+    return Node("latency", spec, inputs, compute, "rows", target.label, np.ndarray, check=target.check)
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
@@ -65,7 +65,7 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
         return _one_by_one(target, work, [[query] for query in rows])
 
     spec = Spec("ragsweep.latency", "1", {"rule": rule}, {"machine": machine()})
-    return Node("latency", spec, target.inputs, compute, "rows", target.label, np.ndarray)
+    return Node("latency", spec, target.inputs, compute, "rows", target.label, np.ndarray, check=target.check)
 
 
 def _one_by_one(target: Node, work: Work, wanted: Sequence[Rows]) -> NDArray[np.float64]:

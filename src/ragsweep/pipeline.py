@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.evidence import count_tokens
 from ragsweep.generation import Answering, Handed
 from ragsweep.graph import SOURCE
-from ragsweep.identity import Built, Node, Rows, Spec, Work
+from ragsweep.identity import Built, Node, Rows, Spec, Work, key_check
 from ragsweep.laid import Caller, Compared, Graph
 from ragsweep.latency import latency_node, rule_latency_node
 from ragsweep.querying import query_node
@@ -176,7 +176,14 @@ class _Stages:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
         embeddings = self._embeddings(embedder, spec)
         queries = Node(
-            "embed_queries", spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label, np.ndarray
+            "embed_queries",
+            spec,
+            (),
+            lambda work, rows: embedder.embed_queries(list(rows)),
+            "rows",
+            label,
+            np.ndarray,
+            check=key_check(embedder),
         )
         node = self._searched(built, "index", (embeddings, queries), label)
         self._timed(f"embed_queries/{label}".strip("/"), queries)
@@ -193,6 +200,7 @@ class _Stages:
             "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
             lambda work: search.build(work.get(embeddings).vectors), dict, label,
         )  # fmt: skip
+        index = replace(index, check=key_check(search))
 
         def compute(work: Work, rows: Rows) -> Rankings:
             among, asked = work.get(embeddings).vectors, work.get(queries, rows)
@@ -201,7 +209,7 @@ class _Stages:
 
         rule = built.spec.without("embedder", "exact")
         rule = Spec(rule.target, rule.version, {**rule.parameters, "index": spec}, rule.files)
-        return self._retrieve(rule, (index, embeddings, queries), compute, label)
+        return replace(self._retrieve(rule, (index, embeddings, queries), compute, label), check=key_check(search))
 
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str
@@ -214,6 +222,7 @@ class _Stages:
             return embedded(work, embedder, self._texts(work), work.get(self.chunks))
 
         node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
+        node = replace(node, check=key_check(embedder))
         if all(node.address != known.address for known in self.embeddings):
             self.embeddings.append(node)
         return node
@@ -314,7 +323,7 @@ class _Stages:
                 work.progress(start + len(some), len(keys))
             return np.concatenate(parts)
 
-        return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray)
+        return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray, check=key_check(part))
 
     def _read(self, part: ReadingReranker, spec: Spec) -> Node:
         def compute(work: Work) -> TokenVectors:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.answering import Packed, answers_in, ask_all, asked_by, lasting_answers
 from ragsweep.executor import Executor
-from ragsweep.identity import Built, Node, Rows, Spec, Work, content_hash
+from ragsweep.identity import Built, Node, Rows, Spec, Work, content_hash, key_check
 from ragsweep.laid import Graph
 from ragsweep.questions import Asked, asked
 from ragsweep.types import Answer, Request, Scores
@@ -23,7 +23,16 @@ def query_node(query: Built) -> Node:
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, query.value.write)
 
-    return Node("query", _read_spec(query), (), compute, "rows", result=np.ndarray, lasting=lasting_answers)
+    return Node(
+        "query",
+        _read_spec(query),
+        (),
+        compute,
+        "rows",
+        result=np.ndarray,
+        lasting=lasting_answers,
+        check=key_check(query.value),
+    )
 
 
 def _read_spec(query: Built) -> Spec:

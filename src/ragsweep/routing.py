@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragsweep.answering import Packed, ask_all, asked_by, lasting_routes
-from ragsweep.identity import Built, Node, Rows, Work
+from ragsweep.identity import Built, Node, Rows, Work, key_check
 from ragsweep.types import Request
 
 
@@ -17,4 +17,13 @@ def route_node(router: Built) -> Node:
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, router.value.route)
 
-    return Node("route", router.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_routes)
+    return Node(
+        "route",
+        router.spec,
+        (),
+        compute,
+        "rows",
+        result=np.ndarray,
+        lasting=lasting_routes,
+        check=key_check(router.value),
+    )

@@ -16,8 +16,9 @@ from ragsweep.composition import Command, compose_jobs
 from ragsweep.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.evaluation import Experiment
 from ragsweep.foretelling import foretell
-from ragsweep.graph import Charge, Plan, plan
+from ragsweep.graph import Charge, Plan, plan, walk
 from ragsweep.handing import hand_over
+from ragsweep.identity import Node
 from ragsweep.jobs import Partial, TargetsMissed
 from ragsweep.multirun import Multirun, Search
 from ragsweep.objectives import objectives
@@ -31,11 +32,12 @@ def run(command: Command) -> int:
     configs = compose_jobs(command)
     _check(configs)
     spending.reset()  # a budget is one command's, in each of its processes
-    own, terminal = session(configs[0]), Terminal.current()
+    own, terminal, possible = session(configs[0]), Terminal.current(), list[Node]()
     experiments = _prepare(own, command, configs)
     race = _race(own, command, experiments)
     if command.searching:
         command = searching.settled(command, configs[0], experiments[0])
+        possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
     foretell(planned, experiments, own.evaluator.executor)
@@ -45,6 +47,7 @@ def run(command: Command) -> int:
     if configs[0].plan:
         terminal.plan_table(planned)
         return 0
+    _check_keys([*_missing(planned, experiments), *possible])
     kept, tracker = own.ledger, own.tracker(configs[0])
     if risk := tracker.risk():
         terminal.line("warning", risk)
@@ -59,6 +62,25 @@ def run(command: Command) -> int:
         status = kind(command, configs[0], kept, tracker, terminal, race).run(signatures, planned)
     mirroring.end_abandoned(kept, tracker, terminal)
     return status
+
+
+def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
+    """List the nodes of which something must be computed."""
+    nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
+    found = [(node, planned.missing.get(node.address)) for node in nodes]
+    return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
+
+
+def _check_keys(nodes: Sequence[Node]) -> None:
+    """Raise ConfigError, before anything is computed, for all keys that computing these nodes needs and are missing."""
+    faults: dict[str, None] = {}
+    for check in (node.check for node in nodes if node.check):
+        try:
+            check()
+        except ConfigError as fault:
+            faults[str(fault)] = None
+    if faults:
+        raise ConfigError("\n".join(faults))
 
 
 def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:

@@ -56,6 +56,10 @@ class Endpoint:
         """Raise ConfigError for values that could not work, or would put a secret into a config; calls nobody."""
         self.service.check(where)
 
+    def check_key(self, where: str) -> None:
+        """Raise ConfigError, with the way out, where the key is not in the environment."""
+        self.service.check_key(where)
+
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
     ) -> Reply:

@@ -98,6 +98,15 @@ class Service:
             raise CallFailed(str(failure), failure.reason) from None
         return [found[number] for number in range(len(bodies))]
 
+    def check_key(self, where: str) -> None:
+        """Raise ConfigError, with the way out, where the key is not in the environment; ``where`` names the part."""
+        try:
+            self.key()
+        except ConfigError as fault:
+            raise ConfigError(
+                f"{where}: {fault}; export it, or name another variable by {where}.key_env (null: it needs no key)"
+            ) from None
+
     def key(self) -> str:
         """Read the key from the environment; empty where none is named. Raises ConfigError where it is not there."""
         if self.key_env is None:

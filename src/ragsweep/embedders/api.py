@@ -56,6 +56,10 @@ class ApiEmbedder:
             if value is not None and value < 1:
                 raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.service.check_key("embedder")
+
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks. Raises CallFailed where a call fails for good."""
         prompted = [self.document_prompt + text for text in texts]

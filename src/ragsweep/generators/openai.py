@@ -72,6 +72,10 @@ class OpenAI:
         if most is not None and most < 1:
             raise ConfigError(f"llm.max_tokens is {most}; it must be 1 or more, or null")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.endpoint.check_key("llm")
+
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError where no request could be answered."""
         each(requests, self._answer, done)

@@ -87,6 +87,11 @@ class Qdrant:
         if importlib.util.find_spec("qdrant_client") is None:
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        if self.path is None:
+            self.service.check_key("retriever.index")
+
     def build(self, vectors: Floats) -> Arrays:
         """Fill a collection, unless there is one that is complete, and return its name."""
         name = self._name(vectors)

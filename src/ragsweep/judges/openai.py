@@ -109,6 +109,12 @@ class OpenAIJudge:
         if self.embeddings_model is not None and self.embeddings is not None:
             raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.endpoint.check_key("judge")
+        if self.embeddings_model is not None:
+            self.embedding_endpoint.check_key("judge")
+
     def fingerprint(self) -> dict[str, str]:
         """Return what else decides a verdict: how text is fenced."""
         return {"fence": fences.VERSION} if self.fence else {}

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ragsweep.calls import each
-from ragsweep.identity import content_hash
+from ragsweep.identity import content_hash, key_check
 from ragsweep.injections import is_suspicious
 from ragsweep.judging import Judge, total
 from ragsweep.noting import Noted
@@ -58,6 +58,11 @@ class Judged:
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric; asks nobody."""
         self._judge.ready(self.name, self.embeddings)
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the key of the judge is not in the environment; asks nobody."""
+        if check := key_check(self._judge):
+            check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
         """Judge all cases at once; how many calls are open is the endpoint's affair.

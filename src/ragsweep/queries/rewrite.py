@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ragsweep.errors import ConfigError
+from ragsweep.identity import key_check
 from ragsweep.prompts import fenced_conversation
 from ragsweep.reasons import MALFORMED
 from ragsweep.types import Ahead, Answer, Foretelling, Request, Size
@@ -42,6 +43,11 @@ class Rewrite:
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; say how the question is to be rewritten")
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the key of the model is not in the environment; calls nobody."""
+        if check := key_check(self.llm):
+            check()
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Ask for the query of each request. Raises EndpointFailed or ConfigError where no call can do better."""

@@ -61,6 +61,10 @@ class ApiReranker:
         if self.batch_size < 1:
             raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.service.check_key("reranker")
+
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Score pairs, with one call for each question and ``batch_size`` distinct texts; a blank question scores 0.
 

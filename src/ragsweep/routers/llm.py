@@ -61,6 +61,10 @@ class Llm:
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; say when a message needs the corpus")
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.endpoint.check_key("router")
+
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request, the conversation so far included. Raises EndpointFailed where no call can do better."""
         each(requests, self._decide, done)

@@ -69,6 +69,10 @@ class Http:
             except ValueError as fault:
                 raise ConfigError(f"system.{name}: {fault}") from None
 
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.service.check_key("system")
+
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Ask every request. Raises EndpointFailed where no call can do better."""
         each(requests, self._asked, done)
