@@ -20,6 +20,9 @@ CHARACTERS = 4
 """Characters that make a token, where nobody counted them: about right for English."""
 
 HIGHEST = float(np.finfo(np.float32).max)
+MOST_TOKENS = 10**9
+"""Tokens that one call may be said to have cost; more is no count."""
+
 CUT = frozenset({"length", "model_length", "max_tokens"})
 
 
@@ -69,6 +72,8 @@ def read_chat(answer: Any, asked: int) -> Chat:
         text, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
+    if not isinstance(reason, str | None):
+        raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
     usage = read_usage(answer, asked, len(text) if isinstance(text, str) else 0)
     if reason in CUT:
         raise CallFailed("the answer was cut at the limit of its tokens; raise max_tokens", TRUNCATED, usage)
@@ -77,7 +82,7 @@ def read_chat(answer: Any, asked: int) -> Chat:
     if not isinstance(text, str) or not text.strip():
         raise ValueError("a message without text")
     model = answer.get("model")
-    return Chat(text, reason if isinstance(reason, str) else "", model if isinstance(model, str) else "", usage)
+    return Chat(text, reason or "", model if isinstance(model, str) else "", usage)
 
 
 def read_usage(answer: Any, asked: int, said: int) -> Usage:
@@ -97,7 +102,7 @@ def counted(answer: Any, said: int = 0) -> Usage | None:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def estimate(characters: int) -> int:

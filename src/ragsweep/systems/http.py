@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.calls import CallFailed, Service, each
+from ragsweep.calls.reading import MOST_TOKENS
 from ragsweep.calls.service import Question
 from ragsweep.calls.spending import spending
 from ragsweep.errors import ConfigError
@@ -97,7 +98,7 @@ class Http:
         except NotThere as fault:
             raise ValueError(str(fault)) from None
         read, written = found.get("tokens_in") or 0, found.get("tokens_out") or 0
-        if not all(isinstance(count, int) and count >= 0 for count in (read, written)):
+        if not all(isinstance(count, int) and 0 <= count <= MOST_TOKENS for count in (read, written)):
             raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
         usage = Usage(1, read, written)
         return response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage)
