@@ -167,6 +167,18 @@ PAYLOADS = {
     ),
     "log outside": Payload([f"{_HANDLER}.filename=/tmp/pwned"], f"{_HANDLER}.filename"),
     "log outside by the job's name": Payload(["hydra.job.name=../../pwned"], f"{_HANDLER}.filename"),
+    "log into a file of the user's": Payload(
+        ["hydra.run.dir=.", f"{_HANDLER}.filename='${{hydra.runtime.output_dir}}/.bashrc'"], f"{_HANDLER}.filename"
+    ),
+    "log in a format of its own": Payload(
+        ["hydra.job_logging.formatters.simple.format='touch pwned #'"], "hydra.job_logging.formatters.simple.format"
+    ),
+    "log with lines of its own for a date": Payload(
+        ["+hydra.job_logging.formatters.simple.datefmt='touch pwned #'"], "hydra.job_logging.formatters.simple.datefmt"
+    ),
+    "log of Hydra's in a format of its own": Payload(
+        ["+hydra.hydra_logging.formatters={own: {fmt: 'touch pwned #'}}"], "hydra.hydra_logging.formatters.own.fmt"
+    ),
     "log of Hydra": _global(
         "hydra: {hydra_logging: {handlers: {none: {(): canary.act}}}}", "hydra.hydra_logging.handlers.none.()"
     ),

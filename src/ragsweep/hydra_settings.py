@@ -57,6 +57,16 @@ LOG_CLASSES = frozenset(
 )  # fmt: skip
 """What writes to the terminal or to a file; the other handlers of ``logging`` send logs over a network."""
 
+LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
+LOG_FORMATS = frozenset(
+    {LOG_FORMAT, "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
+     "[%(asctime)s][HYDRA] %(message)s", "%(message)s"}
+)  # fmt: skip
+"""Ours and Hydra's: with a format of its own a config could write any text, such as a line of shell."""
+
+LOG_FILE = ".log"
+"""What the name of a log file ends with: the run's folder may be anywhere, and hold files of the user's."""
+
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
@@ -95,6 +105,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     for key in ("hydra_logging", "job_logging"):
         for name, value in _leaves(settings[key]):
             _check_log_setting(name, value, f"hydra.{key}.{name}")
+        _check_formatters(settings[key], f"hydra.{key}.formatters")
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
@@ -157,12 +168,28 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         raise ConfigError(f'{where}: "{value}" is no class for logs{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
         raise ConfigError(f'{where}: "{value}" names an object{nearest(value, STREAMS)}')
-    if key in ("filename", "baseFilename") and not _is_inside(PurePath(str(value)), FOLDER):
+    is_file = key in ("filename", "baseFilename")
+    if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
-            f"{where}: must lie in the run's folder, given {value!r}; give ${{hydra.runtime.output_dir}}/NAME.log"
+            f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
+            " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets attributes that stand under the key "."
         raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
+
+
+def _check_formatters(settings: Any, where: str) -> None:
+    """Raise ConfigError for a formatter that writes anything but what is logged, in one of the formats that we have."""
+    formatters = settings.get("formatters") if isinstance(settings, Mapping) else None
+    for name, one in (formatters or {}).items():
+        if not isinstance(one, Mapping) or is_trusted(str(one.get("()", ""))) or is_trusted(str(one.get("class", ""))):
+            continue
+        for key, value in one.items():
+            if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
+                raise ConfigError(
+                    f"{where}.{name}.{key}: a config cannot choose how logs are written, given {value!r}; use"
+                    f' "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
+                )
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:
