@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,11 @@ def same_commands(folder: Path) -> None:
         keys.append(
             searching.key(command, signatures[0], place) if command.searching else content_hash([signatures, place])
         )
-    ledger = Ledger(folder / ".ragsweep")
-    with ledger._file.transaction() as connection:
-        for key, sweep in zip(keys, ledger.sweeps(), strict=True):
-            connection.execute("UPDATE sweeps SET key = ?, place = ? WHERE id = ?", (key, place, sweep.id))
-            connection.execute("UPDATE records SET place = ? WHERE sweep = ?", (place, sweep.id))
+    with closing(sqlite3.connect(folder / DATABASES["ledger"])) as connection, connection:
+        sweeps = connection.execute("SELECT id FROM sweeps ORDER BY created").fetchall()
+        for key, (sweep,) in zip(keys, sweeps, strict=True):
+            connection.execute("UPDATE sweeps SET key = ?, place = ? WHERE id = ?", (key, place, sweep))
+            connection.execute("UPDATE records SET place = ? WHERE sweep = ?", (place, sweep))
 
 
 def rows(file: Path, question: str) -> list[tuple[object, ...]]:

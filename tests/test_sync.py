@@ -14,6 +14,7 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
+from ragsweep import seals
 from ragsweep.identity import content_hash
 from ragsweep.ledger import Ledger
 from ragsweep.tracking import Mlflow
@@ -75,6 +76,7 @@ def same_place(folder: Path) -> None:
     with Ledger(folder / ".ragsweep")._file.transaction() as connection:
         for table in ("sweeps", "records"):
             connection.execute(f"UPDATE {table} SET place = ? WHERE place != ''", (place,))
+        seals.seal_all(connection)
 
 
 def test_nothing_is_sent_twice(folder: Path) -> None:
@@ -112,6 +114,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
         signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
+        seals.seal_all(connection)
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
     assert ("2 results were not in MLflow any more" if state == "FINISHED" else "2 of 2 configs are done") in said

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragsweep import claims
+from ragsweep import claims, seals
 from ragsweep.claims import Claim
 from ragsweep.errors import InputError
 from ragsweep.leases import LAPSE, Holder
-from ragsweep.ledger_file import LedgerFile
+from ragsweep.ledger_file import LedgerFile, damaged
 from ragsweep.partition import HOLDOUT
 from ragsweep.record_format import Encoded, decode, encode
 from ragsweep.results import DatasetFacts, Failure, Result
@@ -82,9 +82,9 @@ class Ledger:
         """Return the last sweep of this key: of these configs, tracked at one place."""
         with self._file.reading() as connection:
             row = connection.execute(
-                f"SELECT {_SWEEP} FROM sweeps WHERE key = ? ORDER BY round DESC LIMIT 1", (key,)
+                f"SELECT {seals.SWEEP} FROM sweeps WHERE key = ? ORDER BY round DESC LIMIT 1", (key,)
             ).fetchone()
-        return _sweep(row) if row else None
+            return self._sweep(connection, row) if row else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
         """Write a sweep down before its first job starts, as the next round of its key, and claim it."""
@@ -98,6 +98,7 @@ class Ledger:
                     json.dumps(sweep.names), time.time(),
                 ),
             )  # fmt: skip
+            seals.seal_sweep(connection, identifier)
             claims.take(connection, identifier, WHOLE)
         self._heart.beat()
         return self.sweep(identifier)
@@ -105,19 +106,24 @@ class Ledger:
     def sweep(self, identifier: str) -> Sweep:
         """Read a sweep back; in a job's process, say."""
         with self._file.reading() as connection:
-            row = connection.execute(f"SELECT {_SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
-        return _sweep(row)
+            row = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
+            if row is None:
+                raise damaged(self.path, f"the sweep {identifier} is not in it any more")
+            return self._sweep(connection, row)
 
     def sweeps(self) -> list[Sweep]:
         """Read all sweeps, the oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(f"SELECT {_SWEEP} FROM sweeps ORDER BY created").fetchall()
-        return [_sweep(row) for row in rows]
+            rows = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps ORDER BY created").fetchall()
+            if len(rows) != (sealed := seals.sealed_sweeps(connection)):
+                raise damaged(self.path, f"it holds {len(rows)} sweeps, and {sealed} were written")
+            return [self._sweep(connection, row) for row in rows]
 
     def set_status(self, sweep: str, status: str) -> None:
         """Say how far a sweep is; one that is not RUNNING is claimed by nobody."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
+            seals.seal_sweep(connection, sweep)
             if status != RUNNING:
                 connection.execute("DELETE FROM claims WHERE sweep = ? AND job <= ?", (sweep, WHOLE))
 
@@ -128,11 +134,13 @@ class Ledger:
                 "UPDATE sweeps SET jobs = ?, names = ? WHERE id = ?",
                 (json.dumps([[]] * len(names)), json.dumps(list(names)), sweep),
             )
+            seals.seal_sweep(connection, sweep)
 
     def set_parent(self, sweep: str, parent: str) -> None:
         """Note a sweep's parent run, which is made only when there is something to show."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
+            seals.seal_sweep(connection, sweep)
 
     def abandoned(self) -> list[Sweep]:
         """List the sweeps that are running by name only: the processes of their commands are dead."""
@@ -201,8 +209,12 @@ class Ledger:
         with self._file.transaction() as connection:
             if fenced and not any(one.mine for one in claims.taken(connection, "sweep = ? AND job = ?", (sweep, job))):
                 raise InputError(f"job {job} was given to another process meanwhile; this result comes too late")
-            before = connection.execute("SELECT run FROM records WHERE sweep = ? AND job = ?", (sweep, job)).fetchone()
-            connection.execute("DELETE FROM records WHERE sweep = ? AND job = ?", (sweep, job))
+            before = connection.execute(
+                "SELECT run, id FROM records WHERE sweep = ? AND job = ?", (sweep, job)
+            ).fetchone()
+            if before:
+                connection.execute("DELETE FROM records WHERE id = ?", (before[1],))
+                seals.forget_record(connection, before[1])
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
             connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (kept.shared_digest, kept.shared))
             cursor = connection.execute(
@@ -214,6 +226,7 @@ class Ledger:
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
+            seals.seal_records(connection, "id = ?", (record,))
             if isinstance(outcome, Result):
                 _note_look(connection, outcome.dataset, _look(connection, sweep, job) or f"record {record}")
             return record
@@ -260,6 +273,7 @@ class Ledger:
         """Note the MLflow run that shows a record."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE records SET run = ?, mirrored = 1 WHERE id = ?", (run, record))
+            seals.seal_records(connection, "id = ?", (record,))
             connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (SHOWING, record))
 
     def run(self, record: int) -> str | None:
@@ -273,6 +287,7 @@ class Ledger:
         again = "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')"
         with self._file.transaction() as connection:
             connection.execute(again, (sweep,))
+            seals.seal_records(connection, "sweep = ? AND status = 'retry'", (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
         """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed").
@@ -285,70 +300,84 @@ class Ledger:
 
     def record(self, sweep: str, job: int) -> Record:
         """Read the record of a job."""
-        return self._records("records.sweep = ? AND job = ?", (sweep, job))[0]
+        return self._records("records.sweep = ? AND job = ?", (sweep, job), sweep)[0]
 
     def forget_runs(self, sweep: str) -> None:
         """Forget the runs of a sweep's records: the tracker that had them has lost them."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE records SET run = NULL, mirrored = 0 WHERE sweep = ?", (sweep,))
+            seals.seal_records(connection, "sweep = ?", (sweep,))
 
     def records(self, sweep: str) -> list[Record]:
         """Read what became of a sweep's jobs so far, in the order of the jobs."""
         part = "records.sweep = ? AND job < ? AND status NOT IN ('retry', 'racing') ORDER BY job"
-        return self._records(part, (sweep, FINALS))
+        return self._records(part, (sweep, FINALS), sweep)
 
     def unshown(self, sweep: str) -> list[Record]:
         """Read those of a sweep that the tracker does not show whole, its best configs on the holdout included."""
-        return self._records("records.sweep = ? AND mirrored = 0 AND status NOT IN ('retry', 'racing')", (sweep,))
+        return self._records(
+            "records.sweep = ? AND mirrored = 0 AND status NOT IN ('retry', 'racing')", (sweep,), sweep
+        )
 
     def raced(self, sweep: str) -> list[Record]:
         """Read what is known of a sweep's jobs so far, those that are still in a race included."""
         part = "records.sweep = ? AND job < ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
-        return self._records(part, (sweep, FINALS))
+        return self._records(part, (sweep, FINALS), sweep)
 
     def finals(self, sweep: str) -> list[Record]:
         """Read what became of a search's best configs on the holdout."""
-        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS))
+        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS), sweep)
 
     def singles(self) -> list[Record]:
         """Read the records of configs that were run by themselves."""
-        return self._records("records.sweep IS NULL ORDER BY id", ())
+        return self._records("records.sweep IS NULL ORDER BY id", (), None)
 
     def of_run(self, run: str) -> list[Record]:
         """Read the records of the MLflow run of this id, or of all whose id begins so."""
         return self._records("substr(run, 1, ?) = ? ORDER BY id", (len(run), run))
 
-    def _records(self, condition: str, values: Sequence[Any]) -> list[Record]:
+    def _records(self, condition: str, values: Sequence[Any], *whole: str | None) -> list[Record]:
+        """Read records of which a condition holds; ``whole`` are sweeps that must be there even if no row is."""
         with self._file.reading() as connection:
             rows = connection.execute(
-                "SELECT id, sweep, job, run, mirrored, place, digest, status, signature, text, scores, counts, own,"
-                f" data, shared FROM records JOIN shared ON shared.name = records.shared WHERE {condition}",
+                f"SELECT {seals.RECORD}, seals.seal, text, scores, counts, own, data FROM records"
+                " LEFT JOIN shared ON shared.name = records.shared"
+                f" LEFT JOIN seals ON seals.name = 'record ' || records.id WHERE {condition}",
                 values,
             ).fetchall()
-        return [self._record(*row[:6], digest=row[6], kept=Encoded(*row[7:])) for row in rows]
+            for sweep in {*whole, *(row[1] for row in rows)}:
+                self._check_list(connection, sweep)
+        return [self._record(row[:11], *row[11:]) for row in rows]
 
-    def _record(self, *facts: Any, digest: str, kept: Encoded) -> Record:
-        number, sweep, job, run, mirrored, place = facts
-        if kept.digest() != digest:
-            raise InputError(
-                f"{self.path}: record {number} (job {job}) is not what was written; restore the file from a copy, or"
-                " move it away and run the sweep again: its stages are stored"
-            )
-        return Record(number, sweep, job, run, bool(mirrored), place, decode(kept))
+    def _check_list(self, connection: sqlite3.Connection, sweep: str | None) -> None:
+        """Raise InputError where the records of a sweep, or those of none, are not those that were written."""
+        if wrong := seals.unlisted(connection, sweep):
+            what = f"the sweep {sweep}" if sweep else "configs by themselves"
+            raise damaged(self.path, f"record {wrong[0]} of {what} is lost, or was not written by ragsweep")
+
+    def _record(self, row: Sequence[Any], seal: str, *blocks: Any) -> Record:
+        number, sweep, job, status, signature, place, run, mirrored, shared, digest, _ = row
+        kept = Encoded(*(status, signature, *blocks, shared))
+        try:
+            if seals.seal(row) == seal and kept.digest() == digest:
+                return Record(number, sweep, job, run, bool(mirrored), place, decode(kept))
+        except (InputError, TypeError, ValueError):  # a column holds something of another type
+            pass
+        raise damaged(self.path, f"record {number} (job {job}) is not what was written")
 
     # --- inside ------------------------------------------------------------------------------------------------
+
+    def _sweep(self, connection: sqlite3.Connection, row: Sequence[Any]) -> Sweep:
+        identifier, _, _, place, name, parent, status, jobs, names, _ = row
+        if not seals.is_sealed(connection, identifier, row):
+            raise damaged(self.path, f"the sweep {identifier} is not what was written")
+        return Sweep(
+            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), place, status
+        )
 
     def _held(self, sweep: str) -> bool:
         with self._file.reading() as connection:
             return any(claim.lives for claim in claims.taken(connection, "sweep = ? AND job <= ?", (sweep, WHOLE)))
-
-
-_SWEEP = "id, name, parent, jobs, names, place, status"
-
-
-def _sweep(row: Sequence[Any]) -> Sweep:
-    jobs, names = tuple(map(tuple, json.loads(row[3]))), tuple(json.loads(row[4]))
-    return Sweep(row[0], row[1], row[2], jobs, names, row[5], row[6])
 
 
 def _note_look(connection: sqlite3.Connection, facts: DatasetFacts, by: str) -> None:

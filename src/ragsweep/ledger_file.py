@@ -7,13 +7,16 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ragsweep.errors import TrackingError
+from ragsweep.errors import InputError, TrackingError
 from ragsweep.locks import private_file, private_folder
+from ragsweep.seals import seal_all
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, 3)
+"""Versions that are read; the earlier one had no seals, and gets them when it is opened."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL,
@@ -32,8 +35,22 @@ CREATE TABLE IF NOT EXISTS claims (
     heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
 );
 CREATE TABLE IF NOT EXISTS holdouts (golden TEXT PRIMARY KEY, questions TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS seals (name TEXT PRIMARY KEY, sweep TEXT, seal TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS seals_by_sweep ON seals (sweep);
 CREATE TABLE IF NOT EXISTS looks (golden TEXT NOT NULL, by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, by));
 """
+
+
+UNREADABLE = "Could not decode"
+"""What sqlite3 says of a text that is none: no fault of the system's, as its kind says."""
+
+
+def damaged(path: Path, fact: str) -> InputError:
+    """Say in one sentence what is wrong with the file, and the way out."""
+    return InputError(
+        f"{path}: {fact}; restore the file from a copy, or move it away and run the command again: its stages are"
+        " stored"
+    )
 
 
 class LedgerFile:
@@ -61,7 +78,7 @@ class LedgerFile:
         """Write all of it or nothing; raises TrackingError where it cannot be written."""
         # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
         try:
-            with self.reading() as connection:
+            with self._connected() as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
@@ -74,27 +91,43 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
-        known = self._connections
-        if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
-            known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-            known.connection.execute("PRAGMA journal_mode=WAL")
-            known.process = os.getpid()
-        inside = known.connection.in_transaction  # somebody else's, who ends it
+        """Yield this thread's connection. Raises InputError where the file is damaged, or cannot be read."""
         try:
+            with self._connected() as connection:
+                yield connection
+        except sqlite3.OperationalError as fault:
+            raise damaged(self.path, f"cannot be read: {fault}") from None
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
+        known, inside = self._connections, False
+        try:
+            if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
+                known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+                known.connection.execute("PRAGMA journal_mode=WAL")
+                known.process = os.getpid()
+            inside = known.connection.in_transaction  # somebody else's, who ends it
             yield known.connection
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
+            if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
+                raise
+            raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
         finally:
-            if known.connection.in_transaction and not inside:
-                known.connection.rollback()
+            with suppress(AttributeError, sqlite3.Error):  # there may be no connection
+                if known.connection.in_transaction and not inside:
+                    known.connection.rollback()
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version != VERSION:
+        if tables and version not in READABLE:
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
                 " move it away, or set store.path to another folder"
             )
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
+        if tables and version < VERSION:
+            seal_all(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
