@@ -63,6 +63,6 @@ def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
         session, *data, *legs, *model, answering, *service, *router, "depth=4", "top_k=2", "tracking=none"
     )
     assert result.state == COMPLETE
-    assert "3 questions are blank: they are asked as they are" in result.dataset.notes
+    assert "blank questions, asked as they are: 3" in result.dataset.notes
     assert result.groups["category"]["blank"]["success_rate"].n_scored == 2
     assert len(result.outcomes["question_id"]) == len(GOLDEN) + len(BLANK)

@@ -182,9 +182,7 @@ def test_keywords_stand_in_where_there_is_no_answer_and_that_is_told() -> None:
 
 
 def test_blank_questions_are_counted() -> None:
-    assert peculiarities([question("a"), question("b", text=" \n")]) == (
-        "1 questions are blank: they are asked as they are",
-    )
+    assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, asked as they are: 1",)
 
 
 SIZES = st.fixed_dictionaries(

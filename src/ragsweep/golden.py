@@ -190,4 +190,4 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     count = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []
-    return (*said, *([f"{blank:,} questions are blank: they are asked as they are"] if blank else []))
+    return (*said, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))
