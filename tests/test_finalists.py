@@ -120,8 +120,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
     assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
-    assert "result   none: keep first" in last_line(lost)
-    assert last_line(lost).endswith("; on 210 questions that the search has not seen")
+    assert last_line(lost).startswith("result   none, on 210 questions that the search has not seen: keep first: ")
     assert told(lost)["result"]["sentence"] in last_line(lost)
     found = told(kept)
     assert (found["result"]["recommended"], found["result"]["baseline"]) == ("dear", "first")
@@ -147,7 +146,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
     came = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
     assert told(came)["result"]["kind"] == "none"
-    assert "result   none: first, the first config, was not measured there; on 210 questions" in last_line(came)
+    assert last_line(came).startswith("result   none, on 210 questions that the search has not seen: first, the first")
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tm
     study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
     study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
     (folder / "study.json").write_text(json.dumps(study))
-    assert last_line(ended(tmp_path)).endswith("; on the questions by which the search chose")
+    assert last_line(ended(tmp_path)).startswith("result   better, on the questions by which the search chose: dear (")
 
 
 def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:

@@ -30,10 +30,11 @@ class Decision(NamedTuple):
     @property
     def sentence(self) -> str:
         """The recommendation in one sentence."""
-        said = self.verdict.why if isinstance(self.verdict, Unweighed) else result(self.verdict)
         if not self.where:
-            return said
-        return f"{'none: ' if isinstance(self.verdict, Unweighed) else ''}{said}; {self.where}"
+            return self.verdict.why if isinstance(self.verdict, Unweighed) else result(self.verdict)
+        said = f"none: {self.verdict.why}" if isinstance(self.verdict, Unweighed) else result(self.verdict)
+        kind, _, rest = said.partition(": ")
+        return f"{kind}, {self.where}: {rest}"
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield what is recommended: one line, or none where the verdict has said why nothing is."""
