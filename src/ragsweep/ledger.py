@@ -237,7 +237,7 @@ class Ledger:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def looks(self, golden: str) -> int:
-        """Count how often each question of a golden set's holdout was looked at, on average and rounded.
+        """Count how often each question of a golden set's holdout was looked at, on average and rounded up.
 
         A sweep looks once, and so does a config by itself. A look at the holdout of another golden set counts by the
         share of these questions that it saw: a set that has grown by a question has been seen nearly as often.
@@ -249,7 +249,7 @@ class Ledger:
         for other, count in found:
             shared = own & set(json.loads(held.get(other, "[]")))
             total += count * (1.0 if other == golden else len(shared) / max(len(own), 1))
-        return math.floor(total + 0.5)
+        return math.ceil(total - 1e-9)
 
     def tuned(self, golden: str) -> list[Record]:
         """Read what was measured on the tune questions of the golden set with this digest."""
