@@ -124,7 +124,8 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     shown = printed(came)
     where = next(n for n, line in enumerate(shown) if line.startswith("holdout"))
     assert shown[where - 1].endswith(
-        "gap: b, their best, has +.192 over a on the tune questions and +.092 here: -.100 [-.118, -.082]"
+        "gap: b, the best on the tune questions, led by +.192 over a there and leads by +.092 here,"
+        " a change of -.100 [-.118, -.082]"
     )
     assert shown[where].startswith("holdout  has been looked at once")
     assert ending(ledger, ledger.records("first")).gap is None

@@ -58,7 +58,7 @@ def test_better_config_is_named_with_its_difference_to_the_first() -> None:
     assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
     assert "best: b (.59)" in said(*results)
-    assert "better: b (.59 [.59, .59]) is shown better than a: +.192 [" in said(*results)
+    assert "better: b (.59 [.59, .59]) is shown better than a in ndcg: +.192 [" in said(*results)
     assert "it has the highest mean" in said(*results)
 
 

@@ -98,7 +98,7 @@ def result(verdict: Verdict) -> str:
 
 def _better(verdict: Verdict) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
-    said = f"{_figure(verdict)} is shown better than {name(verdict, 0)}: {change(verdict, row)}"
+    said = f"{_figure(verdict)} is shown better than {name(verdict, 0)} in {verdict.metric}: {change(verdict, row)}"
     if found.from_best is None:
         said += "; it has the highest mean" + _limits(verdict)
     else:

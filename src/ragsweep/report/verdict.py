@@ -48,8 +48,8 @@ def gap_line(gap: Gap | None) -> Lines:
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
-        leads = f"{signed(gap.tune)} over {over} on the tune questions and {signed(gap.holdout)} here"
-        yield "", f"gap: {config}, their best, has {leads}: {change}"
+        leads = f"{signed(gap.tune)} over {over} there and leads by {signed(gap.holdout)} here"
+        yield "", f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
@@ -106,12 +106,12 @@ def seen(verdict: Verdict) -> Iterator[str]:
         least = score(verdict, verdict.power.typical, fine=True)
         clusters, questions = verdict.power.clusters, verdict.power.questions
         told = f"{questions:,} questions" + (f" in {clusters:,} clusters" if clusters < questions else "")
-        said = f"power: in 4 of 5 cases these {told} show a difference"
+        said = f"power: in 4 of 5 cases these {told} would show a true difference"
         if (configs := len(verdict.matrix.configs)) == 2:
             yield f"{said} of {least} or more"
         else:
             alone = score(verdict, verdict.power.alone, fine=True)
-            yield f"{said} of {least} among these {configs:,} configs; between two configs alone, of {alone}"
+            yield f"{said} of {least} or more among these {configs:,} configs; between two alone, of {alone}"
 
 
 def slices(verdict: Verdict) -> Iterator[str]:
