@@ -1,6 +1,6 @@
 """Evaluate a config, or with -m several: python run.py -m top_k=3,5,10."""
 
-from ragsweep.cli import run
+from ragsweep.commands.cli import run
 
 if __name__ == "__main__":
     run()

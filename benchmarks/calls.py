@@ -14,7 +14,7 @@ import resource
 import time
 from multiprocessing.connection import Connection
 
-from ragsweep.calls import Endpoint, each
+from ragsweep.services.calls import Endpoint, each
 from ragsweep.testing.llm_server import TRANSIENT, LlmServer
 
 BAR = 1.15

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from published import ROOT, evaluate
-from ragsweep import model_files
-from ragsweep.app import Session
-from ragsweep.chunkers import Recursive
-from ragsweep.embedders import SentenceTransformerEmbedder
-from ragsweep.shards import Texts
-from ragsweep.types import Chunks, Corpus
+from ragsweep.core import model_files
+from ragsweep.core.types import Chunks, Corpus
+from ragsweep.parts.chunkers import Recursive
+from ragsweep.parts.embedders import SentenceTransformerEmbedder
+from ragsweep.stages.shards import Texts
+from ragsweep.sweep.app import Session
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"

@@ -18,11 +18,11 @@ from functools import partial
 
 import numpy as np
 
-from ragsweep.inference.best import optimism, probability_of_best
-from ragsweep.inference.confidence_set import affordable, indistinguishable
-from ragsweep.inference.differences import against
-from ragsweep.inference.matrix import Matrix
-from ragsweep.inference.resampling import RESAMPLES
+from ragsweep.stats.inference.best import optimism, probability_of_best
+from ragsweep.stats.inference.confidence_set import affordable, indistinguishable
+from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import RESAMPLES
 
 BAR, SET_BAR = 1.0, 10.0
 

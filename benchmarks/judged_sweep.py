@@ -22,18 +22,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from ragsweep.ledger import Ledger
-from ragsweep.results import Result
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
 from ragsweep.testing.llm_server import LlmServer
 
 ROOT = Path(__file__).parent.parent
 TOP_K = 6
 CONCURRENCY = 16
-TWINS = """_target_: ragsweep.retrievers.HybridConvex
+TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
 alpha: 0.5
 legs:
-  bm25: {_target_: ragsweep.retrievers.Bm25, k1: 1.2}
-  vector: {_target_: ragsweep.retrievers.Bm25, k1: 1.9, b: 0.2}
+  bm25: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.2}
+  vector: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.9, b: 0.2}
 """
 UNWANTED = ("answer_relevancy", "answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity",
             "context_precision_without_reference", "context_recall")  # fmt: skip

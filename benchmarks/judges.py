@@ -21,19 +21,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ragsweep.identity import Spec
-from ragsweep.judges import OpenAIJudge
-from ragsweep.metrics import (
+from ragsweep.core.identity import Spec
+from ragsweep.core.types import Case, Verdict
+from ragsweep.parts.judges import OpenAIJudge
+from ragsweep.parts.metrics import (
     RagasContextPrecision,
     RagasContextRecall,
     RagasFactualCorrectness,
     RagasFaithfulness,
 )
-from ragsweep.metrics.ragas_library import library
-from ragsweep.notebooks import Notebook, page
-from ragsweep.store import open_store
+from ragsweep.parts.metrics.ragas_library import library
+from ragsweep.stages.notebooks import Notebook, page
+from ragsweep.stages.store import open_store
 from ragsweep.testing.llm_server import TRANSIENT, LlmServer
-from ragsweep.types import Case, Verdict
 
 BAR = 1.15
 LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each

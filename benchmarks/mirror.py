@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ragsweep.results import DatasetFacts, Result, Summary
-from ragsweep.tracking import Mlflow, Place, content
+from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.parts.tracking import Mlflow, Place, content
 
 METRICS = [f"{kind}_at_{k}" for kind in ("ndcg", "recall", "precision", "map", "hit") for k in (1, 3, 5, 10)]
 SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ragsweep.embedders import SentenceTransformerEmbedder
-from ragsweep.types import Floats
+from ragsweep.core.types import Floats
+from ragsweep.parts.embedders import SentenceTransformerEmbedder
 
 
 class OnnxInt8Embedder(SentenceTransformerEmbedder):

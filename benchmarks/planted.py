@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 
 from doc_pages import fill
 from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, real, synthetic
-from ragsweep.inference.best import optimism, winner
-from ragsweep.inference.confidence_set import indistinguishable
-from ragsweep.inference.differences import against
-from ragsweep.inference.matrix import Matrix
-from ragsweep.inference.paired_tests import holm, wilcoxon
-from ragsweep.inference.power import detectable, each_level
-from ragsweep.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
-from ragsweep.inference.simultaneous import simultaneous
-from ragsweep.inference.slices import by_slice, reversals
-from ragsweep.verdict import SET_LEVEL
+from ragsweep.stats.inference.best import optimism, winner
+from ragsweep.stats.inference.confidence_set import indistinguishable
+from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.paired_tests import holm, wilcoxon
+from ragsweep.stats.inference.power import detectable, each_level
+from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
+from ragsweep.stats.inference.simultaneous import simultaneous
+from ragsweep.stats.inference.slices import by_slice, reversals
+from ragsweep.stats.verdict import SET_LEVEL
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]

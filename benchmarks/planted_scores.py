@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.inference.matrix import Matrix, paired
-from ragsweep.ledger import Ledger
-from ragsweep.results import Result
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.stats.inference.matrix import Matrix, paired
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -13,9 +13,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from ragsweep.app import Job, Session
-from ragsweep.composition import compose_jobs, read_command
-from ragsweep.results import Result
+from ragsweep.core.results import Result
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "recall_at_100"]

@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 from doc_pages import fill
-from ragsweep import sweeping
-from ragsweep.calls.spending import spending
-from ragsweep.composition import read_command
-from ragsweep.ledger import Ledger
-from ragsweep.results import DROPPED, Result
+from ragsweep.core.results import DROPPED, Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.services.calls.spending import spending
+from ragsweep.sweep import sweeping
+from ragsweep.sweep.composition import read_command
 from ragsweep.testing.llm_server import Asked, LlmServer
 
 RULES = ("betting", "wilcoxon", "median")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop
-from ragsweep.racing import Betting
+from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.inference.confidence_sequence import betting, empirical_bernstein, evidence, observed
-from ragsweep.inference.paired_tests import wilcoxon
-from ragsweep.racing import Betting
+from ragsweep.stats.inference.confidence_sequence import betting, empirical_bernstein, evidence, observed
+from ragsweep.stats.inference.paired_tests import wilcoxon
+from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.app import Job, Session
-from ragsweep.composition import compose_jobs, read_command
-from ragsweep.evaluation import Evaluator, Experiment
-from ragsweep.evidence import cover
-from ragsweep.executor import Executor
-from ragsweep.laid import chunks_of
-from ragsweep.reordering import Movement, compare
-from ragsweep.results import Result
-from ragsweep.store import open_store
+from ragsweep.core.results import Result
+from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evidence import cover
+from ragsweep.evaluation.laid import chunks_of
+from ragsweep.evaluation.movement import Movement, compare
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]

@@ -84,8 +84,8 @@ def spelt(number: int) -> str:
 
 
 def part_named(name: str) -> Any:
-    from ragsweep.indexes import Flat, Hnsw, Ivf
-    from ragsweep.retrievers import Bm25
+    from ragsweep.parts.indexes import Flat, Hnsw, Ivf
+    from ragsweep.parts.retrievers import Bm25
 
     return {"flat": Flat, "ivf": Ivf, "hnsw": Hnsw, "bm25": Bm25}[name]()
 

@@ -25,9 +25,9 @@ from hydra_plugins.ragsweep_optuna import Space, read_space
 from hydra_plugins.ragsweep_optuna._samplers import _make, seed_of
 from hydra_plugins.ragsweep_optuna._storage import open_storage
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
-from ragsweep.cli import _quieten
-from ragsweep.sweeping import hand_over
-from ragsweep.tracking import Mlflow, Place
+from ragsweep.commands.cli import _quieten
+from ragsweep.parts.tracking import Mlflow, Place
+from ragsweep.sweep.sweeping import hand_over
 
 BAR = 1.5
 WARM = 20

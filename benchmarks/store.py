@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.blobs import Piece
-from ragsweep.executor import Executor
-from ragsweep.identity import Node, Spec
-from ragsweep.store import Cost, Store
-from ragsweep.types import Rankings
+from ragsweep.core.identity import Node, Spec
+from ragsweep.core.types import Rankings
+from ragsweep.stages.blobs import Piece
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Cost, Store
 
 TRIES = 7
 

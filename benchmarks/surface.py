@@ -32,7 +32,7 @@ from hydra_plugins.ragsweep_optuna import Space
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome
 from hydra_plugins.ragsweep_optuna._storage import open_storage
 from hydra_plugins.ragsweep_optuna._study import Asked, open_study
-from ragsweep.racing import Betting
+from ragsweep.sweep.racing import Betting
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hydra_plugins.ragsweep_optuna import Space, read_space
-from ragsweep.app import Job, Session
-from ragsweep.clusters import clusters
-from ragsweep.composition import compose_jobs, read_command
-from ragsweep.evaluation import Evaluator, Experiment
-from ragsweep.evidence import cover, view
-from ragsweep.executor import Executor
-from ragsweep.fusion import convex, reciprocal_rank
-from ragsweep.metrics import Ndcg
-from ragsweep.questions import asked
-from ragsweep.store import Store
-from ragsweep.types import Chunks, Rankings
+from ragsweep.core.clusters import clusters
+from ragsweep.core.types import Chunks, Rankings
+from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.questions import asked
+from ragsweep.parts.fusion import convex, reciprocal_rank
+from ragsweep.parts.metrics import Ndcg
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Store
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]

@@ -75,7 +75,7 @@ def by_hand(work: Path) -> dict[str, float]:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from ragsweep.model_files import locate, resolve_dtype
+    from ragsweep.core.model_files import locate, resolve_dtype
 
     model = SentenceTransformer(
         str(locate("bundled", "model", False)), local_files_only=True,
@@ -90,9 +90,9 @@ def by_hand(work: Path) -> dict[str, float]:
 
 def content(work: Path, tracked: bool) -> None:
     """Write down what ragsweep recorded of one config, so that the floor writes the same amount."""
-    from ragsweep.ledger import Ledger
-    from ragsweep.results import Result
-    from ragsweep.tracking import content as sent
+    from ragsweep.core.results import Result
+    from ragsweep.parts.tracking import content as sent
+    from ragsweep.records.ledger import Ledger
 
     ledger = Ledger(work / "ragsweep" / ".ragsweep")
     result = ledger.records(ledger.sweeps()[0].id)[0].outcome

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragsweep.app import Job, Session
-from ragsweep.composition import compose_jobs, read_command
-from ragsweep.evaluation import Experiment
-from ragsweep.results import Result
+from ragsweep.core.results import Result
+from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

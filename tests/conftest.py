@@ -27,7 +27,7 @@ settings.load_profile("ragsweep")
 def _connections_are_closed() -> Iterator[None]:
     """Close the connections to servers of a test: a process of the product has few of them, one of tests hundreds."""
     yield
-    loop = sys.modules.get("ragsweep.calls.loop")
+    loop = sys.modules.get("ragsweep.services.calls.loop")
     if loop and loop._background and loop._background.desks:
         loop._background.end()
         loop._background = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsweep.types import Chunker, Corpus
+from ragsweep.core.types import Chunker, Corpus
 
 
 def corpus(*texts: str) -> Corpus:

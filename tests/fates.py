@@ -1,4 +1,4 @@
-"""A retriever whose jobs end badly, each in its own way; the package that tests/test_bad_jobs.py trusts."""
+"""A retriever whose jobs end badly, each in its own way; the package that tests/system/test_bad_jobs.py trusts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.ranking import arrange
-from ragsweep.types import Answer, Arrays, Rankings, Request
+from ragsweep.core.ranking import arrange
+from ragsweep.core.types import Answer, Arrays, Rankings, Request
 
 
 class Fateful:

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.answering import lasting_answers, packed
-from ragsweep.executor import Executor
-from ragsweep.identity import Node, Rows, Spec, Work
-from ragsweep.store import open_store
-from ragsweep.types import Answer, Embeddings, Rankings, Spans
+from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.types import Answer, Embeddings, Rankings, Spans
+from ragsweep.evaluation.answering import lasting_answers, packed
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
 
 KINDS = ("kill", "torn", "short", "enospc", "eio", "full")
 QUERIES = ("one", "two", "three", "four")

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragsweep.types import Answer, Request, Usage
+from ragsweep.core.types import Answer, Request, Usage
 
 
 class Flaky:

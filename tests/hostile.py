@@ -36,8 +36,8 @@ PAYLOADS = {
     # What other programs of this kind were seen to do, as a part.
     "os.system": _typed("os.system", arguments=", command: 'touch pwned'"),
     "alias in logging": _typed("logging.os.system", arguments=", command: 'touch pwned'"),
-    "alias in our package": _typed("ragsweep.cli.os.system", arguments=", command: 'touch pwned'"),
-    "alias in a package of parts": _typed("ragsweep.rerankers.os.system", arguments=", command: 'touch pwned'"),
+    "alias in our package": _typed("ragsweep.commands.cli.os.system", arguments=", command: 'touch pwned'"),
+    "alias in a package of parts": _typed("ragsweep.parts.rerankers.os.system", arguments=", command: 'touch pwned'"),
     "subprocess": _typed("subprocess.run", arguments=", args: [touch, pwned]"),
     "eval": _typed("builtins.eval", arguments=", source: '1'"),
     "pickle in numpy": _typed("numpy.load", arguments=", file: x.npy, allow_pickle: true"),
@@ -50,7 +50,7 @@ PAYLOADS = {
     "address in urllib": _typed("urllib.request.urlopen", arguments=", url: 'http://localhost:9'"),
     "code of ctypes": _typed("ctypes.CDLL", arguments=", name: x.so"),
     "Hydra's own call": _typed("hydra.utils.call", arguments=", config: {_target_: canary.act}"),
-    "our ledger is no part": _typed("ragsweep.ledger.Ledger", arguments=", folder: elsewhere"),
+    "our ledger is no part": _typed("ragsweep.records.ledger.Ledger", arguments=", folder: elsewhere"),
     "our command is no part": _typed("ragsweep.__main__.main"),
     "a contract suite is no part": _typed("ragsweep.testing.rerankers.RerankerContract"),
     "package that nobody trusts": _typed("canary.act"),
@@ -83,7 +83,7 @@ PAYLOADS = {
         "reranker._target_",
         {"more/reranker/evil.yaml": "_target_: canary.act"},
     ),
-    "sweep": Payload(["-m", "reranker._target_=ragsweep.rerankers.NoReranker,canary.act"], "reranker._target_"),
+    "sweep": Payload(["-m", "reranker._target_=ragsweep.parts.rerankers.NoReranker,canary.act"], "reranker._target_"),
     "named sweep": Payload(
         ["sweeps=evil"],
         "reranker._target_",
@@ -94,7 +94,7 @@ PAYLOADS = {
     ),
     "case": Payload(["-m", 'hydra.sweeper.cases=[["reranker._target_=canary.act"]]'], "reranker._target_"),
     "search": Payload(
-        ["-m", "hydra/sweeper=optuna", "reranker._target_=ragsweep.rerankers.NoReranker,canary.act"],
+        ["-m", "hydra/sweeper=optuna", "reranker._target_=ragsweep.parts.rerankers.NoReranker,canary.act"],
         "reranker._target_",
     ),
     "search, beside a value": Payload(
@@ -127,7 +127,7 @@ PAYLOADS = {
         f"hydra: {{callbacks: {{mine: {{{_CALLED}}}}}}}\n", "hydra.callbacks.mine._target_"
     ),
     "callback among our modules": Payload(
-        ["+hydra.callbacks.mine={_target_: ragsweep.store.os.system, command: 'touch pwned'}"],
+        ["+hydra.callbacks.mine={_target_: ragsweep.stages.store.os.system, command: 'touch pwned'}"],
         "hydra.callbacks.mine._target_",
     ),
     "launcher": Payload(["-m", "hydra.launcher._target_=canary.act"], "hydra.launcher._target_"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from ragsweep.fences import fence
+from ragsweep.parts.fences import fence
 
 CANARY = "XYZZY"
 """What an obeying judge obeys."""

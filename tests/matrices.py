@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from ragsweep.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix
 
 
 def matrix(values: ArrayLike, clusters: ArrayLike | None = None, *, higher_is_better: bool = True) -> Matrix:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _COMMANDS = """
 import contextlib, io, json, os, sys
-from ragsweep.cli import main
+from ragsweep.commands.cli import main
 
 ended, place = {}, os.getcwd()
 for name, arguments in json.load(sys.stdin).items():

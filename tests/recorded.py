@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragsweep.results import DatasetFacts, Judged, Result, Summary
-from ragsweep.tracking import Mlflow
+from ragsweep.core.results import DatasetFacts, Judged, Result, Summary
+from ragsweep.parts.tracking import Mlflow
 
 NAN = math.nan
 QUIET = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.ledger import FINISHED, Ledger, Sweep
-from ragsweep.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Summary
+from ragsweep.records.ledger import FINISHED, Ledger, Sweep
 from recorded import a_result
 
 FACTS = DatasetFacts("made", "c" * 64, "d" * 64, 10, 40, 40, 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragsweep.judges import OpenAIJudge
-from ragsweep.metrics import (
+from ragsweep.core.types import Case, Verdict
+from ragsweep.parts.judges import OpenAIJudge
+from ragsweep.parts.metrics import (
     RagasAnswerCorrectness,
     RagasAnswerRelevancy,
     RagasContextPrecision,
@@ -17,7 +18,6 @@ from ragsweep.metrics import (
     RagasSemanticSimilarity,
 )
 from ragsweep.testing.llm_server import Asked, LlmServer
-from ragsweep.types import Case, Verdict
 
 METRICS = (
     RagasFaithfulness, RagasAnswerRelevancy, RagasContextPrecision, RagasContextPrecisionWithoutReference,

@@ -11,42 +11,49 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.trust import PARTS as PARTS_TO_CHOOSE
+from ragsweep.core.trust import PARTS as PARTS_TO_CHOOSE
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ragsweep"
 FILES = sorted(SOURCE.rglob("*.py"))
 PLUGINS = sorted((ROOT / "src" / "hydra_plugins").rglob("*.py"))
-PARTS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "queries", "rerankers",
-         "retrievers", "routers", "systems"}  # fmt: skip
-FLOORS = [
-    {"data", "errors", "identity", "results", "types"},
-    {"abstention", "anchors", "answering", "blobs", "calls", "claims", "clusters", "comparable", "corpora", "database",
-     "digests", "evidence", "executor", "fences", "fusion", "gap", "golden", "golden_format", "graph", "hydra_settings",
-     "inference", "injections", "interruption", "json_paths", "judgements", "judging", "languages", "latency",
-     "leases", "ledger", "ledger_file", "located", "locks", "lookalikes", "model_files", "notebooks", "noting",
-     "objectives", "outcomes", "pages", "partition", "passages", "prices", "prompts", "quadrants", "questions",
-     "racing", "ranking", "reading", "reasons", "record_format", "remembering", "rendered", "reordering",
-     "responses", "room", "rows", "scoring", "seals", "searched", "secrets", "sections", "sentences", "shards",
-     "sources", "spans", "statistics", "store", "storekeeping", "tables", "targets", "text_files", "tokens", "tracking",
-     "trec", "trust", "verdict"},
-    PARTS,
-    {"building", "evaluation", "existing", "foretelling", "generation", "laid", "pipeline", "querying", "routing",
-     "rungs"},
-    {"app", "clashes", "cli", "closing", "commands", "composition", "confidential", "finalists", "handing", "hostile",
-     "jobs", "looking", "mirroring", "multirun", "plain", "races", "recording", "report", "searching", "sharing",
-     "sweeping", "terminal"},
-]  # fmt: skip
-APART = {"testing", "__init__", "__main__"}  # shipped contract suites: they may look at everything
+FLOORS = (
+    ("core",),
+    ("golden", "services", "stats"),
+    ("parts",),
+    ("stages",),
+    ("evaluation",),
+    ("records", "report"),
+    ("sweep",),
+    ("commands",),
+)
+"""The packages from the ground up: each imports only from floors below its own, none from beside it."""
+
+GROUPS = {"chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "queries", "rerankers",
+          "retrievers", "routers", "systems", "tracking"}  # fmt: skip
+"""The folders of parts; what several of them share lies beside them."""
+
+APART = {"testing", "__main__"}  # shipped contract suites: they may look at everything
 HEAVY = {"torch", "sentence_transformers", "transformers", "faiss", "bm25s", "rank_bm25", "mlflow", "pandas", "pyarrow",
          "matplotlib", "chonkie", "optuna", "ragas", "Stemmer", "scipy", "rich", "bs4", "docutils", "markdown_it",
          "httpx", "pydantic", "pypdf", "qdrant_client", "sentencex", "tokenizers", "rouge_score",
          "sacrebleu"}  # fmt: skip
 
 
-def module(path: Path) -> str:
-    """Name the module of our package that a file belongs to: its first part below ragsweep."""
+def package(path: Path) -> str:
+    """Name the package of ours that a file belongs to."""
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def module(path: Path) -> str:
+    """Name a file as it is imported."""
+    name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def place(path: Path) -> str:
+    """Name the module or folder right below its package that a file belongs to."""
+    return path.relative_to(SOURCE).parts[1].removesuffix(".py") if len(path.relative_to(SOURCE).parts) > 1 else ""
 
 
 def imports(path: Path, *, only_top: bool = False) -> Iterator[str]:
@@ -68,84 +75,70 @@ def imports(path: Path, *, only_top: bool = False) -> Iterator[str]:
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-def own(path: Path) -> set[str]:
-    """Name our own modules that a file imports, other than its own."""
-    found = {name.split(".")[1] for name in imports(path) if name.startswith("ragsweep.")}
-    return found - {module(path)}
+MODULES = {module(path): path for path in FILES}
+
+
+def own(path: Path) -> set[Path]:
+    """List our own files that a file imports."""
+    return {MODULES[name] for name in imports(path) if name in MODULES} - {path}
 
 
 def floor(name: str) -> int:
     return next(n for n, members in enumerate(FLOORS) if name in members)
 
 
-def test_every_module_has_its_floor() -> None:
-    assert {module(path) for path in FILES} - APART == set().union(*FLOORS)
+def test_every_package_has_its_floor_and_a_sentence() -> None:
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert packages - APART == {name for members in FLOORS for name in members}
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__main__.py"}
+    for name in packages:
+        assert (ast.get_docstring(ast.parse((SOURCE / name / "__init__.py").read_text())) or "").endswith(".")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_go_down_or_along_a_floor_and_no_part_imports_another(path: Path) -> None:
-    if module(path) in APART:
+def test_imports_go_down_and_no_group_of_parts_imports_another(path: Path) -> None:
+    if package(path) in APART:
         return
-    here = floor(module(path))
-    known = {name for name in own(path) if name not in APART and any(name in members for members in FLOORS)}
-    assert {name for name in known if floor(name) > here} == set()
-    if module(path) in PARTS:
-        assert known & PARTS == set()
+    here = floor(package(path))
+    others = {one for one in own(path) if package(one) not in {package(path), *APART}}
+    assert {one for one in others if floor(package(one)) >= here} == set()
+    if package(path) == "parts" and place(path) in GROUPS:
+        assert {place(one) for one in own(path) if package(one) == "parts"} & GROUPS <= {place(path)}
 
 
 def test_modules_import_in_no_circle() -> None:
-    graph = {module(path): set() for path in FILES}
-    for path in FILES:
-        graph[module(path)] |= own(path) & graph.keys()
-    assert len(list(TopologicalSorter(graph).static_order())) == len(graph)
+    graph = {path: own(path) for path in FILES if path.name != "__init__.py"}
+    order = list(TopologicalSorter(graph).static_order())
+    assert len([path for path in order if path in graph]) == len(graph)
 
 
 def test_every_kind_of_part_can_be_chosen() -> None:
-    assert {name.partition(".")[2] for name in PARTS_TO_CHOOSE} == {
-        *PARTS,
-        "prices",
-        "prompts",
-        "races",
-        "targets",
-        "tracking",
-    }
+    named = {name.removeprefix("ragsweep.") for name in PARTS_TO_CHOOSE}
+    chosen = {*GROUPS, "prices", "prompts", "targets"}
+    assert named == {*(f"parts.{name}" for name in chosen), "sweep.races"}
 
 
 def test_wiring_names_no_part() -> None:
-    for name in ("pipeline", "existing", "generation", "routing", "evaluation", "building"):
-        assert own(SOURCE / f"{name}.py") & PARTS == set()
+    files = [*(SOURCE / "evaluation").rglob("*.py"), SOURCE / "core" / "building.py"]
+    assert {place(one) for path in files for one in own(path) if package(one) == "parts"} & GROUPS == set()
 
 
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("mlflow", {"tracking"}),
-        (
-            "omegaconf",
-            {
-                "app",
-                "composition",
-                "confidential",
-                "handing",
-                "hostile",
-                "jobs",
-                "looking",
-                "multirun",
-                "plain",
-                "searching",
-                "sweeping",
-            },
-        ),
-        ("hydra", {"composition", "handing", "hostile", "jobs", "searching"}),
+        ("mlflow", {"parts/tracking"}),
+        ("omegaconf", {"sweep"}),
+        ("hydra", {"sweep"}),
         ("optuna", set()),
-        ("rich", {"terminal"}),
-        ("matplotlib", {"report"}),
-        ("ragas", {"metrics"}),
+        ("rich", {"report/terminal"}),
+        ("matplotlib", {"report/plots"}),
+        ("ragas", {"parts/metrics"}),
     ],
 )
 def test_library_is_known_to_few(library: str, allowed: set[str]) -> None:
-    users = {module(path) for path in FILES if any(name.split(".")[0] == library for name in imports(path))}
-    assert users - {"testing"} <= allowed
+    users = {path for path in FILES if any(name.split(".")[0] == library for name in imports(path))}
+    rooms = {path: {package(path), f"{package(path)}/{place(path)}"} for path in users}
+    assert [path for path, names in rooms.items() if not names & {*allowed, "testing"}] == []
 
 
 @pytest.mark.parametrize("path", [*FILES, *PLUGINS], ids=lambda path: path.stem)
@@ -186,7 +179,7 @@ def test_nothing_that_is_read_can_run_code(path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["run", "--help"], ["run", "plan=true", "retriever=bm25"], ["run", "plan=true"]])
 def test_asking_loads_no_model_library(arguments: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom ragsweep.cli import main\n"
+        "import sys\nfrom ragsweep.commands.cli import main\n"
         f"sys.argv = ['ragsweep', *{arguments!r}]\n"
         "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
         "loaded = {'torch', 'sentence_transformers', 'mlflow', 'transformers'} & set(sys.modules)\n"
@@ -198,14 +191,14 @@ def test_asking_loads_no_model_library(arguments: list[str], tmp_path: Path) -> 
 
 CORE = (
     "ragsweep",
-    "ragsweep.cli",
-    "ragsweep.sweeping",
-    "ragsweep.jobs",
-    "ragsweep.app",
-    "ragsweep.tracking",
-    "ragsweep.metrics",
+    "ragsweep.commands.cli",
+    "ragsweep.sweep.sweeping",
+    "ragsweep.sweep.jobs",
+    "ragsweep.sweep.app",
+    "ragsweep.parts.tracking",
+    "ragsweep.parts.metrics",
 )
-"""What every command is made of; `ragsweep.metrics` holds those that ask ragas, when they are asked."""
+"""What every command is made of; `ragsweep.parts.metrics` holds those that ask ragas, when they are asked."""
 
 
 def test_the_core_imports_no_langchain_no_ragas_and_no_diskcache() -> None:

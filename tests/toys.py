@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.identity import Built, Spec
-from ragsweep.indexes import Flat
-from ragsweep.retrievers import Vector
-from ragsweep.types import Corpus, Embeddings, Evidence, GoldenSet, Question, Rankings, Spans
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.types import Corpus, Embeddings, Evidence, GoldenSet, Question, Rankings, Spans
+from ragsweep.parts.indexes import Flat
+from ragsweep.parts.retrievers import Vector
 
 TEXTS = (
     "the cat sat on the mat",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.results import DatasetFacts, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Summary
 
 METRIC = "ndcg"
 

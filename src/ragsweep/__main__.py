@@ -1,5 +1,5 @@
 """Let ``python -m ragsweep`` be the command."""
 
-from ragsweep.cli import main
+from ragsweep.commands.cli import main
 
 main()

@@ -24,10 +24,10 @@ from ragsweep.commands.ablate.telling import tell
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
-from ragsweep.composition import choices, compose_jobs, composed_once, config_folder, read_command
-from ragsweep.errors import ConfigError, InputError, RagsweepError
-from ragsweep.results import Result
-from ragsweep.terminal import Terminal
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.results import Result
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.composition import choices, compose_jobs, composed_once, config_folder, read_command
 from scored import normal, record, scored
 from test_cli import write_dataset
 

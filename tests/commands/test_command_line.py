@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep import cli
+from ragsweep.commands import cli
 from ragsweep.commands.command_line import Parser, find_record, find_run, find_sweep, usual_metrics
-from ragsweep.errors import ConfigError, InputError
-from ragsweep.ledger import Ledger
-from ragsweep.results import Failure
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Failure
+from ragsweep.records.ledger import Ledger
 from scored import normal, record, record_sweep, scored
 
 ONE = scored({"ndcg": normal(0.5)})

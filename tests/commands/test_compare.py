@@ -15,9 +15,9 @@ from mlflow.utils.validation import _validate_metric_name
 from scipy import stats
 
 from ragsweep.commands.compare import compare
-from ragsweep.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.results import PARTIAL
 from ragsweep.report.changes import signed
-from ragsweep.results import PARTIAL
 from scored import FACTS, normal, record, record_sweep, scored
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20

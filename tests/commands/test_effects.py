@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragsweep.commands.effects import effects
-from ragsweep.errors import InputError, RagsweepError
-from ragsweep.results import PARTIAL, Result
+from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.results import PARTIAL, Result
 from scored import FACTS, normal, record, record_sweep, scored
 
 PARENT = "feed" * 8

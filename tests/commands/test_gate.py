@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from configs import evaluate
-from ragsweep import cli
-from ragsweep.app import Session
+from ragsweep.commands import cli
 from ragsweep.commands.gate import gate
 from ragsweep.commands.gate.arguments import margin, read, read_questions
-from ragsweep.composition import compose_jobs, read_command
-from ragsweep.errors import ConfigError, InputError, RagsweepError
-from ragsweep.results import PARTIAL, Result
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.results import PARTIAL, Result
+from ragsweep.sweep.app import Session
+from ragsweep.sweep.composition import compose_jobs, read_command
 from scored import FACTS, normal, record, scored
 from serving import Reply, serving
 

@@ -14,9 +14,9 @@ from sklearn.metrics import cohen_kappa_score
 
 from ragsweep.commands.judge import judge
 from ragsweep.commands.judge.calibrating import measure
-from ragsweep.errors import ConfigError, InputError
-from ragsweep.ledger import Ledger
-from ragsweep.results import Result, Summary
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import Result, Summary
+from ragsweep.records.ledger import Ledger
 from recorded import a_result
 
 FAITHFUL = "ragas_faithfulness"

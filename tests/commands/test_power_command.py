@@ -13,7 +13,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import CORRELATION, power
-from ragsweep.errors import InputError, RagsweepError
+from ragsweep.core.errors import InputError, RagsweepError
 from scored import FACTS, normal, record, scored
 
 

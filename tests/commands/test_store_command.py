@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from ragsweep.commands.store import store
 from ragsweep.commands.store.arguments import read
 from ragsweep.commands.store.layout import age, ago, duration, laid_out, size, spelled
-from ragsweep.ledger import Ledger
-from ragsweep.store import Store
-from ragsweep.storekeeping import Place
+from ragsweep.records.ledger import Ledger
+from ragsweep.stages.store import Store
+from ragsweep.stages.storekeeping import Place
 from test_ledger import opened, result
 from test_storekeeping import NODES, fill, kept, tree
 
@@ -191,7 +191,7 @@ def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) ->
 
 def test_nothing_heavy_is_loaded(place: Place) -> None:
     code = (
-        "import sys\nfrom ragsweep.cli import main\n"
+        "import sys\nfrom ragsweep.commands.cli import main\n"
         "for rest in ([], ['verify'], ['evict', '--all', '--yes']):\n"
         "    sys.argv = ['ragsweep', 'store', *rest]\n"
         "    try: main()\n    except SystemExit as end: assert not end.code, end.code\n"

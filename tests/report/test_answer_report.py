@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from matplotlib.image import imread
 
+from ragsweep.core.results import DatasetFacts, Result
+from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.report import artifacts
 from ragsweep.report.answers import (
     NO_RETRIEVER,
@@ -19,8 +21,6 @@ from ragsweep.report.answers import (
     answer_lines,
     confusion,
 )
-from ragsweep.results import DatasetFacts, Result
-from ragsweep.retrievers import NoRetriever
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
@@ -44,7 +44,9 @@ def outcomes(fates: str, support: tuple[float, ...] = (0.9, 0.8, 0.7, 0.6, 0.5))
     return {**rows, **fate_columns}
 
 
-def result(name: str, fates: str, target: str = "ragsweep.retrievers.Bm25", llm: str = "x", **changes: Any) -> Result:
+def result(
+    name: str, fates: str, target: str = "ragsweep.parts.retrievers.Bm25", llm: str = "x", **changes: Any
+) -> Result:
     config = {"retriever": {"_target_": target}, "llm": {"_target_": llm}, "prompt": {"system": "s"}}
     made = Result("s", name, (name,), config, {}, FACTS, {}, {}, outcomes(fates), {}, {})
     return dataclasses.replace(made, **changes)

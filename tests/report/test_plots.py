@@ -8,8 +8,8 @@ from collections.abc import Callable
 import matplotlib.figure
 import pytest
 
+from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
-from ragsweep.results import DatasetFacts, Result, Summary
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.report import artifacts
 from ragsweep.report.tables import cell, evidence_note, results_csv, results_json
-from ragsweep.results import DatasetFacts, Failure, Result, Summary
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 79, 1500, 1100, 400, {"no label": 7})

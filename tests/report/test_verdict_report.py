@@ -15,7 +15,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.verdict_files import numbers, plain
-from ragsweep.verdict import Unweighed, Verdict, weigh
+from ragsweep.stats.verdict import Unweighed, Verdict, weigh
 from weighed import METRIC, noisy, scored
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]

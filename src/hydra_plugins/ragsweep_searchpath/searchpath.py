@@ -17,7 +17,7 @@ class RagsweepSearchPath(SearchPathPlugin):
 
         Only for our own command: the plugin is seen by every Hydra program of the environment.
         """
-        from ragsweep.composition import config_folder
+        from ragsweep.sweep.composition import config_folder
 
         main = next((entry.path for entry in search_path.get_path() if entry.provider == "main"), "")
         if not main or Path(main.removeprefix("file://")).resolve() != config_folder():

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from ragsweep.errors import ConfigError, InputError
-from ragsweep.ledger import Ledger
-from ragsweep.objectives import objectives
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.objectives import objectives
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
 from ragsweep.report.tables import headline
-from ragsweep.results import Result
 
 RUN = "MLflow run id of an evaluated config, or its beginning"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep, until_closed, usual_metrics
-from ragsweep.comparable import check_same_questions, shared_metrics, swept
-from ragsweep.errors import InputError
-from ragsweep.inference import factorial
-from ragsweep.inference.factorial import Effect, Effects
-from ragsweep.inference.matrix import paired
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.changes import ROUNDING, aligned, markdown, table, with_interval
-from ragsweep.results import COMPLETE, Result
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.comparable import check_same_questions, shared_metrics, swept
+from ragsweep.stats.inference import factorial
+from ragsweep.stats.inference.factorial import Effect, Effects
+from ragsweep.stats.inference.matrix import paired
 
 FORMAT = "ragsweep.effects/1"
 

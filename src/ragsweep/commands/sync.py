@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep import mirroring
-from ragsweep.errors import InputError
-from ragsweep.ledger import Ledger
-from ragsweep.terminal import Terminal
-from ragsweep.tracking import Mlflow
+from ragsweep.core.errors import InputError
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep import mirroring
 
 _ABOUT = """Send to MLflow what the ledger holds and MLflow lacks: after an outage, or where its database is gone.
 What is there already is left alone. Rankings (TREC run files) are not in the ledger and so not sent."""

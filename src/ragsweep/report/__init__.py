@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
-from ragsweep.results import DROPPED, Failure, Result
-from ragsweep.verdict import Unweighed, Verdict
+from ragsweep.stats.verdict import Unweighed, Verdict
 
 __all__ = ["artifacts", "plots", "tables"]
 

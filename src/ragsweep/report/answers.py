@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragsweep import abstention, quadrants
-from ragsweep.abstention import Point
-from ragsweep.quadrants import KINDS, SERVED, Quadrants, Success
+from ragsweep.core.results import Result
 from ragsweep.report.naming import rounded
 from ragsweep.report.tables import csv_table, number
-from ragsweep.results import Result
+from ragsweep.stats import abstention, quadrants
+from ragsweep.stats.abstention import Point
+from ragsweep.stats.quadrants import KINDS, SERVED, Quadrants, Success
 
-NO_RETRIEVER = "ragsweep.retrievers.NoRetriever"
+NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 MOST_LINES = 8

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.inference.differences import Differences
+from ragsweep.stats.inference.differences import Differences
 
 Row = Mapping[str, Any]
 """A row of a table: column -> value."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ragsweep.core.results import Result
 from ragsweep.report.naming import short
 from ragsweep.report.tables import cell, csv_table
-from ragsweep.results import Result
 
 MOST = 10
 """Configs of a front that are named on the screen; the file has all."""

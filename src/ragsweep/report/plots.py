@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragsweep.abstention import Point, best
+from ragsweep.core.results import Result, Summary
 from ragsweep.report.naming import rounded
-from ragsweep.results import Result, Summary
-from ragsweep.verdict import Verdict
+from ragsweep.stats.abstention import Point, best
+from ragsweep.stats.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.results import DROPPED, Result
 from ragsweep.report.naming import short
 from ragsweep.report.tables import number
-from ragsweep.results import DROPPED, Result
 
 MOST_NAMED = 12
 

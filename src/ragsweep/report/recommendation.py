@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.inference.power import questions_needed
-from ragsweep.inference.recommending import AS_GOOD, BETTER, NONE
 from ragsweep.report.verdict import against_baseline, between, change, name, score
-from ragsweep.verdict import Unweighed, Verdict
+from ragsweep.stats.inference.power import questions_needed
+from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE
+from ragsweep.stats.verdict import Unweighed, Verdict
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",

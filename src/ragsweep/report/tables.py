@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.reasons import failed
-from ragsweep.results import COMPLETE, DatasetFacts, Failure, Result, Summary
+from ragsweep.core.reasons import failed
+from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
 
 RESULTS_FORMAT = "ragsweep.results/1"
 NOT_MEASURED = "-"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragsweep.core.results import Judged, Result
+from ragsweep.parts.targets import NOT_JUDGED, PASS, met
 from ragsweep.report.naming import rounded
 from ragsweep.report.tables import number
-from ragsweep.results import Judged, Result
-from ragsweep.targets import NOT_JUDGED, PASS, met
 
 CONVENTIONS = "conventions, not laws: set your own (targets.METRIC.threshold=...), or targets=none"
 MOST_LINES = 4

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragsweep.gap import Gap
-from ragsweep.partition import HOLDOUT
+from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
-from ragsweep.verdict import Unweighed, Verdict
+from ragsweep.stats.gap import Gap
+from ragsweep.stats.verdict import Unweighed, Verdict
 
 MOST_NAMED = 3
 MOST_SLICES = 2

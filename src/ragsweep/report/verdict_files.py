@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.inference.differences import Differences
-from ragsweep.inference.matrix import Matrix
 from ragsweep.report import plots
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_lines
-from ragsweep.verdict import Unweighed, Verdict
+from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.verdict import Unweighed, Verdict
 
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",

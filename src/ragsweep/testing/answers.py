@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragsweep.evidence import cover, view
-from ragsweep.types import (
+from ragsweep.core.types import (
     Answer,
     Answers,
     Case,
@@ -26,6 +25,7 @@ from ragsweep.types import (
     Verdict,
     View,
 )
+from ragsweep.evaluation.evidence import cover, view
 
 _TEXTS = (
     "The cat sat on the red mat. It was sleeping there all day.",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ragsweep.types import Chunker, Corpus, Spans
+from ragsweep.core.types import Chunker, Corpus, Spans
 
 WORDS = ("word", "é", "e\u0301", "漢字", "🙂", "a-long-word" * 9)
 GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragsweep.types import DatasetReader
+from ragsweep.core.types import DatasetReader
 
 
 class DatasetContract:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.types import Embedder
+from ragsweep.core.types import Embedder
 
 LONG = "many words " * 700
 TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LONG, "The cat sat on the mat.")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from ragsweep.types import Answer, Foretelling, Generator, Passage, Request, Size, Turn
+from ragsweep.core.types import Answer, Foretelling, Generator, Passage, Request, Size, Turn
 
 CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
 SHIPS = Passage("ships:0-50", "Ships carry goods across the sea; {braces} and \U0001f680 \u00e9 are text.")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragsweep.ranking import arrange
+from ragsweep.core.ranking import arrange
+from ragsweep.core.types import NO_CHUNK, HybridRetriever, Rankings
 from ragsweep.testing.rankings import assert_equal, assert_lawful
-from ragsweep.types import NO_CHUNK, HybridRetriever, Rankings
 
 CHUNKS = 40
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ragsweep.core.types import Floats, Rankings, VectorIndex
 from ragsweep.testing.rankings import assert_equal, assert_lawful, stored
-from ragsweep.types import Floats, Rankings, VectorIndex
 
 
 class VectorIndexContract:

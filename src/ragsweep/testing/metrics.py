@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.evidence import cover, view
-from ragsweep.testing.answers import ROWS, answered
-from ragsweep.types import (
+from ragsweep.core.types import (
     Approximate,
     Chunks,
     Corpus,
@@ -22,6 +20,8 @@ from ragsweep.types import (
     Spans,
     View,
 )
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.testing.answers import ROWS, answered
 
 _WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 _CORPUS = Corpus(["letters", "numbers"], ["Letters", ""], [" ".join(_WORDS), "one two three four five six"])

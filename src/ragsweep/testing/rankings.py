@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.types import NO_CHUNK, Arrays, Rankings
+from ragsweep.core.types import NO_CHUNK, Arrays, Rankings
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.reordering import REORDERING
-from ragsweep.types import ReadingReranker, Reranker
+from ragsweep.core.types import ReadingReranker, Reranker
+from ragsweep.parts.reordering import REORDERING
 
 PAIRS = (
     ("who sat on the mat", "The cat sat on the mat."),
@@ -37,7 +37,7 @@ class RerankerContract:
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_are_known_ones_that_it_has(self) -> None:
-        """The pipeline does with them what ragsweep.reordering says."""
+        """The pipeline does with them what ragsweep.parts.reordering says."""
         part = self.part()
         named = getattr(part, "REORDERING", ())
         assert set(named) <= REORDERING

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ragsweep.core.types import Rankings, TextRetriever
 from ragsweep.testing.rankings import assert_equal, assert_lawful, stored
-from ragsweep.types import Rankings, TextRetriever
 
 TEXTS = (
     "The cat sat on the mat.",

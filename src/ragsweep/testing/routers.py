@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragsweep.types import Request, Route, Router, Turn
+from ragsweep.core.types import Request, Route, Router, Turn
 
 REQUESTS = (
     Request("How do I define a decorator?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragsweep.types import Passage, Request, Response, System, Turn
+from ragsweep.core.types import Passage, Request, Response, System, Turn
 
 REQUESTS = (
     Request("How do I define a decorator?"),

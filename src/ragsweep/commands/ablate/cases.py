@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragsweep.commands.ablate.neighbours import OPTIONS, neighbours, other_options
 from ragsweep.commands.ablate.overrides import Overrides, with_option, with_value
-from ragsweep.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError, nearest
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsweep.app import Job, session
 from ragsweep.commands.ablate.cases import Case, around
 from ragsweep.commands.ablate.neighbours import OPTIONS
 from ragsweep.commands.ablate.overrides import Overrides, key_of, with_option, with_value
-from ragsweep.comparable import OF_NO_MATTER
-from ragsweep.composition import choices, compose_jobs, read_command
-from ragsweep.errors import RagsweepError
-from ragsweep.evaluation import Experiment
-from ragsweep.results import Result
-from ragsweep.secrets import MASK, refuse_secrets
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.results import Result
+from ragsweep.core.secrets import MASK, refuse_secrets
+from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.stats.comparable import OF_NO_MATTER
+from ragsweep.sweep.app import Job, session
+from ragsweep.sweep.composition import choices, compose_jobs, read_command
 
 _NOT_THE_CONFIG = ("sweeps", "plan", "rerun", "timeout", "max_failures")
 """Keys that say how to run, not what."""

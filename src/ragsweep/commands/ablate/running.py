@@ -12,16 +12,16 @@ from ragsweep.commands.ablate.overrides import with_value
 from ragsweep.commands.ablate.preparing import Ablation, prepare
 from ragsweep.commands.ablate.telling import tell
 from ragsweep.commands.command_line import find_record, open_ledger, until_closed
-from ragsweep.results import COMPLETE, Result
-from ragsweep.terminal import Terminal
+from ragsweep.core.results import COMPLETE, Result
+from ragsweep.report.terminal import Terminal
 
 _FOLDER = Path("sweeps")
 
 
 def ablate(arguments: Sequence[str]) -> int:
     """Do what was typed after ``ragsweep ablate``; return the exit status: that of the sweep."""
-    from ragsweep import sweeping
-    from ragsweep.composition import Command, composed_once, read_command
+    from ragsweep.sweep import sweeping
+    from ragsweep.sweep.composition import Command, composed_once, read_command
 
     given, terminal = read(arguments), Terminal.current()
     run, result = find_record(given.path, given.run)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.commands.command_line import usual_metrics
-from ragsweep.comparable import factors, shared_metrics
-from ragsweep.inference.differences import against
-from ragsweep.inference.matrix import paired
+from ragsweep.core.results import Result
 from ragsweep.report.changes import aligned, amount, difference, word
-from ragsweep.results import Result
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.comparable import factors, shared_metrics
+from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.matrix import paired
 
 
 def tell(results: Sequence[Result], metric: str | None, terminal: Terminal) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragsweep.commands.command_line import METRIC, RUN, Named, Parser, add_path, find_record, until_closed
 from ragsweep.commands.compare.measuring import measure
 from ragsweep.commands.compare.showing import as_json, as_markdown, show
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
 
 __all__ = ["compare"]
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragsweep.commands.command_line import Named, usual_metrics
-from ragsweep.comparable import (
+from ragsweep.core.results import Result
+from ragsweep.report.changes import Row, word
+from ragsweep.stats.comparable import (
     Factor,
     check_same_questions,
     check_whole,
@@ -19,12 +21,10 @@ from ragsweep.comparable import (
     measured_otherwise,
     shared_metrics,
 )
-from ragsweep.inference.differences import Differences, against
-from ragsweep.inference.matrix import Matrix, paired
-from ragsweep.inference.paired_tests import holm
-from ragsweep.inference.slices import Slice, by_slice
-from ragsweep.report.changes import Row, word
-from ragsweep.results import Result
+from ragsweep.stats.inference.differences import Differences, against
+from ragsweep.stats.inference.matrix import Matrix, paired
+from ragsweep.stats.inference.paired_tests import holm
+from ragsweep.stats.inference.slices import Slice, by_slice
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from typing import Any
 
 from ragsweep.commands.command_line import Named
 from ragsweep.commands.compare.measuring import Change, Comparison, questions_moved
-from ragsweep.inference.slices import Slice, reversals
 from ragsweep.report.changes import (
     Row,
     aligned,
@@ -21,7 +20,8 @@ from ragsweep.report.changes import (
     table,
     with_interval,
 )
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.inference.slices import Slice, reversals
 
 FORMAT = "ragsweep.compare/1"
 SHOWN = 3

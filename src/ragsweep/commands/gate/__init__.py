@@ -9,8 +9,8 @@ from ragsweep.commands.command_line import Named, find_record, until_closed
 from ragsweep.commands.gate.arguments import read
 from ragsweep.commands.gate.deciding import EXIT_STATUS, Asked, decide
 from ragsweep.commands.gate.showing import as_json, as_markdown, show
-from ragsweep.errors import InputError
-from ragsweep.terminal import Terminal
+from ragsweep.core.errors import InputError
+from ragsweep.report.terminal import Terminal
 
 __all__ = ["gate"]
 

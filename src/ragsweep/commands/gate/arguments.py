@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragsweep.commands.command_line import RUN, Parser, add_path
-from ragsweep.errors import ConfigError, Faults, InputError, nearest
-from ragsweep.text_files import read_lines
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.golden.text_files import read_lines
 
 _ABOUT = """Say whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
 better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %

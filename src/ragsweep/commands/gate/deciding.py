@@ -11,16 +11,16 @@ from typing import Literal
 
 import numpy as np
 
-from ragsweep import comparable
 from ragsweep.commands.command_line import Named
 from ragsweep.commands.gate.arguments import GAIN, LEAST, MARGIN, MOST, Margin, read_questions
-from ragsweep.errors import ConfigError, InputError, nearest
-from ragsweep.inference import noninferiority
-from ragsweep.inference.matrix import Matrix, paired
-from ragsweep.inference.power import detectable, questions_needed
-from ragsweep.inference.slices import SMALL
-from ragsweep.reasons import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
-from ragsweep.results import Result
+from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.reasons import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.results import Result
+from ragsweep.stats import comparable
+from ragsweep.stats.inference import noninferiority
+from ragsweep.stats.inference.matrix import Matrix, paired
+from ragsweep.stats.inference.power import detectable, questions_needed
+from ragsweep.stats.inference.slices import SMALL
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
 EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}

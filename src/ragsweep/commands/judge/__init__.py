@@ -8,7 +8,7 @@ from ragsweep.commands.command_line import until_closed
 from ragsweep.commands.judge.arguments import read
 from ragsweep.commands.judge.calibrating import calibrate
 from ragsweep.commands.judge.repeating import compare
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
 
 __all__ = ["judge"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragsweep.commands.command_line import RUN, Parser, add_path
-from ragsweep.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError, nearest
 
 COMMANDS = ("calibrate", "noise")
 _CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right

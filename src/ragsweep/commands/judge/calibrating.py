@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.judge.labels import Scores, read_scores, scores_of
-from ragsweep.errors import InputError, nearest
+from ragsweep.core.errors import InputError, nearest
 from ragsweep.report.changes import null
-from ragsweep.statistics.calibration import (
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.statistics.calibration import (
     Interval,
     Share,
     confusion,
@@ -24,7 +25,6 @@ from ragsweep.statistics.calibration import (
     corrected_share,
     kappa_interval,
 )
-from ragsweep.terminal import Terminal
 
 FEW = 30
 """Fewer labels than this of either kind are said to be few."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragsweep.errors import Faults, InputError
-from ragsweep.reading import Row, Seen, plain_number, read_rows
-from ragsweep.results import Result
-from ragsweep.tables import Columns, is_table, read_table
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.results import Result
+from ragsweep.golden.reading import Row, Seen, plain_number, read_rows
+from ragsweep.golden.tables import Columns, is_table, read_table
 
 Scores = Mapping[str, Mapping[str, float]]
 """Metric -> question id -> number."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.judge.labels import Scores, scores_of
-from ragsweep.comparable import differing
-from ragsweep.errors import InputError, nearest
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.results import Result
 from ragsweep.report.changes import null
-from ragsweep.results import Result
-from ragsweep.statistics.noise import Noise, noise
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.comparable import differing
+from ragsweep.stats.statistics.noise import Noise, noise
 
 _REPLICATE = "judge.replicate"
 _JUDGED = "ragas_"

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ragsweep import interruption
 from ragsweep.commands.store.arguments import find, read
 from ragsweep.commands.store.changing import remove, verify_all
 from ragsweep.commands.store.listing import show
-from ragsweep.errors import RagsweepError
-from ragsweep.terminal import Terminal
+from ragsweep.core import interruption
+from ragsweep.core.errors import RagsweepError
+from ragsweep.report.terminal import Terminal
 
 __all__ = ["store"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from ragsweep.commands.store.layout import age, size
-from ragsweep.errors import ConfigError, nearest
-from ragsweep.storekeeping import Place
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.stages.storekeeping import Place
 
 COMMANDS = ("list", "verify", "evict")
 _CONDITIONS = ("older_than", "to_size", "unreachable", "stage", "quarantine", "all")

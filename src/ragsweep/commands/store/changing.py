@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ragsweep.blobs import OtherFormat
 from ragsweep.commands.store.layout import counted, duration, print_table, printable, spelled
 from ragsweep.commands.store.listing import LEFTOVERS, SHORT, by_stage, known_stage, say_unknown
-from ragsweep.errors import ConfigError
-from ragsweep.storekeeping import (
+from ragsweep.core.errors import ConfigError
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.blobs import OtherFormat
+from ragsweep.stages.storekeeping import (
     Conditions,
     Item,
     Place,
@@ -24,7 +25,6 @@ from ragsweep.storekeeping import (
     read_results,
     verify,
 )
-from ragsweep.terminal import Terminal
 
 
 def verify_all(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:

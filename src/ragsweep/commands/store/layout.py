@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from ragsweep.terminal import Terminal
+from ragsweep.report.terminal import Terminal
 
 _SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

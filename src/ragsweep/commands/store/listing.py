@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ragsweep.commands.store.layout import ago, counted, duration, print_table, printable, spelled
-from ragsweep.errors import ConfigError, InputError, nearest
-from ragsweep.storekeeping import Contents, Item, Place, Results, contents, read_results
-from ragsweep.terminal import Terminal
+from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.report.terminal import Terminal
+from ragsweep.stages.storekeeping import Contents, Item, Place, Results, contents, read_results
 
 LEFTOVERS = {
     "pieces": "pieces of interrupted computations",

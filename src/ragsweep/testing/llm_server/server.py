@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from ragsweep.core.tokens import count
 from ragsweep.testing.llm_server.asked import DIMENSIONS, Asked, default_answer, embedding, written
 from ragsweep.testing.llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
-from ragsweep.tokens import count
 
 Answering = Callable[[Asked], "str | Mapping[str, Any]"]
 

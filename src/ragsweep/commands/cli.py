@@ -1,0 +1,158 @@
+"""The command line: ``python run.py …`` in a clone, ``ragsweep run …`` anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from types import TracebackType
+from typing import NoReturn
+
+from ragsweep.core import interruption
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.secrets import mask_logs, mask_text, masked_streams, refuse_secrets
+
+_USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
+       ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
+       ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
+       ragsweep gate [--baseline RUN] --candidate RUN --margin METRIC=X[%] | --at-least METRIC=X ...
+       ragsweep ablate RUN [KEY=VALUE ...] [--plan] ...
+       ragsweep effects SWEEP [--metric METRIC] ...
+       ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
+       ragsweep judge noise RUN RUN ...
+       ragsweep store [list | verify | evict] [--path FOLDER] ...
+       ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
+
+  run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
+  run --help    groups, options and keys
+  compare       two configs, question by question: by how much, how surely, where
+  power         how small a difference the golden set can see
+  gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 cannot tell
+  ablate        change one thing at a time in a config, and say what each change did
+  effects       what each swept parameter does, and what two do together
+  judge         compare a judge with people: judge calibrate; with itself: judge noise
+  store         show what is stored; store verify checks it, store evict removes from it
+  sync          send to MLflow what the ledger holds and MLflow lacks
+  --version     print the version
+"""
+
+
+def main() -> None:
+    """Run ``ragsweep COMMAND ...``."""
+    command, *arguments = sys.argv[1:] or [""]
+    if command == "run":
+        run(arguments)
+    if command in _COMMANDS:
+        _exit_with(partial(_command, command), arguments)
+    if command == "--version":
+        from importlib.metadata import version
+
+        print(version("ragsweep"))
+        sys.exit(0)
+    known = command in ("", "-h", "--help")
+    print(
+        _USAGE if known else f'ragsweep: no command "{command}"; known: run, {", ".join(_COMMANDS)}\n\n{_USAGE}', end=""
+    )
+    sys.exit(0 if known and command else 2)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Evaluate one config, or sweep over several, and exit.
+
+    Exit status: 0 done, 1 a config failed, 2 bad input or config, 129, 130 and 143 interrupted.
+    """
+    _exit_with(_run, list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
+    """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
+    _quieten()
+    sys.excepthook = _print_masked
+    mask_logs()
+    os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
+    interruption.listen()
+    with masked_streams():
+        try:
+            status = command(arguments)
+        except RagsweepError as fault:
+            status = fault.exit_status
+            print(f"ragsweep: {fault}", file=sys.stderr)
+        except interruption.Interrupted as signalled:
+            interruption.caught()
+            status = signalled.exit_status
+    sys.exit(status)
+
+
+def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
+    """Print what nobody foresaw, without the secrets that it may hold."""
+    print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
+
+
+_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "power", "store", "sync")
+
+
+def _command(name: str, arguments: list[str]) -> int:
+    """Import a command when it is given, some of them take long to import, and do it."""
+    status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
+    return status
+
+
+def _run(arguments: list[str]) -> int:
+    # What is imported and composed is many small objects that stay: to look for garbage among them after every 700
+    # takes an eighth of the time.
+    gc.set_threshold(50_000, 20, 100)
+    from ragsweep.sweep import sweeping
+    from ragsweep.sweep.composition import composed_once, read_command
+    from ragsweep.sweep.handing import ask_hydra
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--cfg", "-c")
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--package", "-p")
+    # What Hydra answers alone.
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--hydra-help", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    parser.add_argument("--shell-completion", "-sc", action="store_true")
+    parser.add_argument("--info", "-i", nargs="?", const="all")
+    flags, rest = parser.parse_known_args(arguments)
+    overrides = _split(rest)
+    unknown = [word for word in overrides if word.startswith("-")]
+    if unknown:
+        raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
+    if flags.version or flags.shell_completion:
+        return ask_hydra(arguments)
+    refuse_secrets(overrides)
+    with composed_once():
+        command = read_command(overrides, flags.multirun, flags.config_dir)
+        if flags.cfg or flags.help or flags.hydra_help or flags.info:
+            return ask_hydra(arguments)
+        return sweeping.run(command)
+
+
+def _split(words: Sequence[str]) -> list[str]:
+    """Split overrides that came as one word: ``mlflow run -P overrides="a=1 b=2"`` passes them so."""
+    if len(words) == 1 and "MLFLOW_RUN_ID" in os.environ:
+        return shlex.split(words[0])
+    return list(words)
+
+
+def _quieten() -> None:
+    """Keep libraries from phoning home and from writing over the terminal; whoever set these keeps them."""
+    quiet = {
+        "DO_NOT_TRACK": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    for name, value in quiet.items():
+        os.environ.setdefault(name, value)

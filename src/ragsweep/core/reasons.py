@@ -1,0 +1,175 @@
+"""Why a question has no score: what is not measured is NaN with a reason, never 0 and never dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.remembering import remembered
+from ragsweep.core.types import Question, Scores, View
+
+CONVERSATIONAL = "conversational"
+UNANSWERABLE = "unanswerable"
+NO_EVIDENCE = "no evidence"
+NOT_PROBED = "not probed"
+NO_REFERENCE = "no reference answer"
+NO_KEYWORDS = "no keywords"
+NO_DISTRACTORS = "no distractors"
+NO_SECTION = "no expected section"
+SECTION_UNKNOWN = "the expected section is not a heading of its documents"
+NOTHING_RETRIEVED = "nothing retrieved"
+NO_TEXT = "no text"
+EXACT = "exact"
+NO_ANSWERS = "no answers asked for"
+ANSWERABLE = "answerable"
+ABSTAINED = "abstained"
+NOTHING_SAID = "nothing said"
+NO_CITATIONS = "no citations"
+UNKNOWN_LANGUAGE = "unknown language"
+NOT_TOLD = "not told"
+NOT_CONFIGURED = "not configured"
+NO_QUOTES = "no quoted evidence"
+NO_STATEMENTS = "no statements"
+NOTHING_JUDGED = "nothing judged"
+JUDGED_ONCE = "judged once"
+NOT_JUDGED = "not judged"
+NOT_SAMPLED = "not sampled"
+NO_ROUTER = "no router"
+NEEDS_RETRIEVAL = "needs retrieval"
+TOO_LONG = "prompt too long"
+UNEXPLAINED = "the metric states no reason"
+
+# Why a call to a service gave nothing.
+RATE_LIMITED = "rate limited"
+TIMED_OUT = "timed out"
+SERVER_ERROR = "server error"
+CONNECTION_LOST = "connection lost"
+MALFORMED = "malformed"
+TRUNCATED = "truncated"
+FILTERED = "filtered"
+REFUSED_BY_SERVICE = "refused by service"
+CIRCUIT_OPEN = "circuit open"
+BUDGET_SPENT = "budget spent"
+NO_PRICE = "no price"
+SYSTEM_RAISED = "the system raised an error"
+
+CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
+                           REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
+"""Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
+
+SKIPPED = frozenset({
+    CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
+    EXACT, NO_ANSWERS, ANSWERABLE,
+    ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NOT_CONFIGURED, NO_PRICE,
+    NO_ROUTER, NEEDS_RETRIEVAL,
+    NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE, NOT_SAMPLED,
+})  # fmt: skip
+"""Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
+
+UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
+"""Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
+
+
+def failed(reason: str) -> bool:
+    """Say whether something went wrong."""
+    return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
+
+
+def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:
+    """Keep the values of questions that have relevant evidence; the others get NaN and what they are instead."""
+    lacking, reasons = _without_evidence(view.questions, view.evidence_question)
+    return Scores(np.where(lacking, np.nan, values).astype(np.float64, copy=False), reasons)
+
+
+def score_with_retrieval(view: View, values: NDArray[Any]) -> Scores:
+    """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
+    spared, reasons = _without_retrieval(view.questions)
+    return Scores(np.where(spared, np.nan, values).astype(np.float64, copy=False), reasons)
+
+
+def score_with_approximation(view: View, scores: Scores) -> Scores:
+    """Keep the scores where an approximate index was searched; of exact search there is nothing to measure."""
+    if view.approximate:
+        return scores
+    reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
+    return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
+
+
+@remembered
+def _without_evidence(
+    questions: Sequence[Question], evidence_question: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    lacking = np.bincount(evidence_question, minlength=len(questions)) == 0
+    kinds = np.array([_kind(question.needs_retrieval, question.answerable) for question in questions], dtype=np.str_)
+    return lacking, _fixed(np.where(lacking, kinds, "").astype(np.str_))
+
+
+@remembered
+def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    spared = np.array([not question.needs_retrieval for question in questions], dtype=bool)
+    return spared, _fixed(np.where(spared, CONVERSATIONAL, "").astype(np.str_))
+
+
+def _fixed(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Refuse changes: many metrics of many configs hand on these very reasons."""
+    reasons.flags.writeable = False
+    return reasons
+
+
+def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
+    """Keep the values where measured is true; elsewhere the score is NaN for the reason given.
+
+    Args:
+        measured: (questions,), true where there is a value.
+        values: (questions,), whatever stands where nothing was measured is ignored.
+        reasons: One reason a question, or one for all.
+    """
+    kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
+    if isinstance(reasons, str):
+        return Scores(kept, _one_reason(measured.tobytes(), reasons))
+    return Scores(kept, np.where(measured, "", reasons).astype(np.str_, copy=False))
+
+
+@remembered
+def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
+    return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
+
+
+class Coded(NamedTuple):
+    """Reasons by number: ``names`` in the order of their first appearance, and the number of each question's."""
+
+    names: tuple[str, ...]
+    numbers: NDArray[np.int64]
+
+
+def coded(reasons: Sequence[NDArray[np.str_]]) -> list[Coded]:
+    """Number the reasons of several metrics; equal arrays give the very same object."""
+    known: dict[bytes, Coded] = {}
+    return [_coded(one, known) for one in reasons]
+
+
+def _coded(reasons: NDArray[np.str_], known: dict[bytes, Coded]) -> Coded:
+    if not reasons.flags.writeable:
+        return _number(reasons)
+    key = str(reasons.dtype).encode() + reasons.tobytes()
+    if key not in known:
+        known[key] = _number_afresh(reasons)
+    return known[key]
+
+
+def _number_afresh(reasons: NDArray[np.str_]) -> Coded:
+    texts = reasons.tolist()
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(texts))}
+    return Coded(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
+
+
+_number = remembered(_number_afresh)
+
+
+def _kind(needs_retrieval: bool, answerable: bool) -> str:
+    if not needs_retrieval:
+        return CONVERSATIONAL
+    return NO_EVIDENCE if answerable else UNANSWERABLE

@@ -1,0 +1,267 @@
+"""Keep secrets out of what is written: configs, names, params, errors, logs.
+
+A value is secret in a process if it stands under a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
+or among the variables of the environment), or comes from the environment through an interpolation (``${oc.env:NAME}``).
+It is masked by value, however it is spelled. Exempt, since to replace them would make texts unreadable:
+
+- under a secret's name: true, false, and what has fewer than 4 characters (masked under that name only); 4 to 7
+  characters are masked where they stand by themselves
+- from the environment under any other name: fewer than 8 characters, numbers, and paths whose first folder exists
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+from ragsweep.core.errors import ConfigError
+
+MASK = "***"
+
+SHORTEST = 8
+"""Characters from which on a value is masked wherever it stands; less may be a part of a word."""
+
+SHORTEST_WORD = 4
+"""Characters from which on a value under a secret's name is masked where it stands by itself."""
+
+_SECRET = re.compile(
+    r"(^|[_\W])(api_?key|key|token|secret|pass|passwd|password|passphrase|(?<=_)pwd|credentials?|authorization)"
+    r"(\[\d+\])*$"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_IN_URL = re.compile(r"(://[^/\s:@'\"]*:)([^@/\s'\"]+)@")
+"""The password of a URL."""
+
+_VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
+"""Values that are variables of the environment, with no text of their own."""
+
+_INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^,{}\[\]]*)")
+"""A key of a mapping on the command line, and its value."""
+
+_noted: set[str] = set()
+"""What this process's configs hold that must not be shown."""
+
+
+def is_secret(name: str) -> bool:
+    """Say whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
+    return bool(_SECRET.search(_CAMEL.sub("_", name.rpartition(".")[2]).lower()))
+
+
+@lru_cache(maxsize=4096)
+def is_under_secret(name: str) -> bool:
+    """Say whether any part of a dotted key names a secret: all that stands below is one."""
+    return any(map(is_secret, name.split(".")))
+
+
+def note(value: str, *, named: bool) -> None:
+    """Have a value masked from here on; ``named``: it stands under a secret's name."""
+    value = value.strip()
+    if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
+        _noted.add(value)
+    note_passwords(value)
+
+
+def note_variable(value: str) -> None:
+    """Have a value of the environment masked from here on, unless it is short, a number or a path."""
+    if not _is_number(value) and not _is_path(value):
+        note(value, named=False)
+
+
+def note_passwords(text: str) -> None:
+    """Have the passwords of the URLs in a text masked from here on, also where one stands outside of its URL."""
+    for found in _IN_URL.findall(text):
+        _noted.update(one for one in (found[1], unquote(found[1])) if len(one) >= SHORTEST_WORD)
+
+
+def mask(value: Any, name: str = "", inside: bool = False) -> Any:
+    """Replace what stands under secret names in a tree of plain values; a variable (``${oc.env:NAME}``) is shown.
+
+    ``inside``: the whole tree stands under a secret's name.
+    """
+    inside = inside or is_under_secret(name)
+    if isinstance(value, Mapping):
+        return {key: mask(item, str(key), inside and key != "_target_") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask(item, name, inside) for item in value]
+    shown = value is None or isinstance(value, bool) or value == "" or _VARIABLES.fullmatch(str(value))
+    return MASK if inside and not shown else value
+
+
+def mask_values(value: Any) -> Any:
+    """Replace what is secret by value in a tree of plain values; keys stay."""
+    if isinstance(value, Mapping):
+        return {key: mask_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(mask_values, value))
+    return mask_text(value) if isinstance(value, str) else value
+
+
+def hidden(tree: Any) -> Any:
+    """Replace what is secret by its key or by its value in a tree of plain values."""
+    tree = mask(tree)
+    return mask_values(tree) if is_masked("\n".join(texts(tree))) else tree
+
+
+def are_noted() -> bool:
+    """Say whether this process's configs hold anything that must not be shown."""
+    return bool(_noted)
+
+
+def texts(tree: Any) -> Iterator[str]:
+    """Yield the texts in a tree of plain values."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, Mapping | list | tuple):
+        for item in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from texts(item)
+
+
+def refuse_secrets(overrides: Sequence[str]) -> None:
+    """Raise ConfigError for a secret on the command line: other programs see it, and shells keep it."""
+    for line in overrides:
+        name, _, value = line.lstrip("+~").partition("=")
+        if _IN_URL.search(value):
+            raise ConfigError(
+                f"{name}: a password in a URL on the command line ends up in files; put the URL into the environment"
+                f" and name it: {name}='${{oc.env:NAME}}'"
+            )
+        inside = [(f"{name}.{key}", given.strip()) for key, given in _INSIDE.findall(value)]
+        for key, given in [(name, value)] if is_under_secret(name) else inside:
+            if is_under_secret(key) and given not in ("", "null", "true", "false") and not _VARIABLES.fullmatch(given):
+                raise ConfigError(
+                    f"{key}: a secret on the command line ends up in files; put it into the environment and name it:"
+                    f" {key}='${{oc.env:NAME}}'"
+                )
+
+
+def mask_text(text: str, *secrets: str) -> str:
+    """Replace in a text the secrets given, those noted and those of the environment, however they are spelled.
+
+    Whoever is given a key has been seen to repeat it: services in their answers, libraries in their errors.
+    """
+    text = _IN_URL.sub(rf"\1{MASK}@", text)
+    anywhere, words = _spellings(frozenset({*secrets, *_held(), *_noted} - {""}), frozenset(secrets))
+    for form in anywhere:
+        if form in text:
+            text = text.replace(form, MASK)
+    return words.sub(MASK, text) if words else text
+
+
+def is_masked(text: str) -> bool:
+    """Say whether a text, which may be many in one, holds anything that is masked."""
+    return mask_text(text) != text
+
+
+def _held() -> Iterator[str]:
+    """Yield the secrets of the environment."""
+    held = (value.strip() for name, value in os.environ.items() if is_secret(name))
+    return (value for value in held if len(value) >= SHORTEST)
+
+
+@lru_cache(maxsize=16)
+def _spellings(known: frozenset[str], given: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
+    """List how secrets are spelled, the longest first, and find those that are short and stand by themselves."""
+    short = {one for one in known - given if len(one) < SHORTEST}
+    anywhere = sorted({form for one in known - short for form in written(one)}, key=len, reverse=True)
+    words = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
+    return anywhere, re.compile(rf"(?<!\w)(?:{words})(?!\w)") if words else None
+
+
+def written(secret: str) -> Iterator[str]:
+    """Yield the ways in which a secret is written: as it is, in URLs, JSON, Python, YAML, base64, each of its lines."""
+    lines = [line.strip() for line in secret.splitlines()]
+    for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:
+        plain = part.encode("utf-8", "surrogateescape")
+        yield from (part, quote(part, safe=""), quote_plus(part), json.dumps(part)[1:-1], repr(part)[1:-1])
+        yield part.replace("'", "''")  # YAML, SQL
+        for coded in (base64.b64encode(plain).decode(), base64.urlsafe_b64encode(plain).decode()):
+            yield from (coded, coded.rstrip("="))
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_path(value: str) -> bool:
+    """Say whether a value is a path to a file or folder, of which at least the first folder exists."""
+    path = Path(value).expanduser() if value.startswith("~/") else Path(value)
+    try:
+        return any(one.exists() for one in (path, *path.parents) if one.name)
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return False
+
+
+@contextmanager
+def masked_streams() -> Iterator[None]:
+    """Have all that is printed in the block masked, by whichever library."""
+    before = sys.stdout, sys.stderr
+    streams: Any = tuple(map(_MaskedStream, before))
+    sys.stdout, sys.stderr = streams
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class _MaskedStream:
+    """A stream that masks what is written; all else is the stream's it stands for."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(mask_text(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def mask_logs() -> None:
+    """Have whatever is logged in this process masked before any handler has it, tracebacks included."""
+    before = logging.getLogRecordFactory()
+    if not isinstance(before, _Masking):
+        logging.setLogRecordFactory(_Masking(before))
+
+
+class _Masking:
+    """Make log records that hold no secrets: their text is put together and masked at once."""
+
+    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
+        self._make = make
+        self._formatter = logging.Formatter()
+
+    def __call__(self, *facts: Any, **more: Any) -> logging.LogRecord:
+        record = self._make(*facts, **more)
+        try:
+            text = record.getMessage()
+        except Exception:  # arguments that do not fit the text: logging would print both
+            text = f"{record.msg} {record.args}"
+        record.msg, record.args = mask_text(text), None
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = mask_text(self._formatter.formatException(record.exc_info))
+        if record.stack_info:
+            record.stack_info = mask_text(record.stack_info)
+        return record

@@ -1,0 +1,120 @@
+"""Make the spans of a corpus from the pieces of each document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Chunker, Corpus, Spans
+
+Piece = tuple[int, int]
+"""Start and end of a chunk in its document's text."""
+
+SURROGATES = re.compile(r"[\ud800-\udfff]")
+"""Half characters: legal in a Python string, but without the UTF-8 form that libraries need."""
+
+PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
+"""Where a text may be cut, the best first: behind a line, a sentence, a word."""
+
+
+def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
+    """Cut every document into the pieces that ``pieces`` finds in its text.
+
+    Blank pieces are left out, but a document that is blank as a whole is kept as one chunk: it can still be found by
+    its title, and a label that names it does not vanish.
+    """
+    return _spans((n, start, end) for n, text in enumerate(corpus.texts) for start, end in _worthwhile(text, pieces))
+
+
+def _worthwhile(text: str, pieces: Callable[[str], Iterable[Piece]]) -> list[Piece]:
+    return [(start, end) for start, end in pieces(text) if text[start:end].strip()] or [(0, len(text))]
+
+
+def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
+    document, start, end = np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
+    return Spans(document.astype(np.int32), start.copy(), end.copy())
+
+
+# --- chunks within chunks ----------------------------------------------------------------------------------------
+
+
+def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
+    """Cut every chunk as if it were a document; a piece that two overlapping chunks share is one chunk."""
+    rows = list(zip(*(column.tolist() for column in parents), strict=True))
+    nameless = [""] * len(rows)
+    bodies = Corpus(nameless, nameless, [corpus.texts[n][start:end] for n, start, end in rows])
+    found = chunker.split(bodies)
+    moved = parents.start[found.document]
+    columns = (parents.document[found.document], moved + found.start, moved + found.end)
+    return _spans(sorted(set(zip(*(column.tolist() for column in columns), strict=True))))
+
+
+def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
+    """Find for each child (children,) the first parent that holds all of it.
+
+    That is the first one, of those up to the child's own, that reaches as far as the child does.
+    """
+    stride = int(parents.end.max(initial=0)) + 1
+    reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)
+    return np.searchsorted(reach, children.document.astype(np.int64) * stride + children.end, side="left")
+
+
+# --- what several chunkers do ------------------------------------------------------------------------------------
+
+
+def encodable(text: str) -> str:
+    """Put question marks for half characters, one for one: libraries written in other languages refuse them."""
+    return SURROGATES.sub("?", text)
+
+
+def windows(length: int, size: int, stride: int) -> list[Piece]:
+    """Slide a window of ``size`` over so many units; the last one may be shorter."""
+    # The last window that starts is the first that reaches the end: one more would lie inside it.
+    starts = range(0, max(length - size + stride, 1), stride)
+    return [(start, min(start + size, length)) for start in starts]
+
+
+def joined(pieces: Sequence[Piece], size: int) -> list[Piece]:
+    """Join neighbours as long as they fit in ``size`` characters together."""
+    found: list[Piece] = []
+    for start, end in pieces:
+        if found and end - found[-1][0] <= size:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def shortened(text: str, piece: Piece, size: int) -> Iterator[Piece]:
+    """Cut a piece into ones of at most ``size`` characters, where the text pauses."""
+    start, end = piece
+    while end - start > size:
+        pause = last_pause(text, start, start + size)
+        yield start, pause
+        start = pause
+    yield start, end
+
+
+def last_pause(text: str, start: int, end: int) -> int:
+    """Find where to cut the second half of a piece: behind a line, a sentence or a word, else at its end."""
+    for pattern in PAUSES:
+        found = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
+        if found:
+            return found[-1]
+    return end
+
+
+def check_size(name: str, value: int, counts: str = "characters") -> None:
+    """Raise ConfigError unless a chunker's parameter is at least 1."""
+    if value < 1:
+        raise ConfigError(f"chunker.{name} is {value}; it counts {counts} and must be 1 or more")
+
+
+def check_overlap(size: int, overlap: int) -> None:
+    """Raise ConfigError unless windows of ``size`` that share ``overlap`` move on."""
+    if not 0 <= overlap < size:
+        raise ConfigError(f"chunker.overlap is {overlap}; it must be 0 or more and less than chunker.size, {size}")

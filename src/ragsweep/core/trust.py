@@ -1,0 +1,88 @@
+"""Say which classes a config may name: our parts, and those of packages that the environment trusts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ragsweep.core.errors import ConfigError, nearest
+
+TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
+"""Environment variable: packages beside our own, comma separated, that a config may name classes of."""
+
+PARTS = frozenset(
+    [*(f"ragsweep.parts.{kind}" for kind in (
+        "chunkers", "datasets", "embedders", "generators", "indexes", "judges", "metrics", "prices", "prompts",
+        "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
+     "ragsweep.sweep.races"]
+)  # fmt: skip
+"""The modules whose classes are ours to choose; no config adds to them."""
+
+
+def trusted_packages() -> set[str]:
+    """Name the packages, beside our own, that the environment trusts."""
+    return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
+
+
+def is_trusted(name: str) -> bool:
+    """Say whether the environment trusts the module or class of this name, or a package that holds it."""
+    names = name.split(".")
+    return any(".".join(names[:length]) in trusted_packages() for length in range(1, len(names) + 1))
+
+
+def find_class(target: str, where: str) -> type:
+    """Import the class that a config names at key ``where``.
+
+    Trust is checked on the name before the import, and on the class itself after it: a module shows what it imports,
+    too. Raises ConfigError, with the key, for a class that is not trusted or does not exist.
+    """
+    check_target(target, f"{where}._target_")
+    module_name, _, name = target.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as fault:  # whatever a user's module raises while it is imported
+        raise ConfigError(
+            f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
+        ) from fault
+    found = getattr(module, name, None)
+    if not inspect.isclass(found) or not _may_be_built(found):
+        known = [key for key, value in vars(module).items() if inspect.isclass(value) and _may_be_built(value)]
+        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, known)}')
+    return found
+
+
+def check_targets(value: Any, where: str = "") -> None:
+    """Raise ConfigError for the first ``_target_`` in a tree of plain values that must not be named; import nothing."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            inside = f"{where}.{key}" if where else str(key)
+            if key == "_target_":
+                check_target(item, inside)
+            elif isinstance(item, Mapping | list):
+                check_targets(item, inside)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            check_targets(item, f"{where}[{number}]")
+
+
+def check_target(target: object, where: str) -> None:
+    """Raise ConfigError unless a config may name the class; nothing is imported."""
+    if not isinstance(target, str):
+        raise ConfigError(f"{where}: must be the name of a class, given {target!r}")
+    if target.rpartition(".")[0] in PARTS or is_trusted(target):
+        return
+    package = target.partition(".")[0]
+    if package == "ragsweep":
+        raise ConfigError(f'{where}: "{target}" is none of our parts{nearest(target.rpartition(".")[0], PARTS)}')
+    raise ConfigError(
+        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts set the environment'
+        f" variable {TRUSTED}={package}"
+    )
+
+
+def _may_be_built(found: type) -> bool:
+    module = found.__module__
+    return module in PARTS or module.rpartition(".")[0] in PARTS or is_trusted(module)

@@ -1,0 +1,347 @@
+"""The architecture on one screen: what flows between the stages, and what a part must offer.
+
+Data flows one way::
+
+    dataset -> chunk -> embed -> index -> retrieve (one per leg) -> fuse -> rerank -> context -> answer -> scores
+
+Inside, a chunk is an integer position and everything that is known of all questions is an array; ids appear only at the
+edges (files, logs, errors). A part is a class with the methods of one protocol below; it knows neither graph nor store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from ragsweep.core.data import (
+    NO_CHUNK,
+    Ahead,
+    Answer,
+    Answers,
+    Approximate,
+    Arrays,
+    Case,
+    Chunks,
+    Corpus,
+    Dataset,
+    Division,
+    Embeddings,
+    Evidence,
+    Floats,
+    GoldenSet,
+    Integers,
+    Passage,
+    Question,
+    Rankings,
+    Request,
+    Response,
+    Route,
+    Scores,
+    Size,
+    Spans,
+    TokenVectors,
+    Turn,
+    Usage,
+    Verdict,
+    View,
+)
+
+__all__ = [
+    "NO_CHUNK",
+    "Ahead",
+    "Answer",
+    "Answers",
+    "Approximate",
+    "Arrays",
+    "Case",
+    "Chunker",
+    "Chunks",
+    "Corpus",
+    "Dataset",
+    "DatasetReader",
+    "Division",
+    "Embedder",
+    "Embeddings",
+    "Evidence",
+    "Floats",
+    "Foretelling",
+    "Generator",
+    "GoldenSet",
+    "HybridRetriever",
+    "Integers",
+    "JudgedMetric",
+    "Metric",
+    "NestedChunker",
+    "Passage",
+    "Question",
+    "Rankings",
+    "ReadingReranker",
+    "Request",
+    "Reranker",
+    "Response",
+    "Route",
+    "Router",
+    "Scores",
+    "Size",
+    "Spans",
+    "System",
+    "TextRetriever",
+    "TokenVectors",
+    "Turn",
+    "Usage",
+    "VectorIndex",
+    "VectorRetriever",
+    "Verdict",
+    "View",
+]
+
+# --- what a part must offer --------------------------------------------------------------------------------------
+# Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
+# state VERSION (else its module is hashed, with what that imports of its package), OPERATIONAL (parameters that
+# cannot change a result) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result and are no
+# parameters: hash of the weights, resolved dtype, version of a library). All three go into, or stay out of, the
+# address of what it computes. A retriever with FILTERING = {"min_score"} lets the pipeline drop from its ranking what
+# scores less, if that is not None.
+
+
+class DatasetReader(Protocol):
+    """Read a corpus and its golden set; every fault of a file is reported at once, with its line."""
+
+    def load(self) -> Dataset:
+        """Read everything; what is wrong is said all at once."""
+
+
+class Chunker(Protocol):
+    """Cut every document into chunks; together the spans of a document cover all of its text that is not blank."""
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Cut all documents."""
+
+
+@runtime_checkable
+class NestedChunker(Chunker, Protocol):
+    """Small chunks inside larger ones: ``child`` cuts what is searched out of what ``parent`` cuts and is handed on."""
+
+    @property
+    def parent(self) -> Chunker:
+        """What cuts the documents."""
+
+    @property
+    def child(self) -> Chunker:
+        """What cuts the parent's chunks."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turn texts into vectors of one length."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks."""
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """Find nearest vectors. ``build`` returns all that ``search`` needs beside the vectors themselves.
+
+    The vectors may lie in a file that is mapped, read-only: read them in blocks, and never copy them whole. A class may
+    state SEARCH_ONLY, the parameters that ``search`` reads and ``build`` does not: to change one builds nothing anew.
+    """
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Make what searching needs, as named arrays; called once a chunking."""
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        """Find the nearest of ``vectors``, those that ``index`` was built of, for each query vector."""
+
+
+@runtime_checkable
+class TextRetriever(Protocol):
+    """Rank chunks by their texts. ``build`` is called once a chunking, ``retrieve`` with any number of queries.
+
+    Fewer than ``depth`` chunks may be found; the rest is padded with -1 (score: minus infinity).
+    """
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Make what searching needs, as named arrays; called once a chunking."""
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Rank chunks for each query."""
+
+
+@runtime_checkable
+class VectorRetriever(Protocol):
+    """Rank chunks by their vectors: an embedder and an index, both parts of their own."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """What makes the vectors."""
+
+    @property
+    def index(self) -> VectorIndex:
+        """What searches them."""
+
+    @property
+    def exact(self) -> VectorIndex:
+        """What ``index`` is compared with where it is another one: an index that misses nothing."""
+
+
+@runtime_checkable
+class HybridRetriever(Protocol):
+    """Several named retrievers over one chunking, and a rule that makes one ranking of theirs.
+
+    A class may state WEIGHING, the parameters that change the result of ``fuse`` and not its work: it is timed once.
+    """
+
+    @property
+    def legs(self) -> Mapping[str, Any]:
+        """The retrievers by name."""
+
+    def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
+        """Make one ranking of the legs', which are given by name: at most ``depth`` chunks a question."""
+
+
+class Reranker(Protocol):
+    """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
+
+    ``candidates`` 0 leaves the ranking as it is. A class may state REORDERING, the names of the parameters that change
+    no score but what is done with the scores: any of "candidates", "min_score" and "mix" (see
+    :class:`ragsweep.parts.reordering.Reordering`). Scores are kept by pair, and such a parameter recomputes none.
+    """
+
+    @property
+    def candidates(self) -> int:
+        """How many of a ranking are reranked."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Score pairs; the higher, the better."""
+
+
+@runtime_checkable
+class ReadingReranker(Reranker, Protocol):
+    """A reranker that reads the chunks before any question is asked; what it read is kept like an index."""
+
+    def read(self, texts: Sequence[str]) -> TokenVectors:
+        """Read some chunks; each is read alike whichever are beside it."""
+
+    def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
+        """Score pairs of a question and a chunk's position among those that were read."""
+
+
+class Generator(Protocol):
+    """Answer questions from their context.
+
+    A class may state NEEDS_CONTEXT = True: without context it can only abstain; and SILENT = True: it answers nothing
+    at all, and a config with it has no answers.
+    """
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer every request, in any order: ``done(number of the request, answer)`` once for each, when it is known.
+
+        What fails for one request is that request's answer (``failed``); what would fail for all (no key, no such
+        model) raises a RagsweepError.
+        """
+
+
+class Router(Protocol):
+    """Decide which questions need the corpus; the others are answered without it."""
+
+    def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
+        """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
+
+
+class QueryWriter(Protocol):
+    """Say what a question with a history is searched with; a class that states SILENT = True is never asked."""
+
+    def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Write the query of every request (question and history; no passages): ``done(its number, query)`` for each.
+
+        The query is the answer's text; what fails for one request is that request's answer (``failed``).
+        """
+
+
+class System(Protocol):
+    """A system that exists already and answers questions by itself."""
+
+    def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
+        """Ask it every request (question and history; no passages): ``done(its number, response)`` once for each."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A generator, router, system or judged metric that calls a service and can tell ahead what that costs.
+
+    Plans ask it, for what was never measured. What calls nobody has no such method: it costs no money.
+    """
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one request or case of this size costs at most; nothing is called, nothing is loaded."""
+
+
+@runtime_checkable
+class JudgedMetric(Protocol):
+    """A metric (see Metric) that somebody, or something slow, judges. Verdicts are kept by what they were made of.
+
+    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.verdicts[name]``. A class may state
+    SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
+    """
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Fields of a Case that are filled in; a question that lacks one is not judged."""
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+        """Judge every case, in any order: ``done(number of the case, verdict)`` once for each, when it is known."""
+
+
+Notes = MutableMapping[str, str]
+"""What calls answered, by what was asked: what is put in is kept at once, and may be there the next time."""
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """What a judged metric may also offer that makes several calls a case: a kill then costs none that was answered."""
+
+    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Verdict], None], notes: Notes) -> None:
+        """Judge as ``judge`` does; look for every answer in the notes, and note it when it arrives."""
+
+
+class Metric(Protocol):
+    """Define one number per question, and how the numbers of all questions become one.
+
+    ``needs`` names what a question must have ("evidence", "latency", ...); ``quantile`` is None for a mean. Without
+    ``bounds`` (lowest, highest possible value; None where there is none) there is no worst and no best case.
+    """
+
+    @property
+    def name(self) -> str:
+        """The metric's name, as in tables and in MLflow."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a question must have."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value; empty for a share."""
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """None where neither end is better as such."""
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Lowest and highest possible value."""
+
+    @property
+    def quantile(self) -> float | None:
+        """Which quantile sums up the questions; None for the mean."""
+
+    def score(self, view: View) -> Scores:
+        """Score every question of the view."""

@@ -1,0 +1,1 @@
+"""Turn one config into its graph of stages, and that into a score for every question."""

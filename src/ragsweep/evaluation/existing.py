@@ -1,0 +1,156 @@
+"""Lay out the stages of a system that exists already: it is asked, and its context is looked for in the corpus.
+
+From there on it is a config like any other. Its chunks are what it used: they are known when all questions have been
+asked, so the address of this chunking holds which questions these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import Built, Node, Rows, Spec, Work, content_hash, key_check
+from ragsweep.core.types import Chunks, Corpus, Rankings, Request, Spans
+from ragsweep.evaluation.answering import (
+    Packed,
+    ask_all,
+    asked_by,
+    lasting_answers,
+    lasting_responses,
+    packed,
+    responses_in,
+)
+from ragsweep.evaluation.evidence import count_tokens
+from ragsweep.evaluation.generation import Answering, Handed
+from ragsweep.evaluation.laid import Caller, Graph
+from ragsweep.evaluation.located import Located, located
+from ragsweep.stages.graph import SOURCE
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A system, the questions that it is asked (keys of ``Asking``, by what was said), and who judges its answers."""
+
+    corpus: Corpus
+    system: Built
+    questions: Sequence[str]
+    depth: int
+    documents: Sequence[str] = ()  # those that evidence is looked for in
+    judged: Mapping[str, Built] = field(default_factory=dict)
+
+
+def existing_graph(parts: Existing) -> Graph:
+    """Lay out the stages; all of the context that a system used is its context, whatever ``top_k`` is."""
+    stages = _Stages(parts)
+    ranking = stages.ranking
+    answering = Answering(Handed(stages.searched, stages.chunks, ranking), given=stages.answer)
+    verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
+    return Graph(
+        stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
+        stages.answer, verdicts, stages.located, None, None,
+        (Caller(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Make the nodes, each when it is first read."""
+
+    parts: Existing
+
+    @cached_property
+    def corpus(self) -> Node:
+        corpus = self.parts.corpus
+        given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
+        return Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
+
+    @cached_property
+    def respond(self) -> Node:
+        """Ask the system: rows by what was said."""
+        system = self.parts.system
+
+        def compute(work: Work, rows: Rows) -> Packed:
+            asked = [asked_by(key) for key in rows]
+            contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
+            return ask_all(work, rows, contents, system.value.ask)
+
+        return Node(
+            "respond",
+            system.spec,
+            (),
+            compute,
+            "rows",
+            result=np.ndarray,
+            lasting=lasting_responses,
+            check=key_check(system.value),
+        )
+
+    @cached_property
+    def located(self) -> Node:
+        """Look for all contexts; made faster than read back, and no array."""
+        questions, documents = list(self.parts.questions), sorted(self.parts.documents)
+
+        def compute(work: Work, rows: Rows) -> Located:
+            said = responses_in(work.get(self.respond, questions))
+            return located(work.get(self.corpus), [response.contexts for response in said], documents)
+
+        spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
+        node = self._made("locate", spec, (self.corpus, self.respond), compute)
+        return replace(node, reads=lambda given, rows: questions)
+
+    @cached_property
+    def searched(self) -> Node:
+        """The corpus, with what the system used beside it."""
+        return self._made("gather", Spec("ragsweep.existing.searched", "1"), (self.located,),
+                          lambda work, rows: work.get(self.located).corpus)  # fmt: skip
+
+    @cached_property
+    def chunks(self) -> Node:
+        return self._made("chunk", Spec("ragsweep.existing.chunks", "1"), (self.located,),
+                          lambda work, rows: work.get(self.located).spans, Spans)  # fmt: skip
+
+    @cached_property
+    def counts(self) -> Node:
+        def compute(work: Work, rows: Rows) -> dict[str, Any]:
+            return {"tokens": count_tokens(Chunks(work.get(self.searched), work.get(self.chunks)))}
+
+        return self._made("count", Spec("ragsweep.evidence.count_tokens", "1"), (self.searched, self.chunks), compute)
+
+    @cached_property
+    def ranking(self) -> Node:
+        """What the system used, in its order: rows by text. Of questions with one text the first counts."""
+        place: dict[str, int] = {}
+        for number, key in enumerate(self.parts.questions):
+            place.setdefault(asked_by(key).text, number)
+
+        def compute(work: Work, rows: Rows) -> Rankings:
+            found: Located = work.get(self.located)
+            return found.rankings([place[text] for text in rows], self.parts.depth, self.chunks.address)
+
+        spec = Spec("ragsweep.existing.ranking", "1", {"depth": self.parts.depth})
+        return Node("rank", spec, (self.located,), compute, "rows", result=Rankings, stored=False)
+
+    @cached_property
+    def answer(self) -> Node:
+        """The system's answers: rows by question, as those of a generator."""
+
+        def compute(work: Work, rows: Rows) -> Packed:
+            said = responses_in(work.get(self.respond, _spoken(rows)))
+            return packed([response.answer for response in said])
+
+        return Node(
+            "answer", Spec("ragsweep.existing.answer", "1"), (self.respond,), compute, "rows", result=np.ndarray,
+            stored=False, lasting=lasting_answers, reads=lambda node, rows: _spoken(rows),
+        )  # fmt: skip
+
+    def _made(self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, result: type = dict) -> Node:
+        return Node(stage, spec, inputs, compute, "whole", result=result, stored=False)
+
+
+def _spoken(rows: Rows) -> list[str]:
+    """Turn keys of questions into those by what was said."""
+    return [asked_by(key)._replace(needs_retrieval=True, searched=True, reference="").key for key in rows]

@@ -1,0 +1,214 @@
+"""Lay out the stages behind the context: answers, and verdicts on them. It knows the protocols, and no part by name.
+
+What is asked of a generator or a judge is a row by the hash of its content (``generate``, ``judge``): configs that hand
+on the same context ask once, whatever leads there. Beside it each config has rows by question (``answer``,
+``verdict``), which say what came of its own requests: a warm config assembles none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
+from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
+from ragsweep.core.remembering import remembered
+from ragsweep.core.types import NO_CHUNK, Answer, Case, Chunks, Noting, Passage, Rankings, Request, Verdict
+from ragsweep.evaluation.answering import (
+    Asking,
+    Packed,
+    answers_in,
+    ask_all,
+    asked_by,
+    case_key,
+    lasting_answers,
+    lasting_verdicts,
+    packed,
+    request_key,
+    verdicts_in,
+)
+from ragsweep.evaluation.laid import Caller
+from ragsweep.evaluation.outcomes import ChunkNames
+from ragsweep.evaluation.scoring import judged
+from ragsweep.stages.notebooks import page
+
+LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
+"""Why a case is not judged that lacks a field which the metric uses."""
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What is handed on: the nodes of the context, and of the chunks that it is made of."""
+
+    corpus: Node
+    chunks: Node
+    context: Node
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """List them, as inputs."""
+        return (self.corpus, self.chunks, self.context)
+
+    def passages(self, work: Work, asked: Sequence[Asking]) -> list[tuple[Passage, ...]]:
+        """Assemble what each question's generator is given; conversation gets nothing."""
+        chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
+        context: Rankings = work.get(self.context, _queries(asked))
+        found = iter(passages(ChunkNames(chunks), context))
+        return [next(found) if one.searched else () for one in asked]
+
+
+def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
+    """Name the chunks of contexts, and take their texts; padding is none."""
+    kept = [row[row != NO_CHUNK].tolist() for row in context.positions]
+    named = names.of(context.positions)
+    return [
+        tuple(Passage(name, names.chunks.text(position)) for name, position in zip(some, row, strict=True))
+        for some, row in zip(named, kept, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Make the nodes of answers and verdicts for one config; without a generator there are verdicts only."""
+
+    handed: Handed
+    generator: Built | None = None
+    given: Node | None = None  # the answers of a system that exists already
+    contents: dict[str, Any] = field(default_factory=dict)
+    """What a key of a row stands for, by its hash: filled by who asks, read by who answers, within one process."""
+
+    @cached_property
+    def generate(self) -> Node | None:
+        """Lay out what the generator says to each request."""
+        if self.generator is None:
+            return None
+        part, contents = self.generator.value, self.contents
+
+        def compute(work: Work, rows: Rows) -> Packed:
+            return ask_all(work, rows, contents, part.generate)
+
+        return Node(
+            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_answers,
+            check=key_check(part),
+        )  # fmt: skip
+
+    @cached_property
+    def answer(self) -> Node | None:
+        """Lay out this config's answers, by question."""
+        generate = self.generate
+        if generate is None:
+            return self.given
+
+        def compute(work: Work, rows: Rows) -> Packed:
+            asked = [asked_by(key) for key in rows]
+            given = self.handed.passages(work, asked)
+            requests = [Request(one.text, some, one.history) for one, some in zip(asked, given, strict=True)]
+            keys = [request_key(request) for request in requests]
+            self.contents.update(zip(keys, requests, strict=True))
+            answers: Packed = work.get(generate, keys)
+            return answers
+
+        inputs = (*self.handed.nodes, generate)
+        return Node(
+            "answer", Spec("ragsweep.generation.answer", "1"), inputs, compute, "rows", result=np.ndarray,
+            lasting=lasting_answers, reads=_reads,
+        )  # fmt: skip
+
+    def callers(self, judged: Mapping[str, Built], verdicts: Mapping[str, Node]) -> list[Caller]:
+        """List who is asked: the generator, where there is one, and the judges, each by what its verdicts read."""
+        answering = []
+        if self.generator and self.generate:
+            answering.append(Caller(self.generator.value, self.generate, self.answer, ("question", "contexts")))
+        judges = [(judged[name].value, verdict) for name, verdict in verdicts.items()]
+        return [*answering, *(Caller(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
+
+    def verdict(self, metric: Built) -> Node:
+        """Lay out what a judged metric says of this config, by question."""
+        part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
+        answer = self.answer if "answer" in uses else None
+        handed = self.handed.nodes if "contexts" in uses else ()
+
+        notes = page(_asked_spec(metric.spec), label)
+
+        def ask(work: Work, rows: Rows) -> Packed:
+            noting = isinstance(part, Noting)
+            judge = partial(part.judge_noting, notes=work.notes(notes)) if noting else part.judge
+            return ask_all(work, rows, self.contents, judged(part, judge))
+
+        def compute(work: Work, rows: Rows) -> Packed:
+            asked = [asked_by(key) for key in rows]
+            answers = answers_in(work.get(answer, _answer_keys(rows))) if answer else [None] * len(rows)
+            given = self.handed.passages(work, asked) if handed else [()] * len(rows)
+            cases = [_case(part, *one) for one in zip(asked, answers, given, strict=True)]
+            return packed(self._judged(work, judge, cases))
+
+        judge = Node(
+            "judge", metric.spec, (), ask, "rows", label, np.ndarray, lasting=lasting_verdicts, check=key_check(part)
+        )
+        inputs = (*handed, *([answer] if answer else []), judge)
+        spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
+        return Node("verdict", spec, inputs, compute, "rows", label, np.ndarray, lasting=lasting_verdicts, reads=_reads)
+
+    def _judged(self, work: Work, judge: Node, cases: Sequence[Case | Verdict]) -> list[Verdict]:
+        """Ask for verdicts on the cases; what is no case is its own verdict."""
+        keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
+        self.contents.update({key: cases[n] for n, key in keys.items()})
+        found = iter(verdicts_in(work.get(judge, list(keys.values())))) if keys else iter(())
+        return [one if isinstance(one, Verdict) else next(found) for one in cases]
+
+
+def _asked_spec(metric: Spec) -> Spec:
+    """Return the judge's own spec, where a metric has one: what it answered is the same for all that ask it."""
+    judge = metric.parameters.get("judge")
+    return judge if isinstance(judge, Spec) else metric
+
+
+def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Verdict:
+    """Fill in what a metric uses of a question; where something is lacking, the verdict is why."""
+    if not asked.needs_retrieval:
+        return Verdict(reason=CONVERSATIONAL)
+    if "answer" in part.uses and (reason := _unfit(part, answer)):
+        return Verdict(reason=reason)
+    known: dict[str, Any] = {
+        "question": asked.text,
+        "answer": answer.text if answer else "",
+        "contexts": tuple(passage.text for passage in given),
+        "reference": asked.reference,
+    }
+    case = Case(**{name: known[name] for name in part.uses})
+    lacking = [reason for name, reason in LACKING.items() if name in part.uses and not getattr(case, name)]
+    return Verdict(reason=lacking[0]) if lacking else case
+
+
+def _unfit(part: Any, answer: Answer | None) -> str:
+    """Say why an answer is not judged; an empty string where it is."""
+    if answer is None or answer.failed:
+        return answer.failed if answer else NO_ANSWERS
+    skipped = answer.abstained and (not answer.text or getattr(part, "SKIPS_ABSTAINED", False))
+    return ABSTAINED if skipped else ""
+
+
+def _queries(asked: Sequence[Asking]) -> list[str]:
+    return [one.query or one.text for one in asked if one.searched]
+
+
+@remembered
+def _answer_keys(rows: Rows) -> Rows:
+    """Turn the keys of verdicts into those of answers, which know no reference."""
+    return [asked_by(key)._replace(reference="").key for key in rows]
+
+
+@remembered
+def _query_keys(rows: Rows) -> Rows:
+    return _queries([asked_by(key) for key in rows])
+
+
+def _reads(given: Node, rows: Rows) -> Rows | None:
+    """Tell which rows of an input are read: of a request or a case nobody knows before it is assembled."""
+    if given.stage in ("generate", "judge"):
+        return None
+    return _answer_keys(rows) if given.stage == "answer" else _query_keys(rows)

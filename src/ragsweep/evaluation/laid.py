@@ -1,0 +1,75 @@
+"""What the graph of one config consists of, as those see it who run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ragsweep.core.identity import Node
+from ragsweep.core.types import Chunks
+
+
+class Compared(NamedTuple):
+    """A leg with an approximate index, and the exact search that it is compared with."""
+
+    found: Node
+    exact: Node
+
+
+class Caller(NamedTuple):
+    """A part that may call a service: the node of what it says, and the one for whose rows it is asked."""
+
+    part: Any
+    node: Node
+    reader: Node | None = None  # None where the rows of both are the same
+    uses: tuple[str, ...] = ("question",)  # fields of Case that stand in what it is asked
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes of one config that somebody reads."""
+
+    corpus: Node
+    chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
+    counts: Node  # the tokens of every chunk
+    embeddings: tuple[Node, ...]
+    first_stage: Node  # after fusion, before reranking
+    candidates: int  # how many of the first stage were reranked; 0 where nothing is
+    reranked: Node  # of the chunks that are searched
+    ranking: Node
+    context: Node
+    latency: Mapping[str, Node]
+    approximate: Mapping[str, Compared]  # by leg
+    answer: Node | None = None  # None where the config names no generator
+    verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
+    located: Node | None = None  # where the context of a system that exists already stands
+    route: Node | None = None  # None where the golden set says which questions need the corpus
+    query: Node | None = None  # what questions with a history are searched with; None where that is their text
+    callers: tuple[Caller, ...] = ()
+
+    @property
+    def own(self) -> tuple[Node, ...]:
+        """List what the config itself consists of."""
+        written = (self.query,) if self.query else ()
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *written, *self.asked)
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether a budget of tokens may cut the context."""
+        return "budget" in self.context.spec.parameters
+
+    @property
+    def asked(self) -> tuple[Node, ...]:
+        """List what is decided of questions, the answers, and the verdicts on them."""
+        return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values())
+
+    @property
+    def wanted(self) -> tuple[Node, ...]:
+        """List what an evaluation asks for."""
+        return (*self.own, *(leg.exact for leg in self.approximate.values()))
+
+
+def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
+    """Join a chunking's spans with the texts they belong to."""
+    return Chunks(get(laid.corpus), get(laid.chunks), laid.chunks.address)

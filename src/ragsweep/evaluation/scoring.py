@@ -1,0 +1,175 @@
+"""Score questions by metrics that may be wrong: one that raises an error costs its own scores and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core import interruption
+from ragsweep.core.errors import RagsweepError
+from ragsweep.core.reasons import UNEXPLAINED
+from ragsweep.core.secrets import mask_text
+from ragsweep.core.types import (
+    Answer,
+    Answers,
+    Case,
+    Chunks,
+    Corpus,
+    Dataset,
+    GoldenSet,
+    JudgedMetric,
+    Metric,
+    Passage,
+    Question,
+    Rankings,
+    Route,
+    Scores,
+    Spans,
+    Verdict,
+    View,
+)
+from ragsweep.evaluation.evidence import cover, view
+
+LONGEST = 200
+"""Characters of an error's message that become a reason."""
+
+EXCERPT = 2000
+"""Characters of a document that stand for it when a metric is tried."""
+
+Done = Callable[[int, Verdict], None]
+Judging = Callable[[Sequence[Case], Done], None]
+
+_log = logging.getLogger(__name__)
+
+
+def scored(metric: Metric, looked: View) -> Scores:
+    """Score every question; where the metric raises, or returns no scores, each is NaN and the reason says why.
+
+    Raises:
+        RagsweepError: The metric raised it: every config would fail.
+    """
+    found = _attempted(metric, looked)
+    count = len(looked.questions)
+    return Scores(np.full(count, np.nan), np.full(count, found)) if isinstance(found, str) else found
+
+
+def judged(metric: JudgedMetric, judge: Judging) -> Judging:
+    """Wrap what judges for a metric: where it raises, each case without a verdict gets one that says why."""
+
+    def ask(cases: Sequence[Case], done: Done) -> None:
+        given: set[int] = set()
+
+        def take(number: int, verdict: Verdict) -> None:
+            given.add(number)
+            done(number, verdict)
+
+        try:
+            judge(cases, take)
+        except Exception as fault:
+            reason = _reason(fault, metric, "judge")
+            for number in sorted(set(range(len(cases))) - given):
+                done(number, Verdict(reason=reason))
+
+    return ask
+
+
+def faults(metrics: Sequence[Metric], dataset: Dataset, answered: bool, routed: bool) -> dict[str, str]:
+    """Try the metrics of other packages on one question; return the errors of those that fail, by metric.
+
+    The question is one of the dataset, answered as it should be from the passages of its evidence: no stage runs, no
+    service is called, and no judge either.
+
+    Args:
+        metrics: Of one config; ours are not tried.
+        dataset: Its questions and documents.
+        answered: There will be answers.
+        routed: There will be routes.
+    """
+    foreign = [one for one in metrics if not _is_ours(one)]
+    if not foreign or not dataset.golden.questions:
+        return {}
+    looked = _example(dataset, answered, routed)
+    verdicts = {one.name: [Verdict(one.bounds[1] or 1.0)] for one in metrics if isinstance(one, JudgedMetric)}
+    found = {one.name: _attempted(one, replace(looked, verdicts=verdicts)) for one in foreign}
+    return {name: fault for name, fault in found.items() if isinstance(fault, str)}
+
+
+def _is_ours(metric: object) -> bool:
+    return type(metric).__module__.startswith("ragsweep.")
+
+
+def _attempted(metric: Metric, looked: View) -> Scores | str:
+    """Score; return what was raised, and where, if the metric fails."""
+    try:
+        found = metric.score(looked)
+        return found if _is_ours(metric) else _checked(found, len(looked.questions))
+    except Exception as fault:
+        return _reason(fault, metric, "score")
+
+
+def _checked(found: Scores, questions: int) -> Scores:
+    values, reasons = np.asarray(found.values, dtype=np.float64), np.asarray(found.reasons, dtype=np.str_)
+    if values.shape != (questions,) or reasons.shape != (questions,):
+        shapes = f"values of shape {values.shape} and reasons of shape {reasons.shape}"
+        raise ValueError(f"{shapes} for {questions} questions; return one value and one reason a question")
+    if np.isinf(values).any():
+        raise ValueError("an infinite score; return NaN and a reason where there is none")
+    return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
+
+
+def _reason(fault: Exception, metric: Any, method: str) -> str:
+    """Say what was raised and where; raise again what is not the metric's own fault."""
+    if isinstance(fault, RagsweepError) or interruption.overdue():
+        raise fault
+    _log.error("the metric %s failed", metric.name, exc_info=fault)
+    message = " ".join(str(fault).split())[:LONGEST]
+    return mask_text(f"{type(fault).__name__}: {message} ({_place(fault, metric, method)})")
+
+
+def _place(fault: Exception, metric: object, method: str) -> str:
+    """Return file and line of the error: the last line of the metric's own package that was run, else the method's."""
+    package = type(metric).__module__.partition(".")[0]
+    frames = list(traceback.walk_tb(fault.__traceback__))
+    own = [
+        (one.f_code, line) for one, line in frames if str(one.f_globals.get("__name__")).partition(".")[0] == package
+    ]
+    code, line = own[-1] if own else (getattr(type(metric), method).__code__, None)
+    return f"{Path(code.co_filename).name}:{line or code.co_firstlineno}"
+
+
+# --- one question ------------------------------------------------------------------------------------------------
+
+
+def _example(dataset: Dataset, answered: bool, routed: bool) -> View:
+    """Make a view of one question, over documents that hold its evidence and nothing else."""
+    questions = dataset.golden.questions
+    question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
+    texts = _excerpts(question, dataset.corpus)
+    count = len(texts)
+    corpus = Corpus(list(texts), [""] * count, list(texts.values()))
+    ends = np.array([len(text) for text in texts.values()], dtype=np.int64)
+    chunks = Chunks(corpus, Spans(np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int64), ends))
+    evidence = tuple(replace(one, start=None) for one in question.evidence)
+    asked = (replace(question, evidence=evidence),)
+    positions = np.arange(count, dtype=np.int32)[None, :]
+    rankings = Rankings(positions, np.linspace(0.9, 0.1, count, dtype=np.float32)[None, :])
+    looked = view(cover(chunks, GoldenSet(asked)), rankings, count, {"retrieve": np.array([0.01])})
+    passages = tuple(Passage(name, text) for name, text in texts.items())
+    said = Answer(" ".join(question.expected[:1]) or passages[0].text)
+    answers = Answers([said], [passages], np.zeros(1, dtype=np.int64)) if answered else None
+    return replace(looked, answers=answers, routes=[Route()] if routed else None)
+
+
+def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
+    """Excerpt the documents of a question's evidence, by id; the first document where it has none."""
+    texts: dict[str, str] = {}
+    for one in question.evidence:
+        whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""
+        texts[one.document] = " ".join(filter(None, [texts.get(one.document), one.anchor or whole]))
+    return texts or {corpus.ids[0]: corpus.texts[0][:EXCERPT]}

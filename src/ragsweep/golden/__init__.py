@@ -1,0 +1,1 @@
+"""Read, check and divide corpora and golden sets."""

@@ -1,0 +1,116 @@
+"""Parse our own format of a golden file: one question a line (described in docs/datasets.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragsweep.core.errors import Faults, nearest
+from ragsweep.core.types import Evidence, Question, Turn
+from ragsweep.golden.golden_set import BLANK
+from ragsweep.golden.reading import Row, Seen, read_rows
+
+QUESTION_KEYS = (
+    "id",
+    "question",
+    "category",
+    "answerable",
+    "unanswerable_type",
+    "needs_retrieval",
+    "history",
+    "reference",
+    "references",
+    "keywords",
+    "evidence",
+    "language",
+    "content_type",
+    "expected_section",
+    "distractors",
+    "notes",
+    "corpus_version",
+    "labels",
+)
+TURN_KEYS = ("role", "text")
+ROLES = ("assistant", "user")
+EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
+_LABELS = ("language", "content_type", "unanswerable_type")
+
+
+def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Question]:
+    """Read the questions of a golden file; whatever is wrong with a line is added to the faults.
+
+    Args:
+        path: The golden file.
+        corpus_version: The corpus' own version; a line that states another one was written for another corpus.
+        faults: Where faults are collected.
+
+    Returns:
+        The questions in the order of the file, those of faulty lines among them.
+    """
+    seen, questions = Seen("question"), []
+    for row in read_rows(path, faults):
+        question = read_question(row)
+        seen.note(question.id, row)
+        version = row.text("corpus_version", corpus_version)
+        if version != corpus_version:
+            stated = f'has version "{corpus_version}"' if corpus_version else "states no version"
+            row.fault(f'written for corpus version "{version}", but the corpus {stated}')
+        questions.append(question)
+    return questions
+
+
+def read_question(row: Row) -> Question:
+    """Read one question; whatever is wrong with it is noted at the row."""
+    row.check_keys(QUESTION_KEYS)
+    section = row.text("expected_section")
+    answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
+    unanswerable_type = row.text("unanswerable_type") or None
+    if answerable and unanswerable_type:
+        row.fault(f'is answerable, yet has the unanswerable_type "{unanswerable_type}"')
+    text = row.given_text("question")
+    usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
+    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
+    return Question(
+        id=row.identifier("id"),
+        text=text,
+        category=row.text("category", usual_category if text.strip() else BLANK),
+        answerable=answerable,
+        unanswerable_type=unanswerable_type,
+        needs_retrieval=needs_retrieval,
+        references=_references(row),
+        keywords=row.texts("keywords"),
+        evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
+        labels={name: value for name, value in labels.items() if value},
+        distractors=row.texts("distractors"),
+        section=section,
+        notes=row.text("notes"),
+        history=tuple(read_turn(part) for part in row.parts("history")),
+        where=row.where,
+    )
+
+
+def _references(row: Row) -> tuple[str, ...]:
+    """Take the right answers, each by itself: the one, and the others."""
+    given = row.texts("references")
+    if any(not reference.strip() for reference in given):
+        row.fault('"references" holds a blank text')
+    return tuple(dict.fromkeys(text for text in (row.text("reference"), *given) if text.strip()))
+
+
+def read_turn(row: Row) -> Turn:
+    """Read one turn of a conversation."""
+    row.check_keys(TURN_KEYS)
+    role = row.filled_text("role")
+    if role and role not in ROLES:
+        row.fault(f'"role" is "{role}"{nearest(role, ROLES)}')
+    return Turn(role, row.filled_text("text"))
+
+
+def read_evidence(row: Row) -> Evidence:
+    """Read one evidence; whatever is wrong with it is noted at the row."""
+    row.check_keys(EVIDENCE_KEYS)
+    anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
+    if anchor is not None and not anchor.strip():
+        row.fault('"anchor" is blank; quote a few words, or leave it out: the whole document is the evidence then')
+    if anchor is None and start is not None:
+        row.fault('"start" says where an "anchor" begins, but there is none')
+    return Evidence(row.identifier("document"), anchor, start, row.number("grade", 1.0), row.where)

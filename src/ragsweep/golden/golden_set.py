@@ -1,0 +1,193 @@
+"""Make a golden set of questions: their labels are checked against the corpus, and a sample is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.core.types import Corpus, Evidence, GoldenSet, Question
+from ragsweep.golden.anchors import nearest_passage, resolve
+
+_WAYS = ("error", "drop")
+BLANK = "blank"
+"""The category of questions without a word, where they have no other."""
+
+NO_LABEL_LEFT = "questions with no label left"
+
+
+class Selection(NamedTuple):
+    """What a reader's config says of which questions and labels are used."""
+
+    unknown: str = "error"
+    limit: int | None = None
+    seed: int = 0
+
+    def check(self) -> Selection:
+        """Raise ConfigError unless the values make sense; to be called before anything is read."""
+        if self.unknown not in _WAYS:
+            raise ConfigError(f'dataset.unknown="{self.unknown}" is not known{nearest(str(self.unknown), _WAYS)}')
+        if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
+            raise ConfigError(f"dataset.limit={self.limit} is no number of questions; give 1 or more, or null for all")
+        return self
+
+
+class Unusable(NamedTuple):
+    """Say of a label why it cannot be used; ``kind`` is what it is counted under."""
+
+    where: str
+    kind: str
+    fact: str
+
+
+class Found(NamedTuple):
+    """What a reader found in its files; ``source`` names the file of the questions."""
+
+    source: str
+    questions: Sequence[Question]
+    unusable: Sequence[Unusable] = ()  # labels that name unknown questions
+    left_out: Mapping[str, int] = {}
+
+
+def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
+    """Check the questions against their corpus and draw the sample that the config asks for.
+
+    Args:
+        found: The questions, and what was left out already.
+        corpus: The documents that the labels name.
+        selection: With ``unknown`` "drop", labels that cannot be used are left out and counted; a question that loses
+            all of its labels is left out with them. ``limit`` and ``seed`` as in ``sample``.
+        repeated_passages: Stands in the golden set as it is given.
+
+    Raises:
+        InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
+            or no question is left.
+    """
+    _check_consistency(found.questions)
+    unusable = _unusable(found.questions, corpus)
+    labels = [label for question in found.questions for label in question.evidence if label in unusable]
+    problems = [*found.unusable, *(Unusable(label.where, *unusable[label]) for label in labels)]
+    if problems and selection.unknown == "error":
+        _refuse(problems)
+    kept = list(_without(found.questions, unusable))
+    left_out = Counter(found.left_out) + Counter(problem.kind for problem in problems)
+    left_out[NO_LABEL_LEFT] += len(found.questions) - len(kept)
+    chosen = sample(kept, selection.limit, selection.seed)
+    left_out[f"beyond dataset.limit={selection.limit}"] += len(kept) - len(chosen)
+    counts = {reason: count for reason, count in left_out.items() if count}
+    if not chosen:
+        detail = "; ".join(f"{reason}: {count}" for reason, count in counts.items()) or "the file holds none"
+        raise InputError(f"{found.source}: no question to evaluate ({detail})")
+    return GoldenSet(chosen, counts, repeated_passages)
+
+
+def _check_consistency(questions: Iterable[Question]) -> None:
+    faults = Faults()
+    for question in questions:
+        if not question.answerable and any(label.grade > 0 for label in question.evidence):
+            faults.add(question.where, f'question "{question.id}" is unanswerable, yet has evidence')
+        first: dict[tuple[str, str | None, int | None], Evidence] = {}
+        for label in question.evidence:
+            earlier = first.setdefault((label.document, label.anchor, label.start), label)
+            if earlier is not label:
+                faults.add(label.where, f"{_named(label)} is given twice for one question; first in {earlier.where}")
+    faults.raise_any()
+
+
+def _unusable(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
+    """Map labels to (kind, fact), document by document: a document is prepared once for all of its anchors."""
+    labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
+    unusable = {}
+    for label in labels:
+        if label.document not in corpus.position:
+            fact = f'document "{label.document}" is not in the corpus'
+            unusable[label] = ("labels naming an unknown document", fact)
+        elif label.anchor is not None:
+            fact = _anchor_fault(corpus.texts[corpus.position[label.document]], label)
+            if fact:
+                unusable[label] = ("labels whose anchor does not resolve", fact)
+    return unusable
+
+
+def _anchor_fault(text: str, label: Evidence) -> str:
+    anchor = label.anchor or ""
+    found = resolve(text, anchor)
+    if not found:
+        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
+        near = nearest_passage(text, anchor)
+        return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
+    begins = [begin for begin, _ in found]
+    places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")
+    if label.start is None and len(begins) > 1:
+        fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'
+        return f'{fact}; quote more words or give "start"'
+    if label.start is not None and not resolve(text, anchor, label.start):
+        return f'{_named(label)} does not begin at {label.start} in document "{label.document}", but at {places}'
+    return ""
+
+
+def _named(label: Evidence) -> str:
+    return f'document "{label.document}"' if label.anchor is None else f'anchor "{label.anchor}"'
+
+
+def _refuse(problems: Sequence[Unusable]) -> None:
+    faults = Faults()
+    faults.add("", f"{len(problems)} labels cannot be used; mend them, or leave them out with dataset.unknown=drop")
+    for problem in problems:
+        faults.add(problem.where, problem.fact)
+    faults.raise_any()
+
+
+def _without(questions: Iterable[Question], unusable: Collection[Evidence]) -> Iterator[Question]:
+    """Take the unusable labels away, and with the last label its question."""
+    for question in questions:
+        usable = tuple(label for label in question.evidence if label not in unusable)
+        if usable or not question.evidence:
+            yield replace(question, evidence=usable)
+
+
+def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
+    """Draw questions so that every part of a sample has about its share: by category, and within it by kind.
+
+    Kinds are: having evidence, unanswerable, conversational, none of these. The same seed always draws the same
+    questions, in whatever order they are given; a larger sample holds the smaller one. The questions keep their order.
+    In a stratum of n questions, randomly ordered, the i-th (from 0) has its turn at (i + 1/2) / n: the divisor
+    method of Webster and Sainte-Laguë.
+
+    Args:
+        questions: All questions.
+        limit: How many to draw; None, or more than there are, for all.
+        seed: Chooses the random order.
+    """
+    if limit is None or limit >= len(questions):
+        return tuple(questions)
+    strata: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
+    for position, question in enumerate(questions):
+        chance = hashlib.sha256(f"{seed}\0{question.id}".encode()).hexdigest()
+        strata[question.category, kind(question)].append((chance, position))
+    queue = [
+        ((place + 0.5) / len(stratum), chance, position)
+        for stratum in strata.values()
+        for place, (chance, position) in enumerate(sorted(stratum))
+    ]
+    return tuple(questions[position] for position in sorted(position for *_, position in sorted(queue)[:limit]))
+
+
+def kind(question: Question) -> str:
+    """Say whether a question has evidence, is unanswerable, is conversation, or is none of these (an empty text)."""
+    if not question.answerable:
+        return "unanswerable"
+    if not question.needs_retrieval:
+        return "conversational"
+    return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
+
+
+def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Say for how many questions the keywords stand in for an answer, and how many are blank, if any."""
+    count = sum(bool(question.keywords and not question.references) for question in questions)
+    blank = sum(not question.text.strip() for question in questions)
+    said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []
+    return (*said, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

@@ -1,0 +1,138 @@
+"""Judge documents by label files: what a label says of a document becomes a grade, and the evidence of its question."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.types import Evidence, Question
+from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Unusable
+from ragsweep.golden.reading import plain_number
+from ragsweep.golden.text_files import read_lines
+
+LEFT_OUT = "labels without a grade in dataset.grades"
+_HEADER = ["query-id", "corpus-id", "score"]
+_HIGHEST = 1e9
+_MOST_SHOWN = 8
+
+
+class Judgement(NamedTuple):
+    """One label: what it says of the evidence's relevance is a code, in the file's own terms."""
+
+    question: str
+    evidence: Evidence
+    code: str
+
+
+class Judgements(NamedTuple):
+    """Labels with their grades, and for each question that lost some how many: they have no grade by the config."""
+
+    graded: Sequence[Judgement]
+    lost: Mapping[str, int]
+
+
+class Grades:
+    """Give the codes of labels their grades.
+
+    Args:
+        given: Code -> grade; None instead of a grade leaves the label out, and then it is counted. Without any the
+            codes are grades themselves: whole numbers, 0 for judged and not relevant.
+    """
+
+    def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
+        self._given = None if given is None else {str(code): grade for code, grade in given.items()}
+
+    def check(self) -> Grades:
+        """Raise ConfigError unless every grade is a number or null; to be called before anything is read."""
+        for code, grade in (self._given or {}).items():
+            number = isinstance(grade, int | float) and not isinstance(grade, bool)
+            if grade is not None and not (number and abs(grade) <= _HIGHEST):
+                raise ConfigError(f'dataset.grades: "{code}" has the grade {grade!r}; give a number, or null for none')
+        return self
+
+    def apply(self, labels: Sequence[Judgement], faults: Faults) -> Judgements:
+        """Grade labels; a code without a grade is a fault at the first label that has it."""
+        counts = Counter(label.code for label in labels)
+        grades = {code: self._grade(code) for code in counts}
+        first = {label.code: label.evidence.where for label in reversed(labels)}
+        for code in counts:
+            if math.isnan(grades[code] or 0):
+                faults.add(first[code], self._fact(code, counts))
+        kept = [
+            label._replace(evidence=replace(label.evidence, grade=grade))
+            for label in labels
+            if (grade := grades[label.code]) is not None
+        ]
+        return Judgements(kept, Counter(label.question for label in labels if grades[label.code] is None))
+
+    def _grade(self, code: str) -> float | None:
+        """Return a code's grade, NaN where it has none."""
+        if self._given is not None:
+            grade = self._given.get(code, math.nan)
+            return None if grade is None else float(grade)
+        number = plain_number(code)
+        return number if 0 <= number <= _HIGHEST and number.is_integer() else math.nan
+
+    def _fact(self, code: str, counts: Mapping[str, int]) -> str:
+        shown = [f'"{other}" ({count})' for other, count in sorted(counts.items())[:_MOST_SHOWN]]
+        seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
+        if self._given is not None:
+            return f'score "{code}" has no grade in dataset.grades; give it one, or null to leave it out; seen: {seen}'
+        way = f"say what each score stands for, e.g. dataset.grades='{{{code}: null, 1: 2}}'"
+        return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
+
+
+def read_judgements(path: Path, faults: Faults) -> list[Judgement]:
+    """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score"."""
+    labels = []
+    for number, (where, line) in enumerate(read_lines(path, faults)):
+        fields = [field.strip() for field in line.split("\t")]
+        if number == 0 and fields == _HEADER:
+            continue
+        if len(fields) != 3 and len(line.split()) == 4:
+            question, _, document, score = line.split()
+            fields = [question, document, score]
+        if len(fields) != 3 or not all(fields):
+            wanted = "query-id, corpus-id and score, with tabs between them"
+            faults.add(where, f"{len(fields)} columns where three are needed: {wanted}")
+            continue
+        question, document, score = (unicodedata.normalize("NFC", field) for field in fields)
+        labels.append(Judgement(question, Evidence(document, where=where), score))
+    return labels
+
+
+def judged(questions: Sequence[Question], labels: Judgements, source: Path, unlabelled: str) -> Found:
+    """Give the questions their evidence, and keep those that have labels and those without an answer.
+
+    Args:
+        questions: All questions of the collection.
+        labels: Their labels, some of which may name questions that do not exist.
+        source: The file of the labels.
+        unlabelled: What the questions without labels are counted under.
+    """
+    evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
+    unusable = []
+    for label in labels.graded:
+        if label.question in evidence:
+            evidence[label.question].append(label.evidence)
+        else:
+            fact = f'question "{label.question}" is not in the queries'
+            unusable.append(Unusable(label.evidence.where, "labels naming an unknown question", fact))
+    chosen = [
+        replace(question, evidence=tuple(evidence[question.id]))
+        for question in questions
+        if evidence[question.id] or not question.answerable
+    ]
+    dropped = {question.id for question in questions}.difference(question.id for question in chosen)
+    left_out = {
+        LEFT_OUT: sum(labels.lost.values()),
+        NO_LABEL_LEFT: len(dropped.intersection(labels.lost)),
+        unlabelled: len(dropped.difference(labels.lost)),
+    }
+    return Found(str(source), chosen, unusable, left_out)

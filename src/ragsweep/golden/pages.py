@@ -1,0 +1,161 @@
+"""Turn a file into text: text and Markdown as they are written, reStructuredText, HTML and PDF as they are seen."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragsweep.core.errors import Faults
+from ragsweep.golden.text_files import read_bytes, read_text
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+
+_BLOCKS = re.compile(
+    r"^(?:address|article|aside|blockquote|br|details|div|d[dlt]|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr"
+    r"|li|main|nav|ol|p|pre|section|summary|table|t[dhr]|ul)$"
+)
+_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+_UNSEEN = ["script", "style", "template", "noscript"]
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*)[^<>]*>")
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+_DEEPEST = 3_000  # time grows with the square of it
+_FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
+_FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
+_DOCUTILS = {
+    "file_insertion_enabled": False,  # a page must not bring in other files
+    "report_level": 5,
+    "halt_level": 5,
+    "warning_stream": False,
+    "_disable_config": True,
+}
+
+
+class Page(NamedTuple):
+    """What a file says; either may be empty."""
+
+    title: str
+    text: str
+
+
+def read_page(path: Path, faults: Faults) -> Page:
+    """Read a file by the ending of its name, one of ENDINGS; whatever keeps it from being read is a fault."""
+    read, before = ENDINGS[path.suffix.lower()], len(faults.found)
+    content = read_bytes(path, faults) if read is _pdf else read_text(path, faults)
+    if len(faults.found) == before:
+        try:
+            return read(content)
+        except Exception as error:  # whatever a damaged file brings its reader to
+            reason = f"{type(error).__name__}: {error}"
+            faults.add(str(path), f"cannot be read: {reason}; mend it, or leave it out with dataset.exclude")
+    return Page("", "")
+
+
+def _plain(text: str) -> Page:
+    return Page("", text)
+
+
+def _html(text: str) -> Page:
+    soup = _soup(text)
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    return Page(title or _heading(soup), _visible(soup))
+
+
+def _markdown(text: str) -> Page:
+    """Take the source as it is, behind its front matter: chunkers cut at its headings and code."""
+    from markdown_it import MarkdownIt
+
+    front = _FRONT_MATTER.match(text)
+    title = _FRONT_TITLE.search(front[1]) if front else None
+    body = text[front.end() :].lstrip("\r\n") if front else text
+    return Page(title[1] if title else _heading(_soup(MarkdownIt("commonmark").render(body))), body)
+
+
+def _soup(text: str) -> BeautifulSoup:
+    from bs4 import BeautifulSoup
+
+    _check_depth(text)
+    return BeautifulSoup(text, "html.parser")
+
+
+def _check_depth(text: str) -> None:
+    """Raise ValueError for a page whose elements are nested so deeply that to read it takes minutes."""
+    opened: list[str] = []
+    counts = Counter[str]()
+    for tag in _TAG.finditer(text):
+        name = tag[2].lower()
+        if tag[1]:
+            while counts[name]:
+                last = opened.pop()
+                counts[last] -= 1
+                if last == name:
+                    break
+        elif name not in _VOID and not tag[0].endswith("/>"):
+            opened.append(name)
+            counts[name] += 1
+            if len(opened) > _DEEPEST:
+                raise ValueError(f"more than {_DEEPEST:,} elements are nested in each other; close them")
+
+
+def _heading(soup: BeautifulSoup) -> str:
+    heading = soup.find(_HEADINGS)
+    return heading.get_text(" ", strip=True) if heading else ""
+
+
+def _visible(soup: BeautifulSoup) -> str:
+    """Take the text; blocks stand on lines of their own, all other white space is as it was written."""
+    for unseen in soup(_UNSEEN):
+        unseen.decompose()
+    for block in soup(_BLOCKS):
+        block.insert_before("\n")
+        block.insert_after("\n")
+    return _spaced((soup.body or soup).get_text())
+
+
+def _restructured(text: str) -> Page:
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    tree = publish_doctree(text, settings_overrides=_DOCUTILS)
+    for message in list(tree.findall(nodes.system_message)):  # what docutils does not know stays as it was written
+        message.parent.replace(message, [node for node in message if isinstance(node, nodes.literal_block)])
+    for comment in list(tree.findall(nodes.comment)):
+        comment.parent.remove(comment)
+    heading = next(iter(tree.findall(nodes.title)), None)
+    return Page(heading.astext() if heading else "", _spaced(tree.astext()))
+
+
+def _pdf(data: bytes) -> Page:
+    from pypdf import PdfReader
+
+    reader = PdfReader(BytesIO(data))
+    text = _spaced("\n\n".join(page.extract_text() for page in reader.pages))
+    if not text:
+        raise ValueError("it holds no text; if it is a scan, run character recognition on it first")
+    return Page((reader.metadata.title if reader.metadata else None) or "", text)
+
+
+def _spaced(text: str) -> str:
+    """Leave at most one blank line between two that are not."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")
+
+
+ENDINGS: Mapping[str, Callable[[Any], Page]] = {
+    ".txt": _plain,
+    ".text": _plain,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".rst": _restructured,
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
+    ".pdf": _pdf,
+}
+"""The reader for each ending of a name."""

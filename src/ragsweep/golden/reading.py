@@ -1,0 +1,247 @@
+"""Read JSON, a record a line or one a file, and take its fields by type; every fault is collected with its place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ragsweep.core.errors import Faults, nearest
+from ragsweep.golden.text_files import read_lines, read_text
+
+_NOTHING = object()
+
+_LARGEST = 1e9
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
+    """Yield every JSON object of a file of JSON lines, or of one JSON array; what is no object is a fault."""
+    if _is_array(path):
+        values = _whole(path, faults)
+        places = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
+    else:
+        places = ((where, _value(line, where, faults)) for where, line in read_lines(path, faults))
+    for where, value in places:
+        row = _row(value, where, faults)
+        if row:
+            yield row
+
+
+def _is_array(path: Path) -> bool:
+    """Say whether a file is one JSON array: it begins as such, and its first line is not one of several values."""
+    lines = (line for _, line in read_lines(path, Faults()))
+    first = next(lines, "").strip()
+    return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+
+
+def read_object(path: Path, faults: Faults) -> Row | None:
+    """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
+    return _row(_whole(path, faults), f"{path}:$", faults)
+
+
+def _whole(path: Path, faults: Faults) -> Any:
+    before = len(faults.found)
+    text = read_text(path, faults)
+    return _value(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
+
+
+def _row(value: Any, where: str, faults: Faults) -> Row | None:
+    if isinstance(value, dict):
+        return Row(where, value, faults)
+    if value is not _NOTHING:
+        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+    return None
+
+
+def _value(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
+    """Decode a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
+    try:
+        value = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError as error:
+        place = f"{file}:{error.lineno}" if file else where
+        faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
+    except UnicodeEncodeError:
+        faults.add(where, r"holds half of a surrogate pair (\ud800 to \udfff alone), which is no character")
+    except RecursionError:
+        faults.add(where, "not readable: nested too deeply")
+    except ValueError as error:
+        faults.add(where, f"not JSON: {error}")
+    else:
+        return value
+    return _NOTHING
+
+
+def _refuse_constant(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is no JSON value; use a number or null")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'key "{twice}" is given twice')
+    return values
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def plain_number(text: str) -> float:
+    """Read a number in ASCII digits, NaN where a text is none; Python's own reading takes ``1_0`` and any script."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+class Row:
+    """Hold one JSON object; its fields are taken by type, and what does not fit is added to the faults.
+
+    ``null`` is the same as a field that is not there.
+    """
+
+    def __init__(self, where: str, values: Mapping[str, Any], faults: Faults) -> None:
+        self.where = where
+        self._values = values
+        self._faults = faults
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a field is there."""
+        return self._values.get(name) is not None
+
+    def holding(self, values: Mapping[str, Any]) -> Row:
+        """Return a row of other values at the same place."""
+        return Row(self.where, values, self._faults)
+
+    def fault(self, fact: str) -> None:
+        """Note what is wrong with this row."""
+        self._faults.add(self.where, fact)
+
+    def check_keys(self, known: Collection[str]) -> None:
+        """Fault every key that is not known."""
+        for name in self._values:
+            if name not in known:
+                self.fault(f'unknown key "{name}"{nearest(name, known)}')
+
+    def text(self, name: str, default: str = "") -> str:
+        """Take a text."""
+        value = self._take(name, (str,), "a text in quotes")
+        return default if value is None else str(value)
+
+    def given_text(self, name: str) -> str:
+        """Take a text that must be there, but may be empty."""
+        if self._values.get(name) is None:
+            self.fault(f'has no "{name}"')
+        return self.text(name)
+
+    def filled_text(self, name: str) -> str:
+        """Take a text that must be there and must not be blank."""
+        text = self.given_text(name)
+        if isinstance(self._values.get(name), str) and not text.strip():
+            self.fault(f'"{name}" is blank')
+        return text
+
+    def identifier(self, name: str) -> str:
+        """Take an id: one line of text, not blank, in Unicode's composed form (NFC): what looks equal is equal."""
+        text = unicodedata.normalize("NFC", self.filled_text(name))
+        strange = _CONTROL.search(text)
+        if strange:
+            self.fault(f'"{name}" holds the control character U+{ord(strange[0]):04X}; an id is one line of plain text')
+        return text
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Take true or false."""
+        value = self._take(name, (bool,), "true or false")
+        return default if value is None else bool(value)
+
+    def number(self, name: str, default: float) -> float:
+        """Take a finite number."""
+        value = self._take(name, (int, float), "a number")
+        if value is not None and abs(value) > _LARGEST:
+            self.fault(f'"{name}" is {_shown(value)}, which is beyond {_LARGEST:g}')
+            return default
+        return default if value is None else float(value)
+
+    def position(self, name: str) -> int | None:
+        """Take a whole number of 0 or more."""
+        value = self._take(name, (int,), "a whole number")
+        if value is not None and value < 0:
+            self.fault(f'"{name}" is {value}; positions count from 0')
+        return None if value is None else int(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Take a list of texts."""
+        items = self._take(name, (list,), "a list") or []
+        for item in items:
+            if not isinstance(item, str):
+                self.fault(f'"{name}" holds {_shown(item)} where a text in quotes is needed')
+                break
+        return tuple(item for item in items if isinstance(item, str))
+
+    def rows(self, name: str) -> list[Row]:
+        """Take a list of objects, each placed where this one is."""
+        return [self.holding(part._values) for part in self.parts(name)]
+
+    def parts(self, name: str) -> list[Row]:
+        """Take a list of objects, each placed by its path from here."""
+        items = self._take(name, (list,), "a list") or []
+        for item in items:
+            if not isinstance(item, dict):
+                self.fault(f'"{name}" holds {_shown(item)} where an object {{...}} is needed')
+                break
+        rows = ((n, item) for n, item in enumerate(items) if isinstance(item, dict))
+        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in rows]
+
+    def row(self, name: str) -> Row:
+        """Take an object; empty if it is not there."""
+        return self.holding(self._take(name, (dict,), "an object {...}") or {})
+
+    def only_scalars(self, what: str) -> dict[str, str]:
+        """Return all fields as texts; whatever is no text, number, true or false is a fault of the row."""
+        plain = self.scalars()
+        for name, value in self._values.items():
+            if name not in plain and value is not None:
+                self.fault(f'{what} "{name}" is {_shown(value)}, not a text, a number, true or false')
+        return plain
+
+    def scalars(self) -> dict[str, str]:
+        """Return all fields that are texts, numbers, true or false, as texts."""
+        plain = {name: value for name, value in self._values.items() if isinstance(value, str | bool | int | float)}
+        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
+
+    def _take(self, name: str, kinds: tuple[type, ...], wanted: str) -> Any:
+        value = self._values.get(name)
+        if value is None or type(value) in kinds:
+            return value
+        self.fault(f'"{name}" is {_shown(value)}, not {wanted}')
+        return None
+
+
+def _shown(value: Any) -> str:
+    """Show the beginning of a value, which may be as large as its file."""
+    text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+class Seen:
+    """Find ids that are given more than once."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._first: dict[str, str] = {}
+
+    def note(self, identifier: str, row: Row) -> None:
+        """Fault the row if its id was seen before, and say where."""
+        first = self._first.setdefault(identifier, row.where)
+        if identifier and first != row.where:
+            row.fault(f'{self._what} "{identifier}" is given twice; first in {first}')

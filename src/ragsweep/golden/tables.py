@@ -1,0 +1,109 @@
+"""Read CSV and TSV tables: a header that names the columns, and rows whose cells are taken by these names."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from ragsweep.core.errors import ConfigError, Faults, nearest
+from ragsweep.golden.reading import Row
+from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
+
+_ENDINGS = {".csv", ".tsv", ".tab"}
+_DELIMITERS = ",;\t"
+
+
+class Columns:
+    """Say which column of a table holds what.
+
+    Args:
+        key: The config's key, for messages.
+        given: What is wanted -> the table's name for it, where that differs.
+        known: All that can be wanted.
+        needed: Those that must be there; others may be missing unless the config names them.
+    """
+
+    def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
+        self.key = key
+        self.needed = {*needed, *given}
+        self.names = {name: given.get(name, name) for name in known}
+        for name in given:
+            if name not in known:
+                raise ConfigError(f'{key}: "{name}" is nothing that a column can hold{nearest(name, known)}')
+
+
+def is_table(path: Path) -> bool:
+    """Tell a table by the ending of its name."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower() in _ENDINGS
+
+
+def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
+    """Yield every row: its cells by what the columns hold, those of all other columns by their own names.
+
+    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The delimiter is that of comma,
+    semicolon and tab which the header holds most often. A cell with a delimiter, a quote or a line break in it is
+    quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line.
+    """
+    lines = _lines(path, faults)
+    first = next(lines, None)
+    if first is None:
+        return
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    delimiter = max(_DELIMITERS, key=first.count)
+    rows = _rows(csv.reader(chain([first], lines), delimiter=delimiter, strict=True), path, faults)
+    where, header = next(rows, (f"{path}:1", []))
+    header = [name.strip() for name in header]
+    if _check_header(header, where, columns, faults):
+        for where, cells in rows:
+            if len(cells) == len(header):
+                yield Row(where, _by_name(header, cells, columns), faults)
+            else:
+                fact = f"{len(cells)} cells where the header names {len(header)} columns"
+                faults.add(where, f"{fact}; quote a cell that holds {_spelled(delimiter)}")
+
+
+def _lines(path: Path, faults: Faults) -> Iterator[str]:
+    for number, line in read_raw_lines(path, faults):
+        if "\0" in line:
+            faults.add(f"{path}:{number}", "holds a null character; save the table as text in UTF-8")
+        yield line
+
+
+def _rows(reader: Iterator[list[str]], path: Path, faults: Faults) -> Iterator[tuple[str, list[str]]]:
+    """Yield (``file:line``, cells) of every row that is not blank."""
+    while True:
+        where = f"{path}:{reader.line_num + 1}"  # type: ignore[attr-defined]
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            faults.add(where, f"not a row of a table: {error}; quote the whole cell, and double a quote inside it")
+        else:
+            if any(cell.strip() for cell in cells):
+                yield where, cells
+
+
+def _check_header(header: Sequence[str], where: str, columns: Columns, faults: Faults) -> bool:
+    before = len(faults.found)
+    for name, count in Counter(filter(None, header)).items():
+        if count > 1:
+            faults.add(where, f'column "{name}" is given {count} times; rename all but one')
+    for wanted, name in columns.names.items():
+        if wanted in columns.needed and name not in header:
+            way = f"say which one it is with {columns.key}='{{{wanted}: NAME}}'"
+            faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
+    return len(faults.found) == before
+
+
+def _by_name(header: Sequence[str], cells: Sequence[str], columns: Columns) -> dict[str, str | None]:
+    found = {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
+    others = {name: cell for name, cell in found.items() if name not in columns.names.values()}
+    return others | {wanted: found.get(name) for wanted, name in columns.names.items()}
+
+
+def _spelled(delimiter: str) -> str:
+    return {",": "a comma", ";": "a semicolon", "\t": "a tab"}[delimiter]

@@ -1,0 +1,166 @@
+"""Read files of text, plain or gzipped, and collect every fault with its place."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ragsweep.core.errors import Faults, InputError
+
+LONGEST_LINE = 8 << 20
+"""How many bytes a line may have: one that is longer is no line, but a file without line ends."""
+
+MOST_UNZIPPED = 200
+"""How many times its size a file may unzip to: text shrinks to a tenth, rarely to a hundredth; the rest are bombs."""
+
+LARGEST_WHOLE = 128 << 20
+"""How many bytes a file may have that is read as a whole: a page, or one JSON value."""
+
+MOST_BLANK = 100_000
+"""How many blank lines may follow each other: a file of nothing else is not what was meant."""
+
+_BOM = b"\xef\xbb\xbf"
+_HARMLESS = 4 << 20  # bytes that any file may unzip to
+_SIZE_BYTES = 4
+_BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
+
+
+def existing(path: Path) -> Path:
+    """Return the path, or with ".gz" appended where only that file exists."""
+    zipped = path.with_name(path.name + ".gz")
+    return zipped if not _is_there(path) and _is_there(zipped) else path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def check_folder(path: Path, needs: str) -> None:
+    """Raise InputError unless the path is a folder that can be read; ``needs`` says what is looked for there."""
+    try:
+        os.scandir(path).close()
+    except (OSError, ValueError) as error:
+        reason = "no such folder" if isinstance(error, FileNotFoundError) else _reason(error)
+        raise InputError(f"{path}: {reason}; {needs}") from None
+
+
+def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
+    """Yield (``file:line``, text) of every line that is not blank.
+
+    UTF-8, with or without byte order mark; lines end with LF or CRLF. A name that ends in ".gz" is unzipped. What is
+    left out is added to the faults: a line that is not UTF-8, a file that cannot be read, and what follows in a file
+    that has no line ends, unzips without end, or goes on with blank lines.
+    """
+    for number, line in read_raw_lines(path, faults):
+        if line.strip():
+            yield f"{path}:{number}", line.rstrip("\r\n")
+
+
+def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
+    """Yield every line with its number, blank ones and line ends too; otherwise as ``read_lines``."""
+    read = blank = 0
+    with _noting(path, faults), _opened(path) as (file, most):
+        for number, data in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            read += len(data)
+            if len(data) > LONGEST_LINE:
+                fact = f"the line is longer than {LONGEST_LINE >> 20} MiB"
+                faults.add(f"{path}:{number}", f"{fact}; put one record on a line, and cut long documents")
+                return
+            if read > most:
+                raise ValueError(_BOMB)
+            blank = blank + 1 if data.isspace() else 0
+            if blank > MOST_BLANK:
+                faults.add(f"{path}:{number}", f"{MOST_BLANK:,} blank lines in a row; remove them")
+                return
+            yield number, _decoded(data.removeprefix(_BOM) if number == 1 else data, f"{path}:{number}", faults)
+
+
+def read_text(path: Path, faults: Faults) -> str:
+    """Return the whole text of a file, with its line ends as they are; empty where that is a fault."""
+    return _decoded(read_bytes(path, faults).removeprefix(_BOM), str(path), faults)
+
+
+def read_bytes(path: Path, faults: Faults) -> bytes:
+    """Return what a file holds, unzipped; nothing where that is a fault."""
+    with _noting(path, faults), _opened(path) as (file, most):
+        data = b"".join(_blocks(file, min(most, LARGEST_WHOLE)))
+        if len(data) > LARGEST_WHOLE:
+            raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; cut it into several files")
+        if len(data) > most:
+            raise ValueError(_BOMB)
+        return data
+    return b""
+
+
+def _blocks(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield a file's bytes until more than so many are read; one call for all would claim the memory at once."""
+    while most >= 0 and (block := file.read(min(most + 1, 1 << 20))):
+        most -= len(block)
+        yield block
+
+
+def _decoded(data: bytes, where: str, faults: Faults) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+        faults.add(where, fact)
+        return ""
+
+
+@contextmanager
+def _noting(path: Path, faults: Faults) -> Iterator[None]:
+    """Make faults of errors: whatever keeps the file from being read."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        faults.add(str(path), _reason(error))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file, and say how many bytes may be read of it."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a pipe could wait for ever
+        raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
+    most = max(_HARMLESS, MOST_UNZIPPED * found.st_size)
+    with path.open("rb") as file:
+        if path.suffix != ".gz":
+            yield file, most
+            return
+        if found.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: an honest bomb is known at once
+            file.seek(-_SIZE_BYTES, os.SEEK_END)
+            if int.from_bytes(file.read(), "little") > most:
+                raise ValueError(f"is cut off, or {_BOMB}")
+            file.seek(0)
+        with gzip.open(file) as unzipped:
+            yield cast(BinaryIO, unzipped), most
+
+
+def _reason(error: Exception) -> str:
+    """Say why a file cannot be read, and the way out where there is one."""
+    match error:
+        case FileNotFoundError():
+            return f"no such file (seen from {Path.cwd()})"
+        case IsADirectoryError():
+            return "is a folder where a file is needed"
+        case NotADirectoryError():
+            return "is no folder, or lies in what is none"
+        case PermissionError():
+            return "may not be read; allow it with chmod u+r, and u+x for its folders"
+        case ValueError() if "null" in str(error):
+            return "is no path: it holds a null character"
+        case ValueError():
+            return str(error)
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"cannot be read: {reason[:1].lower()}{reason[1:]}"

@@ -1,0 +1,26 @@
+"""Windows of one size that slide over the text."""
+
+from __future__ import annotations
+
+from ragsweep.core.spans import Piece, check_overlap, check_size, cut, windows
+from ragsweep.core.types import Corpus, Spans
+
+
+class FixedSize:
+    """Cut every document into windows of ``size`` characters that share ``overlap`` characters with the one before."""
+
+    VERSION = "1"
+
+    def __init__(self, size: int = 800, overlap: int = 0) -> None:
+        """Set the window; raise ConfigError unless 0 <= overlap < size."""
+        check_size("size", size)
+        check_overlap(size, overlap)
+        self.size = size
+        self.overlap = overlap
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the windows; the last of a document may be shorter, blank ones are left out."""
+        return cut(corpus, self._windows)
+
+    def _windows(self, text: str) -> list[Piece]:
+        return windows(len(text), self.size, self.size - self.overlap)

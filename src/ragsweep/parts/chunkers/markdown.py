@@ -1,0 +1,107 @@
+"""Sections of Markdown documents."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, pairwise
+from typing import NamedTuple
+
+from ragsweep.core.spans import Piece, check_size, cut, encodable, joined, last_pause
+from ragsweep.core.types import Corpus, Spans
+
+LIBRARY = "markdown-it-py"
+LINE_END = re.compile(r"\r\n?|\n")
+CODE = frozenset({"fence", "code_block"})
+
+
+class Block(NamedTuple):
+    """A heading or another part of a document (a paragraph, a list, a fence), up to where the next one begins."""
+
+    start: int
+    end: int
+    level: int  # of a heading, 1 to 6; 0 for all else
+
+
+class Markdown:
+    """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with all below it.
+
+    Small sections under one heading are joined as long as they fit. A section without headings that is too long is cut
+    between its paragraphs and lists, else behind lines, sentences and words, but never inside a block of code, which
+    may thus be longer than ``size``. Chunks are spans of the document: a chunk begins with its own heading, and those
+    above it are not repeated. Headings are CommonMark's.
+    """
+
+    VERSION = "1"
+
+    def __init__(self, size: int = 800) -> None:
+        """Set the size; raise ConfigError unless it is at least 1."""
+        check_size("size", size)
+        self.size = size
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the parser's version: another one may see other blocks."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the chunks; blank ones are left out."""
+        read = _reader()
+
+        def pieces(text: str) -> list[Piece]:
+            blocks, code = read(text)
+            return self._sections(text, blocks, code)
+
+        return cut(corpus, pieces)
+
+    def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
+        """Cut a section at the highest headings in it, those left out that it begins with."""
+        whole = (blocks[0].start, blocks[-1].end)
+        if whole[1] - whole[0] <= self.size:
+            return [whole]
+        first = next((n for n, block in enumerate(blocks) if not block.level), len(blocks))
+        highest = min((block.level for block in blocks[first:] if block.level), default=0)
+        if not highest:
+            return list(self._divided(text, blocks, code))
+        begins = [0, *(n for n, block in enumerate(blocks) if n > first and block.level == highest), len(blocks)]
+        parts = [self._sections(text, blocks[low:high], code) for low, high in pairwise(begins)]
+        return list(self._with_small_ones_joined(parts))
+
+    def _with_small_ones_joined(self, parts: Sequence[list[Piece]]) -> Iterator[Piece]:
+        """Join parts that stayed whole with neighbours that did."""
+        for stayed_whole, some in groupby(parts, key=lambda part: len(part) == 1):
+            pieces = list(chain.from_iterable(some))
+            yield from joined(pieces, self.size) if stayed_whole else pieces
+
+    def _divided(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
+        """Cut blocks that are too long together; as much as fits goes into each piece."""
+        start, end = blocks[0].start, blocks[-1].end
+        while end - start > self.size:
+            begins = [block.start for block in blocks if self.size // 2 < block.start - start <= self.size]
+            stop = begins[-1] if begins else last_pause(text, start, start + self.size)
+            for begin, behind in code:
+                if begin < stop < behind:
+                    stop = begin if begin > start else behind
+            yield start, stop
+            start = stop
+        if start < end:
+            yield start, end
+
+
+def _reader() -> Callable[[str], tuple[list[Block], list[Piece]]]:
+    """Return what finds the blocks of a text, which together are all of it, and where in it code stands."""
+    from markdown_it import MarkdownIt
+
+    # What stands inside paragraphs is not looked at.
+    parse = MarkdownIt("commonmark").disable("inline").parse
+
+    def read(text: str) -> tuple[list[Block], list[Piece]]:
+        lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
+        found = [(token, lines[token.map[0]], lines[token.map[1]]) for token in parse(encodable(text)) if token.map]
+        code = [(start, end) for token, start, end in found if token.type in CODE]
+        outer = [(token, start) for token, start, _ in found if token.level == 0]
+        starts = [0, *(start for _, start in outer[1:])]
+        levels = [int(token.tag[1]) if token.type == "heading_open" else 0 for token, _ in outer] or [0]
+        return [Block(*row) for row in zip(starts, [*starts[1:], len(text)], levels, strict=True)], code
+
+    return read

@@ -1,0 +1,23 @@
+"""Small chunks inside larger ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragsweep.core.spans import cut_within
+from ragsweep.core.types import Chunker, Corpus, Spans
+
+
+@dataclass(frozen=True)
+class ParentChild:
+    """Search the chunks that ``child`` cuts of those of ``parent``; the pipeline hands the parents on, each once."""
+
+    VERSION: ClassVar[str] = "1"
+
+    parent: Chunker
+    child: Chunker
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the small chunks, which are searched."""
+        return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -1,0 +1,60 @@
+"""Chunks that end where the text pauses."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ragsweep.core.spans import Piece, check_size, cut, encodable
+from ragsweep.core.types import Corpus, Spans
+
+
+class Recursive:
+    """Cut at paragraphs; what is longer than ``size`` characters at lines, then sentences, words, characters.
+
+    Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours as long as they fit in ``size``.
+    The splitting is that of chonkie's RecursiveChunker.
+    """
+
+    VERSION = "1"
+
+    def __init__(self, size: int = 800, min_characters: int = 24) -> None:
+        """Set the sizes; raise ConfigError unless both are at least 1."""
+        check_size("size", size)
+        check_size("min_characters", min_characters)
+        self.size = size
+        self.min_characters = min_characters
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the splitter's version: another one may cut elsewhere."""
+        return {"chonkie": importlib.metadata.version("chonkie")}
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the chunks; blank ones are left out."""
+        chunk = self._splitter()
+
+        def pieces(text: str) -> list[Piece]:
+            found = chunk(encodable(text))
+            return [(piece.start_index, piece.end_index) for piece in found]
+
+        return cut(corpus, pieces)
+
+    def _splitter(self) -> Callable[[str], Any]:
+        from chonkie.chunker.recursive import RecursiveChunker
+        from chonkie.types import RecursiveLevel, RecursiveRules
+
+        levels = [
+            RecursiveLevel(delimiters=["\n\n"]),
+            RecursiveLevel(delimiters=["\n"]),
+            RecursiveLevel(delimiters=[". ", "! ", "? "]),
+            RecursiveLevel(whitespace=True),
+            RecursiveLevel(),
+        ]
+        chunker: Callable[[str], Any] = RecursiveChunker(
+            tokenizer="character",
+            chunk_size=self.size,
+            rules=RecursiveRules(levels),
+            min_characters_per_chunk=min(self.min_characters, self.size),
+        ).chunk
+        return chunker

@@ -1,0 +1,73 @@
+"""Chunks that end where the subject changes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.sentences import LIBRARY, check_language, sentences
+from ragsweep.core.spans import Piece, check_size, cut, shortened
+from ragsweep.core.types import Corpus, Embedder, Spans
+
+
+class Semantic:
+    """Cut between sentences that are less alike than most neighbours in their document are.
+
+    The distance of two sentences is 1 - cosine of their vectors; a cut is where it lies above the ``percentile`` of all
+    distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without its buffer). What is
+    longer than ``size`` characters is cut where its sentences are least alike, and a sentence that is as long behind
+    lines and words. Sentences of other documents are not compared, nor embedded together: a document's chunks depend on
+    its text alone.
+    """
+
+    VERSION = "1"
+
+    def __init__(
+        self, embedder: Embedder, percentile: float = 90.0, size: int = 1600, language: str = "english"
+    ) -> None:
+        """Name the embedder; raise ConfigError for numbers out of range and a language that is not known."""
+        if not 0 <= percentile <= 100:
+            raise ConfigError(f"chunker.percentile is {percentile}; it must lie between 0 and 100")
+        check_size("size", size)
+        check_language(language)
+        self.embedder = embedder
+        self.percentile = percentile
+        self.size = size
+        self.language = language
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the version of the library that finds sentences: another one may find others."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the chunks; this loads the embedder's model and embeds every sentence once."""
+        return cut(corpus, self._pieces)
+
+    def _pieces(self, text: str) -> list[Piece]:
+        found = sentences(text, self.language)
+        if len(found) == 1:
+            return list(shortened(text, found[0], self.size))
+        distances = self._distances([text[start:end] for start, end in found])
+        breaks = np.flatnonzero(distances > np.percentile(distances, self.percentile)) + 1
+        pieces: list[Piece] = []
+        runs = [*zip([0, *breaks.tolist()], [*breaks.tolist(), len(found)], strict=True)][::-1]
+        while runs:
+            low, high = runs.pop()
+            piece = (found[low][0], found[high - 1][1])
+            if piece[1] - piece[0] > self.size and high - low > 1:
+                middle = low + 1 + int(distances[low : high - 1].argmax())
+                runs += [(middle, high), (low, middle)]
+            else:
+                pieces += shortened(text, piece, self.size)
+        return pieces
+
+    def _distances(self, texts: list[str]) -> NDArray[np.float64]:
+        """Compare each sentence with the next one, (sentences - 1,)."""
+        vectors = self.embedder.embed_documents(texts).vectors.astype(np.float64)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        distances: NDArray[np.float64] = 1 - (vectors[:-1] * vectors[1:]).sum(axis=1)
+        return distances

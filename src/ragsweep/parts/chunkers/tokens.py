@@ -1,0 +1,68 @@
+"""Windows of as many tokens as a model can read."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ragsweep.core import model_files
+from ragsweep.core.digests import digest
+from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
+from ragsweep.core.types import Corpus, Spans
+
+
+class Tokens:
+    """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the one before.
+
+    What lies between two tokens belongs to the first of them. The special tokens that a model adds to a text are not
+    counted, nor is the title that is put before a chunk. ``tokenizer`` is a tokenizer.json, or a model that has one: a
+    folder, a hub id or "bundled".
+    """
+
+    VERSION = "1"
+    # The tokenizer goes into addresses by what its file holds: see fingerprint.
+    OPERATIONAL = frozenset({"tokenizer", "download"})
+
+    def __init__(self, size: int = 200, overlap: int = 0, tokenizer: str = "bundled", download: bool = False) -> None:
+        """Set the window and name the tokenizer; raise ConfigError unless 0 <= overlap < size."""
+        check_size("size", size, "tokens")
+        check_overlap(size, overlap)
+        self.size = size
+        self.overlap = overlap
+        self.tokenizer = tokenizer
+        self.download = download
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the tokenizer's file, and name the version of the library that reads it."""
+        path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
+        return {"tokenizer": digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the windows; the last of a document may be shorter."""
+        offsets = self._offsets()
+
+        def pieces(text: str) -> list[Piece]:
+            starts = offsets(encodable(text))
+            ends = [*starts[1:], len(text)]
+            # Several tokens may stand for one character: windows that differ in these alone are one.
+            found = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
+            return list(dict.fromkeys(found))
+
+        return cut(corpus, pieces)
+
+    def _offsets(self) -> Callable[[str], list[int]]:
+        """Return what finds where each token of a text begins: rising, and 0 for the first one."""
+        from tokenizers import Tokenizer
+
+        path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
+        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+
+        def offsets(text: str) -> list[int]:
+            found = tokenizer.encode(text, add_special_tokens=False).offsets
+            return [0, *np.maximum.accumulate([start for start, _ in found])[1:].tolist()] if found else [0]
+
+        return offsets

@@ -1,0 +1,147 @@
+"""Tables: questions in a CSV or TSV file, documents in another one, in JSON lines, or in a folder of pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Corpus, Dataset, Question
+from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
+from ragsweep.golden.golden_format import read_evidence, read_question
+from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Selection, golden_set
+from ragsweep.golden.judgements import LEFT_OUT, Grades, Judgement, Judgements
+from ragsweep.golden.reading import Row
+from ragsweep.golden.tables import Columns, read_table
+from ragsweep.golden.text_files import existing
+
+QUESTION_COLUMNS = (
+    "id",
+    "question",
+    "category",
+    "answerable",
+    "unanswerable_type",
+    "needs_retrieval",
+    "reference",
+    "keywords",
+    "notes",
+)
+EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
+_COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class Csv:
+    """Read a table of questions; each row has one evidence, and rows of one id are one question.
+
+    Columns that are nothing we know become labels.
+
+    Args:
+        corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
+        questions: File of the questions.
+        columns: What the questions' columns hold -> their names, where these differ.
+        corpus_columns: The same for a corpus that is a table.
+        grades: What each grade stands for, where it is no number of its own; None leaves a label out, and counts it.
+        unknown: "error", or "drop" to leave out and count labels that cannot be used.
+        limit: How many questions to draw; None for all.
+        seed: Chooses which questions are drawn.
+    """
+
+    VERSION = "1"
+
+    def __init__(
+        self,
+        corpus: str,
+        questions: str,
+        columns: Mapping[str, str] | None,
+        corpus_columns: Mapping[str, str] | None,
+        grades: Mapping[str | float, float | None] | None,
+        unknown: str,
+        limit: int | None,
+        seed: int,
+    ) -> None:
+        self._corpus, self._questions = Path(corpus).expanduser(), Path(questions).expanduser()
+        self._columns = columns or {}
+        self._corpus_columns = corpus_columns or {}
+        self._grades = grades
+        self._selection = Selection(unknown, limit, seed)
+
+    def load(self) -> Dataset:
+        """Read both files.
+
+        Raises:
+            ConfigError: a column is said to hold what none can; ``grades``, ``unknown`` or ``limit`` make no sense.
+            InputError: faults of the files, all at once.
+        """
+        selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
+        columns = Columns("dataset.columns", self._columns, _COLUMNS, ("id", "question"))
+        corpus, notes = self._read_corpus(faults)
+        rows = list(read_table(existing(self._questions), columns, faults))
+        questions = _read_questions(rows)
+        labels = grades.apply([label for row in rows for label in _label(row)], faults)
+        faults.raise_any()
+        found = _labelled(questions, labels, str(self._questions))
+        name = self._questions.name.removesuffix(".gz")
+        return Dataset(name, corpus, golden_set(found, corpus, selection), (*notes, *_notes(rows)))
+
+    def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
+        documents = Columns("dataset.corpus_columns", self._corpus_columns, DOCUMENT_COLUMNS, ("id", "text"))
+        if self._corpus.is_dir():
+            return read_folder(self._corpus, (), faults)
+        return read_corpus(existing(self._corpus), faults, documents), ()
+
+
+def _read_questions(rows: Sequence[Row]) -> list[Question]:
+    first: dict[str, Row] = {}
+    for row in rows:
+        identifier = row.identifier("id")
+        earlier = first.setdefault(identifier, row)
+        for name in QUESTION_COLUMNS:
+            if name != "id" and name in row and row.text(name) != earlier.text(name):
+                row.fault(f'question "{identifier}" has another "{name}" in {earlier.where}; rows of one id must agree')
+    return [read_question(row.holding(_question_values(row))) for row in first.values()]
+
+
+def _question_values(row: Row) -> dict[str, Any]:
+    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a blank question may be meant
+    values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
+    for name in ("answerable", "needs_retrieval"):
+        if name in values:
+            values[name] = _FLAGS.get(values[name].strip().lower(), values[name])
+    keywords = [keyword.strip() for keyword in values.get("keywords", "").split(";")]
+    labels = {name: cell for name, cell in cells.items() if name not in _COLUMNS}
+    return values | {"keywords": [keyword for keyword in keywords if keyword], "labels": labels}
+
+
+def _label(row: Row) -> list[Judgement]:
+    """Make the label of a row that has one."""
+    cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
+    if "document" not in cells:
+        for name in cells:
+            row.fault(f'"{name}" belongs to a "document", but there is none')
+        return []
+    code = cells.pop("grade", "1")
+    start = cells.get("start", "")
+    values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
+    return [Judgement(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
+
+
+def _labelled(questions: Sequence[Question], labels: Judgements, source: str) -> Found:
+    evidence = defaultdict(list)
+    for label in labels.graded:
+        evidence[label.question].append(label.evidence)
+    kept = [
+        replace(question, evidence=tuple(evidence[question.id]))
+        for question in questions
+        if question.id in evidence or question.id not in labels.lost or not question.answerable
+    ]
+    left_out = {LEFT_OUT: sum(labels.lost.values()), NO_LABEL_LEFT: len(questions) - len(kept)}
+    return Found(source, kept, left_out=left_out)
+
+
+def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+    others = dict.fromkeys(name for row in rows for name in row.scalars() if name not in _COLUMNS)
+    return (f"columns read as labels: {', '.join(others)}",) if others else ()

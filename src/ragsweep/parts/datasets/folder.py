@@ -1,0 +1,61 @@
+"""A folder of pages (text, Markdown, reStructuredText, HTML, PDF) with a golden file in our own format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Dataset
+from ragsweep.golden.corpora import read_folder
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.golden_set import Found, Selection, golden_set
+from ragsweep.golden.text_files import check_folder
+
+
+class Folder:
+    """Read every page in a folder and below; its id is its path from there, with slashes.
+
+    Links are not followed, and what begins with a dot is not looked at.
+
+    Args:
+        path: The folder.
+        golden: File of the questions.
+        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
+        unknown: "error", or "drop" to leave out and count labels that cannot be used.
+        limit: How many questions to draw; None for all.
+        seed: Chooses which questions are drawn.
+        repeated_passages: An anchor found in another document too marks the same passage there.
+    """
+
+    VERSION = "2"
+
+    def __init__(
+        self,
+        path: str,
+        golden: str,
+        exclude: Sequence[str],
+        unknown: str,
+        limit: int | None,
+        seed: int,
+        repeated_passages: bool,
+    ) -> None:
+        self._path, self._golden = Path(path).expanduser(), Path(golden).expanduser()
+        self._exclude = exclude
+        self._selection = Selection(unknown, limit, seed)
+        self._repeated_passages = repeated_passages
+
+    def load(self) -> Dataset:
+        """Read the pages and the golden file.
+
+        Raises:
+            ConfigError: ``unknown`` or ``limit`` make no sense.
+            InputError: the folder does not exist, or faults of the files, all at once.
+        """
+        selection, faults = self._selection.check(), Faults()
+        check_folder(self._path, "dataset.path needs the documents' folder")
+        corpus, notes = read_folder(self._path, self._exclude, faults)
+        questions = read_questions(self._golden, corpus.version, faults)
+        faults.raise_any()
+        golden = golden_set(Found(str(self._golden), questions), corpus, selection, self._repeated_passages)
+        return Dataset(self._path.resolve().name, corpus, golden, notes)

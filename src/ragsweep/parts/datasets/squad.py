@@ -1,0 +1,122 @@
+"""A file in SQuAD's format, 1.1 or 2.0: articles of paragraphs, and questions with the spans that answer them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Corpus, Dataset, Evidence, Question
+from ragsweep.golden.golden_set import BLANK, Found, Selection, golden_set
+from ragsweep.golden.reading import Row, Seen, read_object
+from ragsweep.golden.text_files import existing
+
+
+class Squad:
+    """Read a file in SQuAD's format; evidence is the span of an answer.
+
+    A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
+    document. Answers are right answers each by itself; where their spans overlap, they are one evidence. An answer that
+    occurs once in its paragraph is found there, wherever the file says that it begins. Questions that are
+    ``is_impossible`` are unanswerable.
+
+    Args:
+        path: The file; its name may lack ".gz".
+        unknown: "error", or "drop" to leave out and count answers that do not stand where the file says.
+        limit: How many questions to draw; None for all.
+        seed: Chooses which questions are drawn.
+    """
+
+    VERSION = "1"
+
+    def __init__(self, path: str, unknown: str, limit: int | None, seed: int) -> None:
+        self._path = Path(path).expanduser()
+        self._selection = Selection(unknown, limit, seed)
+
+    def load(self) -> Dataset:
+        """Read the file.
+
+        Raises:
+            ConfigError: ``unknown`` or ``limit`` make no sense.
+            InputError: faults of the file, all at once.
+        """
+        selection, faults = self._selection.check(), Faults()
+        path = existing(self._path)
+        root = read_object(path, faults)
+        corpus, questions = _read(root.parts("data") if root else [])
+        if root and not corpus.ids:
+            root.fault('holds no paragraph; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
+        faults.raise_any()
+        name = path.name.removesuffix(".gz").removesuffix(".json")
+        golden = golden_set(Found(str(path), questions), corpus, selection)
+        moved = sum(bool(question.notes) for question in questions)
+        notes = (
+            (f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs",) if moved else ()
+        )
+        return Dataset(name, corpus, golden, notes)
+
+
+def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
+    documents: dict[str, str] = {}  # text -> id: equal paragraphs are one document
+    titles, questions = [], []
+    numbers, seen = Counter[str](), Seen("question")
+    for article in articles:
+        title = article.identifier("title")
+        for paragraph in article.parts("paragraphs"):
+            context = paragraph.filled_text("context")
+            if context not in documents:
+                numbers[title] += 1
+                documents[context] = f"{title}/{numbers[title]}"
+                titles.append(title)
+            for row in paragraph.parts("qas"):
+                questions.append(_question(row, documents[context], context))
+                seen.note(questions[-1].id, row)
+    return Corpus(list(documents.values()), titles, list(documents)), questions
+
+
+def _question(row: Row, document: str, context: str) -> Question:
+    answers = dict.fromkeys(_answers(row))
+    placed = dict.fromkeys((text, _place(text, start, context)) for text, start in answers)
+    answerable = not row.flag("is_impossible", False)
+    return Question(
+        id=row.identifier("id"),
+        text=row.given_text("question"),
+        category=BLANK if not row.text("question").strip() else "" if answerable else "unanswerable",
+        answerable=answerable,
+        references=tuple(dict.fromkeys(text for text, _ in answers)),
+        evidence=tuple(Evidence(document, *passage, where=row.where) for passage in _passages(placed, context)),
+        notes="" if placed == answers else "an answer_start is wrong",
+        where=row.where,
+    )
+
+
+def _answers(row: Row) -> Iterator[tuple[str, int]]:
+    """Yield every answer without white space at its ends, and where it begins."""
+    for answer in row.parts("answers"):
+        text, start = answer.filled_text("text"), answer.position("answer_start")
+        if "answer_start" not in answer:
+            answer.fault('has no "answer_start"')
+        yield text.strip(), (start or 0) + len(text) - len(text.lstrip())
+
+
+def _place(text: str, start: int, context: str) -> int:
+    """Say where an answer begins: where the file says, or else at its only occurrence."""
+    astray = not context.startswith(text, start) and context.count(text) == 1
+    return context.index(text) if astray else start
+
+
+def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
+    """Yield (anchor, start): overlapping answers are one passage; one that is not there is left as it is."""
+    end = 0
+    spans: list[list[int]] = []
+    for text, start in sorted(answers, key=lambda answer: answer[1]):
+        if not context.startswith(text, start):
+            yield text, start
+        elif spans and start < end:
+            spans[-1][1] = end = max(end, start + len(text))
+        else:
+            end = start + len(text)
+            spans.append([start, end])
+    for start, end in spans:
+        yield context[start:end], start

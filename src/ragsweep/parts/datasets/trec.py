@@ -1,0 +1,144 @@
+"""Topics and qrels as TREC hands them out, over a corpus of JSON lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ragsweep.core.errors import ConfigError, Faults, nearest
+from ragsweep.core.types import Dataset, Question
+from ragsweep.golden.corpora import read_corpus
+from ragsweep.golden.golden_set import BLANK, Selection, golden_set
+from ragsweep.golden.judgements import Grades, judged, read_judgements
+from ragsweep.golden.reading import Row, Seen
+from ragsweep.golden.text_files import existing, read_lines
+
+FIELDS = {"title": "title", "description": "desc", "narrative": "narr"}
+"""What a topic says of a question, and the tag before it."""
+
+_TAG = re.compile(r"(</?[A-Za-z]+>)")
+_HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)
+
+
+class _Topic(NamedTuple):
+    where: str
+    texts: dict[str, list[str]]  # tag -> the lines after it
+
+    def text(self, tag: str) -> str:
+        return " ".join(_HEADING.sub("", " ".join(self.texts.get(tag, []))).split())
+
+
+class Trec:
+    """Read topics (``<top> <num> ...``, or "id, tab, text" a line) and qrels; evidence is a whole document.
+
+    The questions are those that the qrels label; all others are counted and left out. A name may lack its ".gz".
+
+    Args:
+        corpus: File of the documents: JSON lines in our own format or BEIR's.
+        topics: File of the questions.
+        qrels: File of the labels: question, iteration, document and score a line.
+        fields: Which parts of a topic are asked, in this order: title, description, narrative.
+        grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
+        unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
+        limit: How many questions to draw; None for all.
+        seed: Chooses which questions are drawn.
+    """
+
+    VERSION = "1"
+
+    def __init__(
+        self,
+        corpus: str,
+        topics: str,
+        qrels: str,
+        fields: Sequence[str],
+        grades: Mapping[str | float, float | None] | None,
+        unknown: str,
+        limit: int | None,
+        seed: int,
+    ) -> None:
+        self._corpus, self._topics, self._qrels = (Path(file).expanduser() for file in (corpus, topics, qrels))
+        self._fields = fields
+        self._grades = grades
+        self._selection = Selection(unknown, limit, seed)
+
+    def check(self) -> None:
+        """Raise ConfigError for a field that topics do not have, or none at all."""
+        for name in self._fields:
+            if name not in FIELDS:
+                raise ConfigError(f'fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
+        if not self._fields:
+            raise ConfigError(f"fields: names no part of a topic; known: {', '.join(FIELDS)}")
+
+    def load(self) -> Dataset:
+        """Read all three files.
+
+        Raises:
+            ConfigError: ``grades``, ``unknown`` or ``limit`` make no sense.
+            InputError: faults of the files, all at once.
+        """
+        selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
+        corpus = read_corpus(existing(self._corpus), faults)
+        questions = _read_questions(existing(self._topics), [FIELDS[name] for name in self._fields], faults)
+        labels = grades.apply(read_judgements(existing(self._qrels), faults), faults)
+        faults.raise_any()
+        found = judged(questions, labels, self._qrels, "not in the qrels")
+        return Dataset(self._qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))
+
+
+def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:
+    seen, questions = Seen("question"), []
+    for row in _rows(path, tags, faults):
+        text = row.given_text("text")
+        question = Question(row.identifier("id"), text, "" if text.strip() else BLANK, where=row.where)
+        seen.note(question.id, row)
+        questions.append(question)
+    return questions
+
+
+def _rows(path: Path, tags: Sequence[str], faults: Faults) -> Iterator[Row]:
+    """Yield a row (id, text) for each question of either kind of file; the first line shows which it is."""
+    lines = list(read_lines(path, faults))
+    if lines and lines[0][1].lstrip().startswith("<"):
+        for topic in _topics(lines, faults):
+            text = " ".join(filter(None, map(topic.text, tags)))
+            lacking = [f"<{tag}>" for tag in ("num", *tags) if not topic.text(tag)]
+            if lacking:
+                faults.add(topic.where, f"the topic has no {' and no '.join(lacking)}; add it, or choose other fields")
+            else:
+                yield Row(topic.where, {"id": topic.text("num"), "text": text}, faults)
+        return
+    for where, line in lines:
+        identifier, tab, text = line.partition("\t")
+        if tab:
+            yield Row(where, {"id": identifier.strip(), "text": text.strip()}, faults)
+        else:
+            faults.add(
+                where, "has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
+            )
+
+
+def _topics(lines: Sequence[tuple[str, str]], faults: Faults) -> Iterator[_Topic]:
+    """Yield the topics of a file whose tags are, as often as not, never closed."""
+    topic, tag = None, ""
+    for where, line in lines:
+        for part in filter(str.strip, _TAG.split(line)):
+            name = part.strip("</>").lower() if _TAG.fullmatch(part) else None
+            if name == "top":
+                if topic and not part.startswith("</"):
+                    faults.add(where, f"a topic begins before the one of {topic.where} ends; close that with </top>")
+                if topic:
+                    yield topic
+                topic = None if part.startswith("</") else _Topic(where, {})
+                tag = ""
+            elif topic is None:
+                faults.add(where, f'"{part.strip()[:40]}" stands outside of <top> ... </top>')
+            elif name is not None:
+                tag = "" if part.startswith("</") else name
+            elif tag:
+                topic.texts.setdefault(tag, []).append(part)
+    if topic:
+        faults.add(topic.where, "the topic has no end; close it with </top>")
+        yield topic

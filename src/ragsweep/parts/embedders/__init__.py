@@ -1,0 +1,6 @@
+"""Embedders turn texts into vectors."""
+
+from ragsweep.parts.embedders.api import ApiEmbedder
+from ragsweep.parts.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+__all__ = ["ApiEmbedder", "SentenceTransformerEmbedder"]

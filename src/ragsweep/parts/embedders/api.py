@@ -1,0 +1,94 @@
+"""Embed by a service that speaks OpenAI's protocol (vLLM, Ollama and others do): ``POST {base_url}/embeddings``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.tokens import count
+from ragsweep.core.types import Embeddings, Floats
+from ragsweep.services.calls import Service
+from ragsweep.services.calls.reading import read_vectors
+
+
+class ApiEmbedder:
+    """Embed texts by ``POST {base_url}/embeddings``; how it is called is :class:`ragsweep.services.calls.Service`.
+
+    Services say neither how many tokens a text has nor how many were read: tokens are counted by the tokenizer that
+    contexts are counted by, and all are taken for read. A text without anything in it is not sent, since services
+    refuse it; its vector is zero.
+    """
+
+    VERSION = "1"
+    OPERATIONAL = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        key_env: str | None = None,
+        dimensions: int | None = None,
+        normalize: bool = True,
+        query_prompt: str = "",
+        document_prompt: str = "",
+        timeout: float = 60,
+        retries: int = 5,
+        concurrency: int = 4,
+        batch_size: int = 64,
+    ) -> None:
+        """Name the service and its model; nothing is called before it is used."""
+        self.service = Service(base_url, key_env, timeout, retries, concurrency)
+        self.model = model
+        self.dimensions = dimensions
+        self.normalize = normalize
+        self.query_prompt = query_prompt
+        self.document_prompt = document_prompt
+        self.batch_size = batch_size
+
+    def check(self) -> None:
+        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        self.service.check("embedder")
+        for name, value in (("batch_size", self.batch_size), ("dimensions", self.dimensions)):
+            if value is not None and value < 1:
+                raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.service.check_key("embedder")
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks. Raises CallFailed where a call fails for good."""
+        prompted = [self.document_prompt + text for text in texts]
+        tokens = np.array(list(map(count, prompted)), dtype=np.int32)
+        return Embeddings(self._embed(prompted), tokens, tokens)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension). Raises CallFailed where a call fails for good."""
+        return self._embed([self.query_prompt + query for query in queries])
+
+    def _embed(self, texts: Sequence[str]) -> Floats:
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        vectors = np.zeros((len(texts), self._dimension), dtype=np.float32)
+        if rows:
+            vectors[rows] = self._call([texts[row] for row in rows], self._dimension)
+        if self.normalize:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+    @cached_property
+    def _dimension(self) -> int:
+        """How many values a vector has: what was asked for, or what the service gives, which is asked once."""
+        return self.dimensions or len(self._call(["dimension"], None)[0])
+
+    def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:
+        batches = [texts[start : start + self.batch_size] for start in range(0, len(texts), self.batch_size)]
+        asked = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
+        bodies = [{**asked, "input": batch} for batch in batches]
+        answers = self.service.post_all(
+            "embeddings", bodies, lambda answer, n: read_vectors(answer, len(batches[n]), dimension)
+        )
+        return list(chain.from_iterable(answers))

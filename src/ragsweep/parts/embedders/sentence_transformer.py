@@ -1,0 +1,204 @@
+"""Embed with a model in the format of sentence-transformers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core import model_files
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Embeddings, Floats, Integers
+
+COUNTED_AT_ONCE = 1024
+"""How many texts are held as strings while their tokens are counted."""
+
+
+PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""What models call their prompts."""
+
+
+class SentenceTransformerEmbedder:
+    """Embed texts with a local model; vectors are float32, whatever the model computes in.
+
+    Prompts left at None are the model's own: those it states for queries and documents, else its default one.
+    ``max_length`` (tokens) cuts earlier or later than the model's own limit. Any model that the library loads will do,
+    static ones too (model2vec), whose tokens are added up without a transformer.
+    """
+
+    VERSION = "2"
+    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
+
+    def __init__(
+        self,
+        model: str,
+        device: str = "auto",
+        dtype: str = "auto",
+        batch_size: int = 32,
+        normalize: bool = True,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        max_length: int | None = None,
+        download: bool = False,
+    ) -> None:
+        """Name the model; nothing is loaded before it is used."""
+        self.model = model
+        self.device = device
+        self.dtype = dtype
+        self.batch_size = batch_size
+        self.normalize = normalize
+        self.query_prompt = query_prompt
+        self.document_prompt = document_prompt
+        self.max_length = max_length
+        self.download = download
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
+        self._dtype()
+        model_files.check_reading(self._folder(), self.model, "embedder", self.batch_size, self.max_length)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.
+
+        Batches are canonical: the same texts always share a batch, the longest ones first.
+        """
+        prompt = self._prompt("document", self.document_prompt)
+        tokens = np.fromiter(self._count(texts, prompt), dtype=np.int32, count=len(texts))
+        read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
+        order = np.argsort(-read, kind="stable")
+        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        for start in range(0, len(texts), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            vectors[rows] = self._embed("document", [texts[row] for row in rows], prompt)
+        return Embeddings(vectors, tokens, read)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        """Embed queries, (queries, dimension)."""
+        prompt = self._prompt("query", self.query_prompt)
+        vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
+        # A row must not depend on the queries beside it: in half precision a batch moves the third digit.
+        size = self.batch_size if self._dtype() == "float32" else 1
+        for start in range(0, len(queries), size):
+            vectors[start : start + size] = self._embed("query", list(queries[start : start + size]), prompt)
+        return vectors
+
+    def _folder(self) -> Path:
+        return model_files.locate(self.model, "embedder.model", self.download)
+
+    def _dtype(self) -> str:
+        return model_files.resolve_dtype(self.dtype, self.device, "embedder.dtype")
+
+    @cached_property
+    def _model(self) -> Any:
+        folder = self._folder()
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as transformers_logging
+
+        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        with model_files.loading(self.model, "embedder.model"):
+            model = SentenceTransformer(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
+            ).eval()
+        if self.max_length is not None:
+            if _is_bare(model.tokenizer):
+                model.tokenizer.enable_truncation(self.max_length)
+            else:
+                model.max_seq_length = self.max_length
+        return model
+
+    @property
+    def _limit(self) -> int:
+        tokenizer = self._model.tokenizer
+        limit = (tokenizer.truncation or {}).get("max_length") if _is_bare(tokenizer) else self._model.max_seq_length
+        return int(limit or np.iinfo(np.int32).max)
+
+    @property
+    def _dimension(self) -> int:
+        return int(self._model.get_embedding_dimension())
+
+    def _prompt(self, kind: str, given: str | None) -> str:
+        if given is not None:
+            return given
+        prompts, default = self._own_prompts
+        names = [name for name in PROMPT_NAMES[kind] if name in prompts] or [default]
+        return next((prompts[name] for name in names if prompts.get(name)), "")
+
+    @cached_property
+    def _own_prompts(self) -> tuple[Mapping[str, str], str]:
+        return model_files.prompts(self._folder())
+
+    def _count(self, texts: Sequence[str], prompt: str) -> Iterator[int]:
+        count = self._counter
+        for start in range(0, len(texts), COUNTED_AT_ONCE):
+            yield from count([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
+
+    @cached_property
+    def _counter(self) -> Callable[[list[str]], Iterable[int]]:
+        """Return what counts the tokens of texts, those that the model cuts off among them."""
+        tokenizer = self._model.tokenizer
+        if not _is_bare(tokenizer):
+            return lambda texts: map(len, tokenizer(texts, truncation=False, verbose=False)["input_ids"])
+        whole = type(tokenizer).from_str(tokenizer.to_str())
+        whole.no_truncation()
+        return lambda texts: map(len, whole.encode_batch(texts, add_special_tokens=False))
+
+    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        found = encode(texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+        vectors: Floats = found.float().cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise InputError(f"the model {self.model} gave vectors that are not finite; try embedder.dtype=float32")
+        if self.normalize:  # in float32: half precision would leave lengths of 1 +- .003
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+    def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
+        """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
+
+        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
+        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
+        """
+        import torch
+
+        prompt = self._prompt(kind, self.query_prompt if kind == "query" else self.document_prompt)
+        tokenizer = self._model.tokenizer
+        if _is_bare(tokenizer):
+            raise InputError(f"the model {self.model} gives no vectors of single tokens")
+        # An unknown word is special to the tokenizer too, but stands in the text.
+        added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
+        order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        # As in embed_queries: in half precision a query must not depend on those beside it.
+        size = 1 if kind == "query" and self._dtype() != "float32" else self.batch_size
+        found: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
+        for start in range(0, len(texts), size):
+            rows = order[start : start + size]
+            some = [texts[row] for row in rows]
+            features = encode(some, prompt=prompt, batch_size=size, output_value=None, show_progress_bar=False)
+            for row, feature in zip(rows, features, strict=True):
+                if "token_embeddings" not in feature:
+                    raise InputError(f"the model {self.model} gives no vectors of single tokens")
+                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
+                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
+        return found
+
+
+def _is_bare(tokenizer: Any) -> bool:
+    """Say whether a tokenizer is that of the library tokenizers itself, as a static model's is."""
+    return not callable(tokenizer)

@@ -1,0 +1,216 @@
+"""Make one ranking of several: reciprocal rank fusion and convex combination, for all questions at once.
+
+A chunk is a candidate if any leg found it. Sums are made in float64 and in one order whatever the order of the legs, so
+fusion does not depend on it; the result is float32.
+
+What the legs found is laid out once as dense rows, the union of their candidates, and kept: of every further weight the
+fusion is one multiplication and addition over these rows, and one sort.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.ranking import arrange_ascending, by_position
+from ragsweep.core.types import NO_CHUNK, Rankings
+
+Doubles = NDArray[np.float64]
+
+
+LARGEST = 2**22
+"""Cells of a union (legs x questions x candidates) up to which it is kept: about 50 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The union of what several legs found: one row a question, one column a chunk, positions rising, padding first."""
+
+    legs: tuple[Rankings, ...]
+    positions: NDArray[np.int32]  # (questions, candidates)
+    cells: NDArray[np.int64]  # (questions, all depths): where each place of each leg stands in a table by leg
+
+    @cached_property
+    def _normal(self) -> dict[tuple[str, tuple[float, ...]], Doubles]:
+        return {}
+
+    def normal(self, normalisation: str, lowest: Sequence[float]) -> Doubles:
+        """Each leg's normalised scores, as a table by leg; made once for each normalisation."""
+        key = normalisation, tuple(lowest)
+        if key not in self._normal:
+            rule = NORMALISATIONS[normalisation]
+            self._normal[key] = self.spread([rule(leg, low) for leg, low in zip(self.legs, lowest, strict=True)])
+        return self._normal[key]
+
+    def spread(self, shares: Sequence[Doubles]) -> Doubles:
+        """Lay out what the places of each leg are worth: (legs, questions, candidates), 0 where not found."""
+        table = np.zeros((len(self.legs), *self.positions.shape))
+        table.reshape(-1)[self.cells] = np.concatenate(shares, axis=1)
+        return table
+
+    def are_of(self, legs: Sequence[Rankings]) -> bool:
+        """Say whether these are the candidates of those legs: the same arrays, or equal ones."""
+        return len(legs) == len(self.legs) and all(map(_equal, self.legs, legs))
+
+
+def reciprocal_rank(
+    rankings: Sequence[Rankings], k: float = 60, weights: Sequence[float] | None = None, depth: int = 100
+) -> Rankings:
+    """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it, ranks from 1.
+
+    Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
+    methods", SIGIR 2009 (there k = 60 and no weights; without weights all are 1).
+    """
+    shares = []
+    for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
+        by_rank = weight / (k + np.arange(1, leg.positions.shape[1] + 1, dtype=np.float64))
+        shares.append(np.broadcast_to(by_rank, leg.positions.shape))
+    found = _candidates(rankings)
+    return _ranked(found, list(found.spread(shares)), depth)
+
+
+def convex(
+    rankings: Sequence[Rankings],
+    weights: Sequence[float],
+    depth: int = 100,
+    normalisation: str = "min_max",
+    lowest: Sequence[float] | None = None,
+) -> Rankings:
+    """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it gives 0.
+
+    Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
+
+    Args:
+        rankings: Of the legs.
+        weights: One a leg.
+        depth: Length of the result.
+        normalisation: One of NORMALISATIONS.
+        lowest: The lowest score that each leg can give; only "theoretical" reads it.
+    """
+    found = _candidates(rankings)
+    tables = found.normal(normalisation, lowest or [0.0] * len(rankings))
+    return _ranked(found, [weight * table for weight, table in zip(weights, tables, strict=True)], depth)
+
+
+def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
+    """Bring the scores of every question to 0 (its last candidate) .. 1 (its best), (questions, depth).
+
+    Where all candidates score the same, a single one included, each gets 1; padding gets 0.
+    """
+    found, scores, low, high = _extremes(rankings)
+    return _scaled(found, scores - low, high - low)
+
+
+def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
+    """Count the scores of every question in standard deviations, from its last candidate, (questions, depth).
+
+    Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, what a leg did
+    not find stands with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
+    """
+    found, scores, low, _ = _extremes(rankings)
+    above = np.where(found, scores - low, 0.0)
+    number = np.maximum(np.count_nonzero(found, axis=1, keepdims=True), 1)
+    mean = above.sum(axis=1, keepdims=True) / number
+    variance = np.where(found, (above - mean) ** 2, 0.0).sum(axis=1, keepdims=True) / number
+    return _scaled(found, above, np.sqrt(variance))
+
+
+def theoretical(rankings: Rankings, lowest: float) -> Doubles:
+    """Bring the scores of every question to 0 (the lowest a leg can give) .. 1 (its best), (questions, depth).
+
+    This is the normalisation of TM2C2 in the paper of :func:`convex`: the last of a good list keeps its worth.
+    """
+    found, scores, _, high = _extremes(rankings)
+    return _scaled(found, scores - lowest, high - lowest)
+
+
+NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
+    "min_max": min_max,
+    "z_score": z_score,
+    "theoretical": theoretical,
+}
+
+
+def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
+    """Return what was found, the scores, and the lowest and the highest of every question."""
+    found = rankings.positions != NO_CHUNK
+    scores = rankings.scores.astype(np.float64)
+    low = np.where(found, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+    return found, scores, low, high
+
+
+def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
+    """Divide; where there is nothing to divide by, what was found is worth 1."""
+    normal: Doubles = found.astype(np.float64)
+    np.divide(above, scale, where=found & (scale > 0), out=normal)
+    return normal
+
+
+_recent: deque[Candidates] = deque(maxlen=4)
+
+
+def _candidates(rankings: Sequence[Rankings]) -> Candidates:
+    """Lay out what the legs found, or recall it.
+
+    A question alone is always laid out anew: that is how its latency is measured, which must not leave this out.
+    """
+    assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
+    if len(rankings[0].positions) == 1:
+        return _lay_out(rankings)
+    for known in tuple(_recent):
+        if known.are_of(rankings):
+            return known
+    made = _lay_out(rankings)
+    if made.positions.size * len(rankings) <= LARGEST:
+        _recent.append(made)
+    return made
+
+
+def _equal(one: Rankings, other: Rankings) -> bool:
+    return all(mine is its or np.array_equal(mine, its) for mine, its in zip(one[:2], other[:2], strict=True))
+
+
+def _lay_out(rankings: Sequence[Rankings]) -> Candidates:
+    """Give every distinct chunk of a question a column, and note where each leg ranks it."""
+    positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
+    new = np.zeros(positions.shape, dtype=np.int64)
+    new[:, 1:] = positions[:, 1:] != positions[:, :-1]
+    column = np.cumsum(new, axis=1)
+    width = int(column.max(initial=-1)) + 1
+    row = np.arange(len(positions))[:, None]
+
+    candidates = np.full((len(positions), width), NO_CHUNK, dtype=np.int32)
+    candidates[row, column] = positions
+    cells = np.empty_like(column)
+    cells[row, origin] = column + row * width
+    legs = np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
+    return Candidates(tuple(rankings), candidates, cells + legs)
+
+
+def _ranked(found: Candidates, shares: Sequence[Doubles], depth: int) -> Rankings:
+    """Add up each candidate's shares, one a leg, and put the candidates in order."""
+    if len(shares) > 2:
+        table = np.stack(shares, axis=2)
+        table.sort(axis=2)  # a floating-point sum of three depends on their order
+        total = np.einsum("qcl->qc", table)
+    else:
+        total = np.add(*shares) if len(shares) == 2 else shares[0]
+    return arrange_ascending(found.positions, total, depth)._replace(chunks=found.legs[0].chunks)
+
+
+def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return one weight a leg; raise ConfigError unless there are legs and each has one weight, of 0 or more."""
+    if not legs:
+        raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
+    if set(weights) != set(legs):
+        raise ConfigError(f"retriever.weights names {', '.join(weights)}; it must name the legs: {', '.join(legs)}")
+    if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
+        raise ConfigError(f"retriever.weights is {dict(weights)}; weights must be 0 or more, at least one of them more")
+    return {name: float(weights[name]) for name in legs}

@@ -1,0 +1,114 @@
+"""Answer with the sentences of the context that are most like the question: offline, and the same every time."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.sentences import LIBRARY, check_language, sentences
+from ragsweep.core.spans import shortened
+from ragsweep.core.types import Answer, Embedder, Floats, Request
+
+LONGEST = 300
+"""Characters from which on a sentence is cut where it pauses: a listing, a table; nobody quotes these as a whole."""
+
+MOST = 10_000
+"""Passages whose sentences are remembered, with their vectors."""
+
+TINY = float(np.finfo(np.float32).tiny)
+
+
+class Read(NamedTuple):
+    """The sentences of a passage, and their vectors."""
+
+    texts: Sequence[str]
+    vectors: Floats
+
+
+class Extractive:
+    """Quote the best-supported sentences: those whose vectors are nearest to the question's, in the context's order.
+
+    ``support`` is the cosine of the best one; below ``threshold``, and without context, the answer is an abstention.
+    Each sentence cites its passage as ``[1]``. The sentences of a passage are embedded together, once, so that an
+    answer depends on nothing but its request; its seconds leave that out: who serves it embeds them beforehand.
+    """
+
+    VERSION = "1"
+    NEEDS_CONTEXT = True
+
+    def __init__(
+        self, embedder: Embedder, sentences: int = 2, threshold: float = 0.4, language: str = "english"
+    ) -> None:
+        """Take what compares sentences with the question; nothing is loaded before it is used."""
+        self.embedder = embedder
+        self.sentences = sentences
+        self.threshold = threshold
+        self.language = language
+        self._known: dict[str, Read] = {}
+
+    def check(self) -> None:
+        """Raise ConfigError for numbers out of range, or a language whose sentences are not known."""
+        if self.sentences < 1:
+            raise ConfigError(f"sentences is {self.sentences}; an answer has 1 or more")
+        if not -1 <= self.threshold <= 1:
+            raise ConfigError(f"threshold is {self.threshold}; it is a cosine, between -1 and 1")
+        check_language(self.language)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the version of the library that finds sentences."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer one request after the other."""
+        if any(request.passages for request in requests):
+            self.embedder.embed_queries([requests[0].question])  # loads what is loaded once
+        for number, request in enumerate(requests):
+            read = [self._read_once(passage.text) for passage in request.passages]
+            begin = time.perf_counter()
+            answer = self._answer(request.question, read)
+            done(number, answer._replace(seconds=time.perf_counter() - begin))
+
+    def _answer(self, question: str, read: Sequence[Read]) -> Answer:
+        found = [(text, number) for number, some in enumerate(read, 1) for text in some.texts]
+        if not found:
+            return Answer(abstained=True)
+        vectors = np.concatenate([some.vectors for some in read if some.texts])
+        near = _cosines(vectors, self.embedder.embed_queries([question])[0])
+        support = float(near.max())
+        if support < self.threshold:
+            return Answer(abstained=True, support=support)
+        # Stable, so that of equal ones the first is taken; what two passages say is said once.
+        best: dict[str, int] = {}
+        for n in np.argsort(-near, kind="stable").tolist():
+            if len(best) < self.sentences and near[n] >= self.threshold:
+                best.setdefault(found[n][0], n)
+        chosen = [found[n] for n in sorted(best.values())]  # as they follow each other in the context
+        return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
+
+    def _read_once(self, text: str) -> Read:
+        """Read a passage, or recall what was read of it."""
+        if text not in self._known:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[text] = self._read(text)
+        return self._known[text]
+
+    def _read(self, passage: str) -> Read:
+        texts = []
+        for piece in sentences(passage, self.language):
+            for start, end in shortened(passage, piece, LONGEST):
+                text = " ".join(passage[start:end].split())
+                if any(map(str.isalnum, text)):
+                    texts.append(text)
+        return Read(texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32))
+
+
+def _cosines(vectors: Floats, asked: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    near: Floats = (vectors @ asked) / np.maximum(lengths, TINY)
+    return near.astype(np.float32)

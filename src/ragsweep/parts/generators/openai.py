@@ -1,0 +1,102 @@
+"""Answer by a model behind OpenAI's protocol: OpenAI, Mistral, Ollama, vLLM and many others speak it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import is_secret
+from ragsweep.core.types import Ahead, Answer, Passage, Request, Size
+from ragsweep.parts.prompts import Prompt
+from ragsweep.services.calls import CallFailed, Endpoint, each
+from ragsweep.services.calls.reading import estimate
+
+OURS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
+"""Parts of the body that have a key of their own, or that would change what comes back."""
+
+
+class OpenAI:
+    """Answer each request by one call of ``POST {base_url}/chat/completions``.
+
+    How it is called is :class:`ragsweep.services.calls.Endpoint`. A call that fails for good is that request's failed
+    answer; a wrong key, an unknown model or an endpoint that is down is the config's. An answer that was cut at
+    ``max_tokens`` is a failed one. Whether an answer declines is told from the prompt's own words of refusal.
+    """
+
+    VERSION = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({
+        "key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute",
+    })  # fmt: skip
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        prompt: Prompt,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = 512,
+        seed: int | None = 0,
+        extra: dict[str, Any] | None = None,
+        key_env: str | None = None,
+        timeout: float = 60,
+        deadline: float | None = 300,
+        retries: int = 5,
+        concurrency: int = 16,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        """Name the service, its model and the prompt; nothing is called before it is used."""
+        self.endpoint = Endpoint(
+            base_url, model, key_env, timeout, deadline, retries, concurrency, requests_per_minute, tokens_per_minute
+        )
+        self.model = model
+        self.prompt = prompt
+        self.sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, **(extra or {})}
+        self.extra = extra
+
+    def check(self) -> None:
+        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        self.endpoint.check("llm")
+        if not isinstance(self.extra or {}, dict):
+            raise ConfigError(f"llm.extra must hold further keys of the request, given {self.extra!r}")
+        for name in self.extra or {}:
+            if is_secret(name):  # its value is not repeated
+                raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")
+            if name in OURS:
+                raise ConfigError(
+                    f"llm.extra.{name}: is no further key of the request; set llm.{name}, where it is one"
+                )
+        most = self.sampling["max_tokens"]
+        if most is not None and most < 1:
+            raise ConfigError(f"llm.max_tokens is {most}; it must be 1 or more, or null")
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        self.endpoint.check_key("llm")
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer every request. Raises EndpointFailed or ConfigError where no request could be answered."""
+        each(requests, self._answer, done)
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one answer costs at most: the prompt around the passages, their tokens, and ``max_tokens``."""
+        passages = 0 if math.isnan(size.passages) else round(size.passages)
+        empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
+        prompt = estimate(sum(len(message["content"]) for message in self.prompt.messages(empty)))
+        most = self.sampling["max_tokens"]
+        return Ahead(1, prompt + size.context + size.rest, math.nan if most is None else most, self.model)
+
+    async def _answer(self, request: Request) -> Answer:
+        try:
+            reply = await self.endpoint.chat(self.prompt.messages(request), **self.sampling)
+        except CallFailed as failure:
+            return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
+        return Answer(
+            text=reply.text,
+            abstained=self.prompt.refused(reply.text),
+            seconds=reply.seconds,
+            usage=reply.usage,
+            model=reply.model,
+        )

@@ -1,0 +1,140 @@
+"""Answer with a local language model, in the format of transformers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core import model_files
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import TOO_LONG
+from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.parts.prompts import Prompt
+
+ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
+"""What the names of classes end with that write on; any other would be given a head of random weights."""
+
+
+class Transformers:
+    """Write on from a prompt: by the model's chat template where it has one, else from the messages as plain text.
+
+    Requests are answered one by one, so that an answer depends on nothing but its request. A prompt that leaves no
+    room for ``max_new_tokens`` in the model's window is no answer but a failure: hand on less. Tokens are counted;
+    there are no calls, so that nothing is paid.
+    """
+
+    VERSION = "1"
+    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    OPERATIONAL = frozenset({"model", "device", "dtype", "download"})
+
+    def __init__(
+        self,
+        model: str,
+        prompt: Prompt,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        seed: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
+        download: bool = False,
+    ) -> None:
+        """Name the model; nothing is loaded before it is used."""
+        self.model = model
+        self.prompt = prompt
+        self.max_new_tokens = max_new_tokens
+        self.temperature = temperature
+        self.seed = seed
+        self.device = device
+        self.dtype = dtype
+        self.download = download
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded as configured, or writes no text; loads nothing."""
+        self._dtype()
+        for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
+            if value < least:
+                raise ConfigError(f"{name} is {value}; it must be {least} or more")
+        path = self._folder() / "config.json"
+        config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        named = str((config.get("architectures") or ["nothing"])[0])
+        if not named.endswith(ARCHITECTURES):
+            raise ConfigError(f"model is {self.model!r}, which holds {named} and no language model (...ForCausalLM)")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
+
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Answer one request after the other."""
+        if requests:
+            self._loaded  # noqa: B018 (so that loading is no question's time)
+        for number, request in enumerate(requests):
+            begin = time.perf_counter()
+            answer = self._answer(request)
+            done(number, answer._replace(seconds=time.perf_counter() - begin))
+
+    def _answer(self, request: Request) -> Answer:
+        import torch
+
+        tokenizer, model = self._loaded
+        read = self._read(request).to(model.device)
+        length, window = read.shape[1], self._window
+        if window is not None and length + self.max_new_tokens > window:
+            return Answer(failed=TOO_LONG)
+        torch.manual_seed(self.seed)
+        drawn = {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
+        with torch.inference_mode():
+            whole = model.generate(
+                read, attention_mask=torch.ones_like(read), max_new_tokens=self.max_new_tokens,
+                pad_token_id=_padding(tokenizer), **drawn,
+            )[0]  # fmt: skip
+        written = whole[length:]
+        text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
+        return Answer(text, abstained=self.prompt.refused(text), usage=Usage(0, length, len(written)))
+
+    def _read(self, request: Request) -> Any:
+        """Return the prompt's tokens (1, tokens)."""
+        tokenizer = self._loaded[0]
+        messages = self.prompt.messages(request)
+        if not tokenizer.chat_template:
+            text = "\n\n".join([*(message["content"] for message in messages), "Answer:"])
+            return tokenizer([text], return_tensors="pt", verbose=False)["input_ids"]
+        return tokenizer.apply_chat_template(
+            [messages], add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+        )["input_ids"]
+
+    @cached_property
+    def _window(self) -> int | None:
+        return model_files.longest_input(self._folder())
+
+    def _folder(self) -> Path:
+        return model_files.locate(self.model, "llm.model", self.download)
+
+    def _dtype(self) -> str:
+        return model_files.resolve_dtype(self.dtype, self.device, "llm.dtype")
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        """Load tokenizer and model."""
+        folder = str(self._folder())
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+        with model_files.loading(self.model, "llm.model"):
+            safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+            tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
+            dtype = getattr(torch, self._dtype())
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
+            return tokenizer, model.to(device).eval()
+
+
+def _padding(tokenizer: Any) -> Any:
+    return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id

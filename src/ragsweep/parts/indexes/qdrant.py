@@ -1,0 +1,215 @@
+"""Search in a collection of the vector store Qdrant."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.util
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.ranking import nothing
+from ragsweep.core.secrets import MASK
+from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
+from ragsweep.parts.indexes.codes import blocks
+from ragsweep.parts.indexes.scoring import rank_found
+from ragsweep.services.calls import CallFailed, Service
+
+POINTS = 512
+"""Vectors sent at a time."""
+
+QUERIES = 64
+"""Queries sent at a time."""
+
+PAUSE = 0.2
+"""Seconds between two looks at a server that is still building its index."""
+
+
+class Qdrant:
+    """Find near vectors by the index of a Qdrant server, and score them as the exact index does.
+
+    Every set of vectors and every set of parameters that builds has a collection of its own, named by their hash. It is
+    filled when it is needed and does not hold all vectors: half-filled by a process that died, or deleted, it is filled
+    again; complete, it is used as it is. A search waits until the server has built its index. Nothing else is kept here
+    than the collection's name.
+
+    A server builds its index by several threads: another filling of the same collection may miss other neighbours. What
+    was retrieved once is kept, like everything that depends on the config alone. No ranking is longer than
+    ``ef_search``.
+    """
+
+    VERSION = "2"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"path", "key_env", "timeout"})
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
+
+    def __init__(
+        self,
+        base_url: str | None = "http://localhost:6333",
+        path: str | None = None,
+        collection: str = "ragsweep",
+        key_env: str | None = None,
+        m: int = 16,
+        ef_construct: int = 128,
+        ef_search: int = 128,
+        timeout: int = 60,
+    ) -> None:
+        """Name the server, or a folder; nothing is called. Raise ConfigError for values out of range."""
+        for key, value, least in (("m", m, 2), ("ef_construct", ef_construct, 4), ("ef_search", ef_search, 1)):
+            if value < least:
+                raise ConfigError(f"index.{key} is {value}; it must be {least} or more")
+        self.service = Service(base_url or "", key_env, timeout)
+        self.base_url = base_url
+        self.path = path
+        self.collection = collection
+        self.m = m
+        self.ef_construct = ef_construct
+        self.ef_search = ef_search
+        self._connected: Any = None
+        self._complete: set[str] = set()
+
+    def check(self) -> None:
+        """Raise ConfigError for what could not work, or would put a secret into a config; calls nobody."""
+        if (self.base_url is None) == (self.path is None):
+            given = f"index.base_url is {self.base_url}, index.path {self.path}"
+            raise ConfigError(f"{given}; give one, and null for the other")
+        if self.base_url is not None:
+            self.service.check("index")
+        if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):
+            raise ConfigError(f"index.collection is {self.collection!r}; it must be a name without special characters")
+        if importlib.util.find_spec("qdrant_client") is None:
+            raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        if self.path is None:
+            self.service.check_key("retriever.index")
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Fill a collection, unless there is one that is complete, and return its name."""
+        name = self._name(vectors)
+        if len(vectors):
+            with self._calling():
+                self._fill(name, vectors)
+        return {"collection": np.frombuffer(name.encode(), dtype=np.uint8)}
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        """Return at most ``depth`` near vectors of every query.
+
+        Raises:
+            CallFailed: The server did not answer, or refused.
+            ConfigError: The key is not in the environment.
+        """
+        if not len(vectors) or not len(queries):
+            return nothing(len(queries), depth)
+        name, asked = index["collection"].tobytes().decode(), np.ascontiguousarray(queries, dtype=np.float32)
+        with self._calling():
+            if name not in self._complete:
+                self._fill(name, vectors)
+            found = self._found(name, asked, min(depth, len(vectors)))
+        if found.max() >= len(vectors):
+            raise CallFailed(f"the collection {name} holds a point {found.max()}, of {len(vectors)} vectors; delete it")
+        return rank_found(vectors, asked, found, depth)
+
+    def _name(self, vectors: Floats) -> str:
+        facts = [self.VERSION, vectors.shape, self.m, self.ef_construct]
+        state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
+        for _, block in blocks(vectors):
+            state.update(block.data)
+        return f"{self.collection}-{state.hexdigest()}"
+
+    def _fill(self, name: str, vectors: Floats) -> None:
+        """See to it that a collection holds all vectors, by position, and is indexed."""
+        client = self._client()
+        if not client.collection_exists(name):
+            self._create(name, vectors.shape[1])
+        if client.count(name, exact=True).count < len(vectors):
+            self._send(name, vectors)
+        held = client.count(name, exact=True).count
+        if held != len(vectors):
+            raise CallFailed(f"the collection {name} holds {held} points, not {len(vectors)}; delete it")
+        while client.get_collection(name).status == "yellow":  # it builds its index
+            time.sleep(PAUSE)
+        self._complete.add(name)
+
+    def _create(self, name: str, dimension: int) -> None:
+        from qdrant_client import models
+        from qdrant_client.http.exceptions import UnexpectedResponse
+
+        try:
+            self._client().create_collection(
+                name,
+                vectors_config=models.VectorParams(size=dimension, distance=models.Distance.DOT),
+                hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
+            )
+        except UnexpectedResponse as fault:
+            if fault.status_code != 409:  # another process was quicker
+                raise
+
+    def _send(self, name: str, vectors: Floats) -> None:
+        from qdrant_client import models
+
+        for part, block in blocks(vectors):
+            for start in range(0, len(block), POINTS):
+                some = block[start : start + POINTS]
+                ids: list[Any] = list(range(part.start + start, part.start + start + len(some)))
+                self._client().upsert(name, models.Batch(ids=ids, vectors=some.tolist()), wait=True)
+
+    def _found(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+        """Return the positions (queries, number) of what is near; NO_CHUNK behind what was found."""
+        from qdrant_client import models
+
+        # The client's own store searches exactly, and warns of what has no effect there. A server searches no narrower
+        # than the number that it returns, so that it is asked for no more than it is to search.
+        effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
+        number = number if self.path else min(number, self.ef_search)
+        found = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
+        for start in range(0, len(queries), QUERIES):
+            requests = [
+                models.QueryRequest(query=query, limit=number, params=effort)
+                for query in queries[start : start + QUERIES].tolist()
+            ]
+            for row, answer in enumerate(self._client().query_batch_points(name, requests), start):
+                found[row, : len(answer.points)] = [point.id for point in answer.points]
+        return found
+
+    def _client(self) -> Any:
+        if self.path is not None:
+            return _embedded(self.path)
+        if self._connected is None:
+            from qdrant_client import QdrantClient
+
+            key, timeout = self.service.key() or None, int(self.service.timeout)
+            self._connected = QdrantClient(url=self.base_url, api_key=key, timeout=timeout, check_compatibility=False)
+        return self._connected
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Say in one line what went wrong, without the key."""
+        from qdrant_client.http.exceptions import ApiException
+
+        try:
+            yield
+        except ApiException as fault:
+            key, line = self.service.key(), " ".join(str(fault).split())
+            raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}") from None
+
+
+@cache
+def _embedded(path: str) -> Any:
+    """Open the store of the client itself; a folder can be open once only."""
+    from qdrant_client import QdrantClient
+
+    try:
+        client = QdrantClient(path=path)
+    except RuntimeError as fault:
+        raise CallFailed(f"index.path: {' '.join(str(fault).split())}") from None
+    atexit.register(client.close)
+    return client

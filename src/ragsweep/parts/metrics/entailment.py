@@ -1,0 +1,161 @@
+"""Ask a local model whether the context says what the answer says: natural language inference, sentence by sentence."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core import model_files
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
+from ragsweep.core.sentences import LIBRARY
+from ragsweep.core.types import Answer, Case, Passage, Question, Verdict
+from ragsweep.parts.metrics.answered import OfVerdicts, batches, checked, conversational, refused, without_citations
+from ragsweep.parts.metrics.grounding import sentences_of
+
+KEY = "metrics.faithfulness_nli.model"
+ENTAILMENT = "entailment"
+TOGETHER = 16
+"""How many cases are judged at once; verdicts are kept after each such batch."""
+
+
+class FaithfulnessNli(OfVerdicts):
+    """Count the sentences of the answer that some passage of its context entails, of all.
+
+    Each passage is a premise by itself, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; one that
+    is longer than the model reads is cut. An answer that was given without any passage has 0.
+
+    Args:
+        model: Folder or hub id of a cross-encoder with a class named entailment; None: nothing is judged.
+        threshold: Probability of entailment from which on a sentence counts.
+        max_length: Tokens of passage and sentence together; None: the model's own limit.
+        device: "auto", "cpu", "cuda", ...
+        dtype: "auto", "float32", "bfloat16" or "float16".
+        batch_size: Pairs computed at once.
+        download: Whether the model may be fetched from the hub.
+    """
+
+    VERSION = "1"
+    name = "faithfulness_nli"
+    uses = ("answer", "contexts")
+    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
+
+    def __init__(
+        self,
+        model: str | None = None,
+        threshold: float = 0.5,
+        max_length: int | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        batch_size: int = 32,
+        download: bool = False,
+    ) -> None:
+        """Name the model; nothing is loaded before it is used. Raise ConfigError for a threshold out of range."""
+        self.model = model
+        self.threshold = checked(threshold, self.name)
+        self.max_length = max_length
+        self.device = device
+        self.dtype = dtype
+        self.batch_size = batch_size
+        self.download = download
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded as configured or knows no entailment; loads nothing."""
+        if self.model is None:
+            return
+        self._dtype()
+        self._entailment()
+        part = KEY.rpartition(".")[0]
+        model_files.check_reading(self._folder(), self.model, part, self.batch_size, self.max_length)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        if self.model is None:
+            return {"weights": "none"}
+        found = {LIBRARY: importlib.metadata.version(LIBRARY), "dtype": self._dtype()}
+        return {**found, **model_files.facts(self._folder()), **model_files.versions()}
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+        """Ask of every pair of passage and sentence whether the one entails the other."""
+        for some in batches(cases, TOGETHER):
+            said = {n: sentences_of(without_citations(case.answer)) for n, case in some}
+            pairs = [(text, one) for n, case in some for one in said[n] for text in case.contexts]
+            known = dict(zip(dict.fromkeys(pairs), self._entailed(list(dict.fromkeys(pairs))), strict=True))
+            for n, case in some:
+                done(n, self._verdict(said[n], case.contexts, known))
+
+    def lacking(self, question: Question) -> str:
+        """There must be a model; and conversation is grounded in nothing."""
+        return NOT_CONFIGURED if self.model is None else conversational(question)
+
+    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score what was said without any passage."""
+        return ABSTAINED if refused(answer) else "" if passages else 0.0
+
+    def _verdict(self, said: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]) -> Verdict:
+        if self.model is None:
+            return Verdict(reason=NOT_CONFIGURED)
+        if not said:
+            return Verdict(reason=NOTHING_SAID)
+        best = [max((known[text, one] for text in contexts), default=0.0) for one in said]
+        return Verdict(float(np.mean(np.array(best) >= self.threshold)))
+
+    def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the probability that each pair's first text entails its second."""
+        if not pairs or self.model is None:
+            return [0.0] * len(pairs)
+        found = self._loaded.predict(
+            list(pairs), batch_size=self.batch_size, show_progress_bar=False, apply_softmax=True
+        )
+        chances = np.asarray(found, dtype=np.float64)[:, self._entailment()]
+        if not np.isfinite(chances).all():
+            raise ConfigError(f"{KEY} is {self.model!r}, which gave numbers that are not finite; try dtype=float32")
+        return [float(chance) for chance in chances]
+
+    def _folder(self) -> Path:
+        assert self.model is not None
+        return model_files.locate(self.model, KEY, self.download)
+
+    def _dtype(self) -> str:
+        return model_files.resolve_dtype(self.dtype, self.device, KEY.replace(".model", ".dtype"))
+
+    def _entailment(self) -> int:
+        """Find the class that says entailment."""
+        path = self._folder() / "config.json"
+        config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        named = {int(n): str(label).lower() for n, label in (config.get("id2label") or {}).items()}
+        for n, label in named.items():
+            if label == ENTAILMENT and len(named) > 1:
+                return n
+        known = ", ".join(named.values()) or "none"
+        raise ConfigError(
+            f'{KEY} is {self.model!r}, whose classes are {known}; name a model with a class "{ENTAILMENT}" and another'
+        )
+
+    @cached_property
+    def _loaded(self) -> Any:
+        folder = self._folder()
+        import torch
+        from sentence_transformers import CrossEncoder as Model
+        from transformers.utils import logging as transformers_logging
+
+        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        with model_files.loading(str(self.model), KEY):
+            return Model(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                trust_remote_code=False,
+                local_files_only=True,
+                max_length=self.max_length,
+                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
+            ).eval()

@@ -1,0 +1,122 @@
+"""What a golden entry expects of the context beyond its evidence: no distractor, and the right section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.reasons import CONVERSATIONAL, NO_DISTRACTORS, NO_SECTION, NO_TEXT, SECTION_UNKNOWN, score_where
+from ragsweep.core.remembering import remembered
+from ragsweep.core.types import NO_CHUNK, Corpus, Question, Scores, View
+from ragsweep.golden.sections import section, words
+from ragsweep.parts.metrics.share import Share, divide
+
+HALF = 0.5
+"""Share of a chunk, or of the section where that is shorter, from which on the chunk stands in the section."""
+
+
+class Expected(NamedTuple):
+    """Parts of documents that questions name, one row a part, and why a question names none (questions,)."""
+
+    question: NDArray[np.int64]
+    document: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    reasons: NDArray[np.str_]
+
+
+class DistractorRate(Share):
+    """Count the chunks of the context that come from a distractor of the question, of those handed on.
+
+    An empty context scores 0. A question that names no distractor of the corpus has no score.
+    """
+
+    name = "distractor_rate"
+    needs = ("distractors",)
+    higher_is_better = False
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        if view.chunks is None:
+            return _unscored(view)
+        named, context = _distractors(view.questions, view.chunks.corpus), view.context
+        documents = np.append(view.chunks.spans.document, NO_CHUNK)[context]
+        sums = np.zeros(len(context))
+        np.add.at(sums, named.question, (documents[named.question] == named.document[:, None]).sum(axis=1))
+        handed_on = (context != NO_CHUNK).sum(axis=1)
+        return score_where(named.reasons == "", divide(sums, handed_on), named.reasons)
+
+
+class SectionHit(Share):
+    """Say whether a chunk of the context stands in the expected section: 1 or 0.
+
+    The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk
+    stands in it with half of its own text, or half of the section's. Where no document has it there is no score.
+    """
+
+    name = "section_hit"
+    needs = ("section",)
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        if view.chunks is None:
+            return _unscored(view)
+        named, spans = _sections(view.questions, view.chunks.corpus), view.chunks.spans
+        context = view.context[named.question]
+        document, begin, end = (np.append(column, NO_CHUNK)[context] for column in spans)
+        shared = np.minimum(end, named.end[:, None]) - np.maximum(begin, named.start[:, None])
+        least = np.minimum(end - begin, (named.end - named.start)[:, None])
+        stands = (document == named.document[:, None]) & (shared > 0) & (shared >= HALF * least)
+        hits = np.zeros(len(view.questions))
+        np.maximum.at(hits, named.question, stands.any(axis=1))
+        return score_where(named.reasons == "", hits, named.reasons)
+
+
+def _unscored(view: View) -> Scores:
+    nothing = np.zeros(len(view.questions))
+    return score_where(nothing > 0, nothing, NO_TEXT)
+
+
+@remembered
+def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
+    """Find the documents that are distractors of each question."""
+    rows = [
+        (n, corpus.position[name], 0, 0)
+        for n, question in enumerate(questions)
+        for name in dict.fromkeys(question.distractors)
+        if name in corpus.position
+    ]
+    return _expected(questions, rows, [NO_DISTRACTORS] * len(questions))
+
+
+@remembered
+def _sections(questions: Sequence[Question], corpus: Corpus) -> Expected:
+    """Find where each question's expected section stands."""
+    rows = [
+        (n, document, *place)
+        for n, question in enumerate(questions)
+        for document in dict.fromkeys(corpus.position.get(one.document, -1) for one in question.evidence)
+        if question.section and document >= 0 and (place := _place(corpus, document, question.section))
+    ]
+    return _expected(questions, rows, [SECTION_UNKNOWN if one.section else NO_SECTION for one in questions])
+
+
+def _expected(
+    questions: Sequence[Question], rows: Sequence[tuple[int, int, int, int]], lacking: Sequence[str]
+) -> Expected:
+    known = {row[0] for row in rows}
+    reasons = [
+        CONVERSATIONAL if not question.needs_retrieval else "" if n in known else lacking[n]
+        for n, question in enumerate(questions)
+    ]
+    question, document, start, end = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return Expected(question, document, start, end, np.array(reasons, dtype=np.str_))
+
+
+def _place(corpus: Corpus, document: int, name: str) -> tuple[int, int] | None:
+    if words(corpus.titles[document]) == words(name) != []:
+        return 0, len(corpus.texts[document])
+    return section(corpus.texts[document], name)

@@ -1,0 +1,131 @@
+"""RAGAS's context metrics that ask no judge: by label, and by the likeness of texts. Its definitions, our own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import (
+    NO_ANSWERS,
+    NO_QUOTES,
+    NOTHING_RETRIEVED,
+    score_where,
+    score_with_evidence,
+)
+from ragsweep.core.types import Question, Scores, View
+from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
+from ragsweep.parts.metrics.share import Share
+
+
+class RagasIdBasedContextPrecision(Share):
+    """Count the chunks of the context that cover an evidence, of those handed on; an empty context has no score.
+
+    ragas' IDBasedContextPrecision, where a chunk's id is relevant if it covers an evidence.
+    """
+
+    name = "ragas_id_based_context_precision"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        scores = ContextPrecision().score(view)
+        empty = (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1) == 0
+        reasons = np.where(empty & (scores.reasons == ""), NOTHING_RETRIEVED, scores.reasons)
+        return score_where(reasons == "", scores.values, reasons)
+
+
+class RagasIdBasedContextRecall(ContextRecall):
+    """Count the evidences that the context covers: ragas' IDBasedContextRecall, and what context_recall is, too."""
+
+    VERSION = "1"
+    name = "ragas_id_based_context_recall"
+
+
+class _ByText(Share):
+    """Compare chunks with quoted evidence by one minus the normalised edit distance, from a ``threshold`` on alike.
+
+    Quotes are compared with whole chunks: a phrase and a page are never alike. Evidence that names a whole document has
+    no text to compare, and the context's texts are known where the config has a generator.
+    """
+
+    needs: tuple[str, ...] = ("evidence", "passages")
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        if not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold is {threshold}; it must be between 0 and 1")
+        self.threshold = threshold
+
+    def _score(self, view: View, measure: Callable[[Sequence[str], Sequence[str]], float]) -> Scores:
+        """Measure (texts of the context, quotes) for every question that has both."""
+        values = np.full(len(view.questions), np.nan)
+        reasons = np.full(len(view.questions), NO_ANSWERS, dtype=object)
+        for n, question in enumerate(view.questions if view.answers else ()):
+            assert view.answers is not None
+            texts = [passage.text for passage in view.answers.passages[n]]
+            quotes = quoted(question)
+            reasons[n] = NO_QUOTES if not quotes else "" if texts else NOTHING_RETRIEVED
+            if not reasons[n]:
+                values[n] = measure(texts, quotes)
+        lacking = score_with_evidence(view, np.zeros(len(values)))
+        said = np.where(lacking.reasons == "", reasons.astype(np.str_), lacking.reasons)
+        return score_where(said == "", values, said)
+
+
+class RagasNonLlmContextPrecision(_ByText):
+    """Average the precision at every chunk that is like a quoted evidence: NonLLMContextPrecisionWithReference."""
+
+    name = "ragas_non_llm_context_precision"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return self._score(view, self._precision)
+
+    def _precision(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
+        alike = np.array([max(likeness(text, quote) for quote in quotes) >= self.threshold for text in texts])
+        at_rank = np.cumsum(alike) / np.arange(1, len(alike) + 1)
+        return float((at_rank * alike).sum() / (alike.sum() + 1e-10))
+
+
+class RagasNonLlmContextRecall(_ByText):
+    """Count the quoted evidences that a chunk of the context is like: NonLLMContextRecall."""
+
+    name = "ragas_non_llm_context_recall"
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return self._score(view, self._recall)
+
+    def _recall(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
+        return float(np.mean([max(likeness(text, quote) for text in texts) > self.threshold for quote in quotes]))
+
+
+def quoted(question: Question) -> list[str]:
+    """Return the quotes of a question's relevant evidence; none where one of them has no quote."""
+    relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
+    return [anchor for anchor in relevant if anchor] if all(relevant) else []
+
+
+def likeness(one: str, other: str) -> float:
+    """Return one minus the edit distance (Levenshtein) of two texts divided by the longer one's length; 1 for none.
+
+    Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), one
+    column of the table in one whole number.
+    """
+    shorter, longer = sorted((one, other), key=len)
+    if not shorter:
+        return 1.0 if not longer else 0.0
+    places: dict[str, int] = {}
+    for place, character in enumerate(shorter):
+        places[character] = places.get(character, 0) | 1 << place
+    mask, last = (1 << len(shorter)) - 1, 1 << len(shorter) - 1
+    up, down, distance = mask, 0, len(shorter)
+    for character in longer:
+        equal = places.get(character, 0)
+        level = (((equal & up) + up) ^ up) | equal | down
+        right, left = down | ~(level | up) & mask, up & level
+        distance += bool(right & last) - bool(left & last)
+        right = right << 1 & mask | 1
+        up = left << 1 & mask | ~(level | right) & mask
+        down = right & level
+    return 1 - distance / len(longer)

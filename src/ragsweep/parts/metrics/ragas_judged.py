@@ -1,0 +1,241 @@
+"""RAGAS's metrics that a judge decides: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
+
+A verdict is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes a
+number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the verdict is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import MALFORMED, NO_STATEMENTS
+from ragsweep.core.types import Ahead, Case, Size, Usage
+from ragsweep.parts.fences import printable
+from ragsweep.parts.judging import Judge, total
+from ragsweep.parts.metrics.judged import Judged, Sample
+from ragsweep.parts.metrics.ragas_library import NothingToJudge, Sitting, library, scorer, versions
+from ragsweep.services.calls import CallFailed
+
+_RAGAS_WORDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
+                "reference": "reference"}  # fmt: skip
+_ROUNDING = 1e-6
+PROMPT = 1500
+"""Tokens of one of ragas' prompts with its examples and schema, before anything is filled in: the longest, about."""
+
+
+class Ragas(Judged):
+    """What the metrics below have in common; each states the metric of ragas and what it looks at.
+
+    ``strict`` says that a text in which the judge finds no statement has no score. ``chats``, ``chats_a_passage`` and
+    ``embeds`` count the calls that ragas makes for one case.
+    """
+
+    of_ragas: ClassVar[str]
+    strict: ClassVar[bool] = True
+    chats: int = 1
+    chats_a_passage: ClassVar[int] = 0
+    embeds: ClassVar[int] = 0
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__(judge)
+        self.options: dict[str, Any] = {}
+
+    @property
+    def model(self) -> str:
+        """Name the model whose price the calls have; the few embeddings beside chats are taken to cost as much."""
+        named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
+        return str(getattr(self._judge, named, None) or "")
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what else decides a verdict: the versions of ragas and of our way to ask."""
+        return versions()
+
+    def ahead(self, size: Size) -> Ahead:
+        """Tell what one verdict costs at most, where the judge says how long its answers may be."""
+        judge, again = self._judge, self._judge.samples
+        each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
+        chats = self.chats + each_passage
+        context = (self.chats * size.context if self.chats else 0.0) + (
+            self.chats_a_passage * size.context if self.chats_a_passage else 0.0
+        )
+        embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
+        read = chats * (PROMPT + size.rest) + context + embeds * size.rest
+        written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
+        return Ahead(again * (chats + embeds), again * read, again * written, self.model)
+
+    def _prepare(self) -> None:
+        library()
+
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+        sitting = Sitting(judge, number, self.strict)
+        value, reason, unpaid = await self._scored(sitting, case)
+        return Sample(value, reason, total(sitting.usage, unpaid))
+
+    async def _scored(self, sitting: Sitting, case: Case) -> tuple[float, str, Usage]:
+        """Return a value or a reason, and what a call cost that failed."""
+        given = {_RAGAS_WORDS[name]: _printable(getattr(case, name)) for name in self.uses}
+        try:
+            score = scorer(self.of_ragas, sitting, self.embeddings, self.options)
+            value = (await score(**given)).value
+        except CallFailed as failure:
+            return math.nan, failure.reason, failure.usage
+        except NothingToJudge:
+            return math.nan, NO_STATEMENTS, Usage()
+        except (ValueError, IndexError, ArithmeticError):  # verdicts that do not fit together: more than statements
+            return math.nan, MALFORMED, Usage()
+        return *self._valid(value), Usage()
+
+    def _valid(self, value: object) -> tuple[float, str]:
+        """Take a finite number within the metric's bounds for a value, whatever else came for a failure."""
+        lowest, highest = self.bounds
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return math.nan, MALFORMED
+        least = -math.inf if lowest is None else lowest
+        most = math.inf if highest is None else highest
+        if not least - _ROUNDING <= value <= most + _ROUNDING:
+            return math.nan, MALFORMED
+        return min(max(float(value), least), most), ""
+
+
+def _printable(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else [printable(text) for text in value]
+
+
+class RagasFaithfulness(Ragas):
+    """Count the statements of the answer that follow from the context; the judge takes the answer apart first."""
+
+    name = "ragas_faithfulness"
+    uses = ("question", "answer", "contexts")
+    of_ragas = "Faithfulness"
+    chats = 2
+
+
+class RagasAnswerRelevancy(Ragas):
+    """Compare the question with those that the judge would put to get this answer: mean cosine of ``strictness``.
+
+    0 where the judge calls the answer evasive every time.
+    """
+
+    name = "ragas_answer_relevancy"
+    uses = ("question", "answer")
+    of_ragas = "AnswerRelevancy"
+    embeds = 2
+    embeddings = True
+    bounds = (-1.0, 1.0)
+
+    def __init__(self, judge: Judge, strictness: int = 3) -> None:
+        if strictness < 1:
+            raise ConfigError(f"strictness is {strictness}; it must be 1 or more")
+        super().__init__(judge)
+        self.options = {"strictness": strictness}
+        self.chats = strictness
+
+
+class RagasContextPrecision(Ragas):
+    """Average the precision at every chunk that helped to the reference answer, by the judge: early is better."""
+
+    name = "ragas_context_precision"
+    uses = ("question", "contexts", "reference")
+    of_ragas = "ContextPrecisionWithReference"
+    chats, chats_a_passage = 0, 1
+
+
+class RagasContextPrecisionWithoutReference(Ragas):
+    """Average the precision at every chunk that helped to the answer given, by the judge; needs no reference."""
+
+    name = "ragas_context_precision_without_reference"
+    uses = ("question", "answer", "contexts")
+    of_ragas = "ContextPrecisionWithoutReference"
+    chats, chats_a_passage = 0, 1
+
+
+class RagasContextRecall(Ragas):
+    """Count the statements of the reference answer that the context holds, by the judge."""
+
+    name = "ragas_context_recall"
+    uses = ("question", "contexts", "reference")
+    of_ragas = "ContextRecall"
+
+
+class RagasAnswerCorrectness(Ragas):
+    """Mix how well the statements of answer and reference agree (F-beta) with how alike the texts are (cosine).
+
+    An answer that declines is judged too: it is not the right one.
+    """
+
+    name = "ragas_answer_correctness"
+    uses = ("question", "answer", "reference")
+    of_ragas = "AnswerCorrectness"
+    chats, embeds = 3, 2
+    embeddings = True
+    SKIPS_ABSTAINED = False
+
+    def __init__(self, judge: Judge, factuality: float = 0.75, similarity: float = 0.25, beta: float = 1.0) -> None:
+        if min(factuality, similarity) < 0 or not factuality + similarity > 0 or not beta > 0:
+            raise ConfigError(
+                f"factuality {factuality}, similarity {similarity} and beta {beta}: weights must be 0 or more, one of"
+                " them more, and beta more than 0"
+            )
+        super().__init__(judge)
+        self.options = {"weights": [float(factuality), float(similarity)], "beta": float(beta)}
+        self.bounds = (-similarity / (factuality + similarity), 1.0)
+
+    def check(self) -> None:
+        """Raise ConfigError where the judge has no embeddings, and they are needed."""
+        self._judge.ready(self.name, self.options["weights"][1] > 0)
+
+
+class RagasFactualCorrectness(Ragas):
+    """Compare the claims of answer and reference, both ways unless ``mode`` is precision; rounded to two places.
+
+    An answer that declines is judged too: it is not the right one. An answer without claims scores 0, as in ragas.
+    """
+
+    name = "ragas_factual_correctness"
+    uses = ("answer", "reference")
+    of_ragas = "FactualCorrectness"
+    SKIPS_ABSTAINED = False
+    strict = False
+
+    def __init__(
+        self,
+        judge: Judge,
+        mode: Literal["f1", "precision", "recall"] = "f1",
+        beta: float = 1.0,
+        atomicity: Literal["low", "high"] = "low",
+        coverage: Literal["low", "high"] = "low",
+    ) -> None:
+        super().__init__(judge)
+        self.chats = 2 if mode == "precision" else 4
+        self.options = {"mode": mode, "beta": float(beta), "atomicity": atomicity, "coverage": coverage}
+
+
+class RagasSemanticSimilarity(Ragas):
+    """Compare the answer with the reference by the cosine of the judge's embeddings. An answer that declines counts."""
+
+    name = "ragas_semantic_similarity"
+    uses = ("answer", "reference")
+    of_ragas = "SemanticSimilarity"
+    chats, embeds = 0, 1
+    embeddings = True
+    SKIPS_ABSTAINED = False
+    bounds = (-1.0, 1.0)
+
+
+class RagasNoiseSensitivity(Ragas):
+    """Count the statements of the answer that are wrong and follow from a chunk, of all; lower is better.
+
+    ``mode`` relevant looks at chunks that hold something of the reference, irrelevant at the others.
+    """
+
+    name = "ragas_noise_sensitivity"
+    uses = ("question", "answer", "contexts", "reference")
+    of_ragas = "NoiseSensitivity"
+    chats, chats_a_passage = 3, 2
+    higher_is_better = False
+
+    def __init__(self, judge: Judge, mode: Literal["relevant", "irrelevant"] = "relevant") -> None:
+        super().__init__(judge)
+        self.options = {"mode": mode}

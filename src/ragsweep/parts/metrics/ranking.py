@@ -1,0 +1,176 @@
+"""How good the whole ranking is, whatever ``top_k`` is; with one chunk a document all of these are trec_eval's.
+
+trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
+and m_map.c. Two things differ. Relevant are evidences, not chunks, so that no denominator depends on the chunking. And
+a question without relevant evidence has no score, where trec_eval gives it a 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.reasons import score_with_evidence
+from ragsweep.core.remembering import remembered
+from ragsweep.core.types import Scores, View
+from ragsweep.parts.metrics.share import Share, divide, evidences, is_within, name_at, per_question
+
+GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "linear": lambda grade: grade,
+    "exponential": lambda grade: np.exp2(grade) - 1.0,
+}
+
+
+class Ndcg(Share):
+    """Compare the discounted gain of the ranking with that of the ideal one, cut at the same length.
+
+    DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
+    techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
+    is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking has all relevant
+    evidences of the question, highest grade first.
+    """
+
+    def __init__(self, cutoff: int | None = None, gain: str = "linear") -> None:
+        if gain not in GAINS:
+            raise ConfigError(f'there is no gain "{gain}"{nearest(gain, GAINS)}')
+        self.name = name_at("ndcg" if gain == "linear" else "ndcg_exp", cutoff)
+        self.cutoff = cutoff
+        self.gain = gain
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
+        discounted = _discounted(view.grade, view.credited_rank, self.gain)
+        found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
+        return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # equal gains, added up in another order
+
+
+class Recall(Share):
+    """Count the evidences found within the cutoff, of all relevant ones (m_recall.c); a chunk may show several."""
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at("recall", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, recall(view, self.cutoff))
+
+
+class Precision(Share):
+    """Count the evidences credited within the cutoff and divide by the cutoff, however short the ranking (m_P.c)."""
+
+    def __init__(self, cutoff: int) -> None:
+        self.name = name_at("precision", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, _precision(view, self.cutoff))
+
+
+class F1(Share):
+    """Take the harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
+
+    def __init__(self, cutoff: int) -> None:
+        self.name = name_at("f1", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        found, exact = recall(view, self.cutoff), _precision(view, self.cutoff)
+        return score_with_evidence(view, divide(2 * found * exact, found + exact))
+
+
+class HitRate(Share):
+    """Say whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
+
+    def __init__(self, cutoff: int) -> None:
+        self.name = name_at("hit_rate", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, per_question(view, is_within(view.first_rank, self.cutoff)) > 0)
+
+
+class Mrr(Share):
+    """Take 1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at("mrr", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        inverse = np.where(is_within(view.first_rank, self.cutoff), 1.0 / np.maximum(view.first_rank, 1), 0.0)
+        best = np.zeros(len(view.questions))
+        np.maximum.at(best, view.evidence_question, inverse)
+        return score_with_evidence(view, best)
+
+
+class MeanAveragePrecision(Share):
+    """Average the precision at the rank of each evidence, 0 for those not found (m_map.c, m_map_cut.c).
+
+    The value of one question is its average precision; "mean" is what the average over questions makes of it.
+    """
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at("map", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: View) -> Scores:
+        """Score every question."""
+        rank = np.where(is_within(view.credited_rank, self.cutoff), view.credited_rank, 0)
+        found = np.flatnonzero(rank)
+        found = found[np.lexsort((rank[found], view.evidence_question[found]))]
+        precision = np.zeros(len(rank))
+        precision[found] = _number_within(view.evidence_question[found]) / rank[found]
+        return score_with_evidence(view, _mean(view, precision))
+
+
+def recall(view: View, cutoff: int | None) -> NDArray[np.float64]:
+    """Return the share of a question's evidences that is found within the cutoff: (questions,), 0 without any."""
+    return divide(_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
+
+
+def _precision(view: View, cutoff: int) -> NDArray[np.float64]:
+    return _within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
+
+
+@remembered
+def _within(
+    question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
+) -> NDArray[np.float64]:
+    """Count each question's evidences within the cutoff."""
+    return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
+
+
+def _mean(view: View, values: NDArray[Any]) -> NDArray[np.float64]:
+    return divide(per_question(view, values), evidences(view))
+
+
+@remembered
+def _ideal(
+    question: NDArray[np.int64], grade: NDArray[np.float64], gain: str, cutoff: int | None, questions: int
+) -> NDArray[np.float64]:
+    """Sum the discounted gain of every question's ideal ranking."""
+    order = np.lexsort((-GAINS[gain](grade), question))
+    rank = np.empty_like(question)
+    rank[order] = _number_within(question[order])
+    best = np.where(is_within(rank, cutoff), _discounted(grade, rank, gain), 0.0)
+    return np.bincount(question, best, questions).astype(np.float64)
+
+
+@remembered
+def _discounted(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
+    return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
+
+
+def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the rows of each question from 1; rows of one question stand together, in order."""
+    return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")

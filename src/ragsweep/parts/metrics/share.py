@@ -1,0 +1,63 @@
+"""What most metrics here have in common: a share, between 0 and 1, for questions that have evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.remembering import remembered
+from ragsweep.core.types import View
+
+
+class Share:
+    """State the attributes of a share of something; the name and ``score`` are the metric's own."""
+
+    VERSION = "1"
+    needs: tuple[str, ...] = ("evidence",)
+    unit = ""
+    higher_is_better: bool | None = True
+    bounds: tuple[float | None, float | None] = (0.0, 1.0)
+    quantile: float | None = None
+
+
+def per_question(view: View, weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum a number an evidence (evidences,) to one a question (questions,)."""
+    size = len(view.questions)
+    return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
+
+
+def evidences(view: View) -> NDArray[np.float64]:
+    """Count the evidences of each question (questions,)."""
+    return _evidences(view.evidence_question, len(view.questions))
+
+
+@remembered
+def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[np.float64]:
+    return np.bincount(evidence_question, minlength=questions).astype(np.float64)
+
+
+def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Divide, and let what is divided by 0 be 0: nothing of nothing was found."""
+    quotient = np.zeros(len(sums), dtype=np.float64)
+    np.divide(sums, counts, out=quotient, where=counts != 0)
+    return quotient
+
+
+def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
+    """Say which ranks were reached (are not 0) and lie within the cutoff, if there is one."""
+    reached: NDArray[np.bool_] = ranks > 0
+    return reached if cutoff is None else reached & (ranks <= cutoff)
+
+
+def name_at(name: str, cutoff: int | None) -> str:
+    """Name a metric by its cutoff: ``recall_at_10``, or plainly where it looks at whole rankings.
+
+    Raises:
+        ConfigError: The cutoff is below 1.
+    """
+    if cutoff is not None and cutoff < 1:
+        raise ConfigError(f"the cutoff of {name} must be at least 1, not {cutoff}")
+    return name if cutoff is None else f"{name}_at_{cutoff}"

@@ -1,0 +1,71 @@
+"""Put the candidates of rankings in the order of a reranker's scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import NO_CHUNK, Floats, Rankings
+from ragsweep.parts.fusion import min_max
+
+REORDERING = frozenset({"candidates", "min_score", "mix"})
+"""The parameters of a reranker that change what is done with its scores, and no score."""
+
+
+class Reordering(NamedTuple):
+    """What is done with a reranker's scores.
+
+    Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of those of them that
+    score at least as much, and may be empty: nothing vouches for a chunk that was not scored. ``mix``, 0 to 1, is the
+    weight of the first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each brought
+    to 0..1 over the candidates of the question; at 0 the reranker's scores stand as they are.
+    """
+
+    candidates: int
+    min_score: float | None = None
+    mix: float = 0.0
+
+    def check(self) -> None:
+        """Raise ConfigError for a number out of range."""
+        if self.candidates < 0:
+            raise ConfigError(f"reranker.candidates is {self.candidates}; it must be 0 or more")
+        if not 0 <= self.mix <= 1:
+            raise ConfigError(f"reranker.mix is {self.mix}; it is the first stage's weight and lies between 0 and 1")
+        if self.min_score is not None and np.isnan(self.min_score):
+            raise ConfigError("reranker.min_score is not a number; give one, or null for none")
+
+
+def reordering_of(part: Any) -> Reordering:
+    """Read from a reranker what is done with its scores: of the names in its constant REORDERING, and candidates."""
+    named = REORDERING.intersection(getattr(part, "REORDERING", ()))
+    return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
+
+
+def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
+    """Put the head of every ranking in order; ties keep their old order, and so do the chunks behind the head.
+
+    ``scores`` (pairs,) run over the candidates of all rows, one row after another, padding left out. The scores of what
+    is returned are those that decided: the reranker's, or the mixed ones, and behind the head the first stage's.
+    """
+    head = ranking.first(how.candidates)
+    found = head.positions != NO_CHUNK
+    scored = np.full(head.positions.shape, -np.inf, dtype=np.float32)
+    scored[found] = scores
+    deciding = _mixed(head, scored, how.mix) if how.mix else scored.astype(np.float64)
+    kept = found if how.min_score is None else found & (scored >= how.min_score)
+    deciding = np.where(kept, deciding, -np.inf)
+    order = np.argsort(-deciding, axis=1, kind="stable")
+    positions, values = ranking.positions.copy(), ranking.scores.copy()
+    if how.min_score is not None:
+        positions[:], values[:] = NO_CHUNK, -np.inf
+    length = head.positions.shape[1]
+    positions[:, :length] = np.take_along_axis(np.where(kept, head.positions, NO_CHUNK), order, axis=1)
+    values[:, :length] = np.take_along_axis(deciding, order, axis=1)
+    return Rankings(positions, values, ranking.chunks)
+
+
+def _mixed(head: Rankings, scored: Floats, mix: float) -> NDArray[np.float64]:
+    return (1 - mix) * min_max(Rankings(head.positions, scored)) + mix * min_max(head)

@@ -1,0 +1,92 @@
+"""Rerank by the likeness of single tokens, with the embedding model that is there anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Floats, TokenVectors
+from ragsweep.parts.reordering import REORDERING, Reordering
+
+QUESTIONS = 64
+"""Questions whose tokens are embedded together."""
+
+
+class LateInteraction:
+    """Score a pair by MaxSim: each token of the question is compared with the token of the chunk that is most like it.
+
+    The score is the mean of these cosines, -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) take the sum,
+    which puts the chunks of a question in the same order but cannot be compared between questions. No further model is
+    loaded: ``embedder`` gives the token vectors by its ``embed_tokens``, without special tokens. Chunks are read once a
+    chunking, and kept in half precision, which moves a score by less than 0.001.
+    """
+
+    VERSION = "1"
+    REORDERING = REORDERING
+
+    def __init__(self, embedder: Any, candidates: int = 50, min_score: float | None = None, mix: float = 0.0) -> None:
+        """Name the embedder; raise ConfigError for a number out of range."""
+        self.embedder = embedder
+        self.candidates = candidates
+        self.min_score = min_score
+        self.mix = mix
+        Reordering(candidates, min_score, mix).check()
+
+    def check(self) -> None:
+        """Raise ConfigError where the embedder gives no token vectors."""
+        if not hasattr(self.embedder, "embed_tokens"):
+            raise ConfigError(
+                f"{type(self.embedder).__name__} gives no token vectors (it has no method embed_tokens); choose "
+                "another embedder, or reranker=cross_encoder"
+            )
+
+    def read(self, texts: Sequence[str]) -> TokenVectors:
+        """Embed the tokens of chunks: vectors of length 1, in half precision."""
+        found = [_normal(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
+        start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in found])]).astype(np.int64)
+        return TokenVectors(np.concatenate(found) if found else np.empty((0, 0), np.float16), start)
+
+    def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
+        """Score pairs of a question and a chunk's position."""
+        scores = np.empty(len(pairs), dtype=np.float32)
+        asked: dict[str, list[int]] = {}
+        for row, (query, _) in enumerate(pairs):
+            asked.setdefault(query, []).append(row)
+        queries = list(asked)
+        for start in range(0, len(queries), QUESTIONS):
+            some = queries[start : start + QUESTIONS]
+            for query, tokens in zip(some, self.embedder.embed_tokens(some, "query"), strict=True):
+                rows = asked[query]
+                scores[rows] = max_sim(_normal(tokens), chunks, [pairs[row][1] for row in rows])
+        return scores
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Score pairs of a question and a chunk's text; each distinct text is embedded once."""
+        position = {text: n for n, text in enumerate(dict.fromkeys(text for _, text in pairs))}
+        return self.score_read(self.read(list(position)), [(query, position[text]) for query, text in pairs])
+
+
+def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
+    """Average, over the query's tokens, the cosine of the most similar token of each chunk, (positions,).
+
+    A chunk without tokens is like nothing and scores -1; so does everything for a query without tokens.
+    """
+    lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
+    scores = np.full(len(positions), -1, dtype=np.float32)
+    some = np.flatnonzero(lengths)
+    if not len(query) or not len(some):
+        return scores
+    tokens = np.concatenate([chunks.of(positions[n]) for n in some.tolist()]).astype(np.float32)
+    ends = np.cumsum(lengths[some])
+    likest = np.maximum.reduceat(tokens @ query.T, ends - lengths[some], axis=0)
+    scores[some] = likest.mean(axis=1)
+    return scores
+
+
+def _normal(tokens: Floats) -> Floats:
+    lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+    normal: Floats = tokens / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return normal

@@ -1,0 +1,9 @@
+"""Retrievers rank chunks: by words, by vectors, or by fusing the rankings of others."""
+
+from ragsweep.parts.retrievers.bm25 import Bm25
+from ragsweep.parts.retrievers.hybrid_convex import HybridConvex
+from ragsweep.parts.retrievers.hybrid_rrf import HybridRrf
+from ragsweep.parts.retrievers.none import NoRetriever
+from ragsweep.parts.retrievers.vector import Vector
+
+__all__ = ["Bm25", "HybridConvex", "HybridRrf", "NoRetriever", "Vector"]

@@ -1,0 +1,87 @@
+"""Fuse retrievers by the scores they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.types import NO_CHUNK, Rankings
+from ragsweep.parts.fusion import NORMALISATIONS, convex, weights_of
+
+Bounds = tuple[float, float | None]
+
+ROUNDING = 0.01
+"""How far a score may lie beyond its bounds: vectors of length 1 are so up to the precision they were computed in."""
+
+
+class HybridConvex:
+    """Fuse any retrievers by a weighted sum of their normalised scores: see :func:`ragsweep.parts.fusion.convex`.
+
+    The leg ``alpha_leg`` weighs ``alpha``, the others share ``1 - alpha`` equally; or ``weights`` names every leg's.
+    With ``normalisation`` "theoretical" a leg must state BOUNDS, the lowest and the highest score that it can give
+    (None: none).
+    """
+
+    VERSION = "1"
+    WEIGHING = frozenset({"alpha", "alpha_leg", "weights"})
+
+    def __init__(
+        self,
+        legs: Mapping[str, Any],
+        alpha: float = 0.5,
+        alpha_leg: str = "vector",
+        weights: Mapping[str, float] | None = None,
+        normalisation: str = "min_max",
+    ) -> None:
+        """Name the legs; raise ConfigError for an alpha outside 0..1, weights that do not fit, and unknown names."""
+        self.legs = legs
+        self.alpha = alpha
+        self.alpha_leg = alpha_leg
+        self.weights = weights_of(legs, weights or self._by_alpha())
+        self.normalisation = normalisation
+        if normalisation not in NORMALISATIONS:
+            raise ConfigError(f"retriever.normalisation is {normalisation!r}{nearest(normalisation, NORMALISATIONS)}")
+        self._bounds = self._stated_bounds() if normalisation == "theoretical" else {}
+
+    def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
+        """Return one ranking of the legs', ``depth`` long.
+
+        Raises:
+            ConfigError: A leg's scores leave the bounds that it states.
+        """
+        for name, bounds in self._bounds.items():
+            _check_within(rankings[name], bounds, name)
+        lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
+        weights = [self.weights[name] for name in rankings]
+        return convex(list(rankings.values()), weights, depth, self.normalisation, lowest)
+
+    def _stated_bounds(self) -> dict[str, Bounds]:
+        for name, leg in self.legs.items():
+            if not hasattr(leg, "BOUNDS"):
+                raise ConfigError(
+                    f"retriever.normalisation is 'theoretical', and the leg {name} states no bounds of its scores; "
+                    "choose min_max or z_score"
+                )
+        return {name: leg.BOUNDS for name, leg in self.legs.items()}
+
+    def _by_alpha(self) -> Mapping[str, float]:
+        if not 0 <= self.alpha <= 1:
+            raise ConfigError(f"retriever.alpha is {self.alpha}; it is the weight of one leg and lies between 0 and 1")
+        if self.alpha_leg not in self.legs:
+            raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
+        others = (1 - self.alpha) / max(len(self.legs) - 1, 1)
+        return {name: self.alpha if name == self.alpha_leg else others for name in self.legs}
+
+
+def _check_within(rankings: Rankings, bounds: Bounds, name: str) -> None:
+    scores = rankings.scores[rankings.positions != NO_CHUNK]
+    low, high = bounds[0] - ROUNDING, np.inf if bounds[1] is None else bounds[1] + ROUNDING
+    beyond = scores[(scores < low) | (scores > high)]
+    if len(beyond):
+        raise ConfigError(
+            f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside of its bounds "
+            f"{bounds} (are its vectors of length 1?); choose min_max or z_score"
+        )

@@ -1,0 +1,31 @@
+"""Fuse retrievers by the ranks they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Rankings
+from ragsweep.parts.fusion import reciprocal_rank, weights_of
+
+
+class HybridRrf:
+    """Fuse any retrievers by reciprocal rank: see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
+
+    VERSION = "1"
+    WEIGHING = frozenset({"k", "weights"})
+    BOUNDS = (0.0, None)
+
+    def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
+        """Name the legs; raise ConfigError for a negative ``k``, or weights that do not fit the legs."""
+        if k < 0:
+            raise ConfigError(f"retriever.k is {k}; it must be 0 or more")
+        self.legs = legs
+        self.k = k
+        self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
+
+    def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
+        """Return one ranking of the legs', ``depth`` long."""
+        weights = [self.weights[name] for name in rankings]
+        return reciprocal_rank(list(rankings.values()), self.k, weights, depth)

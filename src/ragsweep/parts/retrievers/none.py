@@ -1,0 +1,23 @@
+"""No retrieval: what a model knows without reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragsweep.core.ranking import nothing
+from ragsweep.core.types import Arrays, Rankings
+
+
+class NoRetriever:
+    """Find nothing."""
+
+    VERSION = "1"
+    BOUNDS = (0.0, None)
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Build nothing."""
+        return {}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Return empty rankings."""
+        return nothing(len(queries), depth)

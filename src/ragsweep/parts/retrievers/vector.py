@@ -1,0 +1,31 @@
+"""Rank chunks by the distance of their vectors to the query's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragsweep.core.ranking import check_min_score
+from ragsweep.core.types import Embedder, VectorIndex
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Name an embedder and an index; embedding and searching are stages of their own.
+
+    Where ``index`` is another one than ``exact``, both are searched and compared, if a metric asks for that. Chunks
+    that score below ``min_score`` are dropped.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
+    BOUNDS: ClassVar[tuple[float, float]] = (-1.0, 1.0)  # of vectors of length 1
+
+    embedder: Embedder
+    index: VectorIndex
+    exact: VectorIndex
+    min_score: float | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a ``min_score`` that is no number."""
+        check_min_score(self.min_score)

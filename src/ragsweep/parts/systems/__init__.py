@@ -1,0 +1,7 @@
+"""Systems that exist already, and are evaluated as they are."""
+
+from ragsweep.parts.systems.http import Http
+from ragsweep.parts.systems.pipeline import Pipeline
+from ragsweep.parts.systems.python import Python
+
+__all__ = ["Http", "Pipeline", "Python"]

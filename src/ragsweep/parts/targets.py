@@ -1,0 +1,122 @@
+"""Say whether a number is good: thresholds with pass and fail, bands, and what a band suggests to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Judged, Result, Summary
+
+PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
+GOOD, FAIR, POOR = "good", "fair", "poor"
+ENFORCE = "enforce"
+"""The key among the targets that makes a missed one an exit status."""
+
+
+class Judge(Protocol):
+    """What a target is: it judges one metric."""
+
+    def judge(self, summary: Summary) -> Judged:
+        """Judge a metric that was measured."""
+
+
+class Target:
+    """Judge a metric by a threshold; which side is better is the metric's.
+
+    Args:
+        threshold: The value that passes. Bands name values and decide nothing.
+        good: From here on the band is "good"; None: from the threshold on.
+        fair: From here on the band is "fair", and below it "poor"; None: from the threshold on.
+        warn: Beyond the threshold there is a warning, and nothing fails.
+        action: What to do where the band is not the best one.
+        bands: In the place of good and fair: any names, each with the value from which on it holds.
+        below: The band of a value that reaches none of them.
+    """
+
+    def __init__(
+        self, threshold: float, good: float | None = None, fair: float | None = None, warn: bool = False,
+        action: str = "", bands: Mapping[str, float] | None = None, below: str = POOR,
+    ) -> None:  # fmt: skip
+        self.threshold = threshold
+        usual = {GOOD: threshold if good is None else good, FAIR: threshold if fair is None else fair}
+        self.bands = dict(usual if bands is None else bands)
+        self.warn = warn
+        self.action = action
+        self.below = below
+
+    def check(self) -> None:
+        """Raise ConfigError for a band without a number."""
+        for name, limit in self.bands.items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+                raise ConfigError(f"bands.{name}: must be the value from which on the band holds, given {limit!r}")
+
+    def judge(self, summary: Summary) -> Judged:
+        """Judge a metric that was measured."""
+        sign = -1.0 if summary.higher_is_better is False else 1.0
+
+        def reaches(limit: float, value: float = summary.value) -> bool:
+            return sign * value >= sign * limit
+
+        ordered = sorted(self.bands, key=lambda name: -sign * self.bands[name])
+        band = next((name for name in ordered if reaches(self.bands[name])), self.below)
+        passed = reaches(self.threshold)
+        ends = [end for end in (summary.low, summary.high) if not math.isnan(end)]
+        sure = all(reaches(self.threshold, end) == passed for end in ends)
+        verdict = PASS if passed else WARN if self.warn else FAIL
+        return Judged(
+            summary.name, verdict, summary.value, self.threshold, band, sure, "" if band in ordered[:1] else self.action
+        )
+
+
+class Drop:
+    """Warn where a metric lies a share below a reference: what production showed when it was well, say.
+
+    Args:
+        share: By how much it may be lower, 0 to 1.
+        reference: The value to compare with; None: nothing is judged.
+        action: What to do where it is lower.
+    """
+
+    def __init__(self, share: float, reference: float | None = None, action: str = "") -> None:
+        self.share = share
+        self.reference = reference
+        self.action = action
+
+    def check(self) -> None:
+        """Raise ConfigError for a share out of range."""
+        if not 0 < self.share < 1:
+            raise ConfigError(f"share={self.share:g} must lie between 0 and 1")
+
+    def judge(self, summary: Summary) -> Judged:
+        """Judge a metric that was measured."""
+        if self.reference is None:
+            return Judged(summary.name, NOT_JUDGED, summary.value, action="it has no reference to compare with")
+        lowest = self.reference - self.share * abs(self.reference)
+        return Target(lowest, warn=True, action=self.action).judge(summary)
+
+
+def judge(targets: Mapping[str, Judge], summaries: Mapping[str, Summary]) -> tuple[Judged, ...]:
+    """Judge every metric that has a target; one that this config does not measure is not judged, and said so."""
+    return tuple(_judged(name, target, summaries.get(name)) for name, target in targets.items())
+
+
+def _judged(name: str, target: Judge, summary: Summary | None) -> Judged:
+    if summary is None:
+        return Judged(name, NOT_JUDGED, action="this config does not measure it")
+    if math.isnan(summary.value):
+        return Judged(name, NOT_JUDGED, action="it could not be measured")
+    return target.judge(summary)
+
+
+def misses(result: Result) -> bool:
+    """Return whether a config misses a target though its targets are enforced; a warning is no miss."""
+    enforced = (result.config.get("targets") or {}).get(ENFORCE)
+    return bool(enforced) and any(one.verdict == FAIL for one in result.targets)
+
+
+def met(judged: Sequence[Judged]) -> tuple[int, int]:
+    """Count the targets that are met, and those that were judged."""
+    known = [one for one in judged if one.verdict != NOT_JUDGED]
+    return sum(one.verdict == PASS for one in known), len(known)

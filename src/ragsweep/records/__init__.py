@@ -1,0 +1,1 @@
+"""Keep what was measured."""

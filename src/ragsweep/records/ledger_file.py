@@ -1,0 +1,133 @@
+"""The SQLite file of the ledger: its tables, and who may write when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ragsweep.core.errors import InputError, TrackingError
+from ragsweep.core.locks import private_file, private_folder
+from ragsweep.records.seals import seal_all
+
+VERSION = 3
+READABLE = (2, 3)
+"""Versions that are read; the earlier one had no seals, and gets them when it is opened."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sweeps (
+    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL,
+    parent TEXT NOT NULL, status TEXT NOT NULL, jobs TEXT NOT NULL, names TEXT NOT NULL, created REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
+CREATE TABLE IF NOT EXISTS records (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
+    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL,
+    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
+CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS claims (
+    sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
+    heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
+);
+CREATE TABLE IF NOT EXISTS holdouts (golden TEXT PRIMARY KEY, questions TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS seals (name TEXT PRIMARY KEY, sweep TEXT, seal TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS seals_by_sweep ON seals (sweep);
+CREATE TABLE IF NOT EXISTS looks (golden TEXT NOT NULL, by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, by));
+"""
+
+
+UNREADABLE = "Could not decode"
+"""What sqlite3 says of a text that is none: no fault of the system's, as its kind says."""
+
+
+def damaged(path: Path, fact: str) -> InputError:
+    """Say in one sentence what is wrong with the file, and the way out."""
+    return InputError(
+        f"{path}: {fact}; restore the file from a copy, or move it away and run the command again: its stages are"
+        " stored"
+    )
+
+
+class LedgerFile:
+    """Open (or make) the file; each thread of each process has a connection of its own.
+
+    Raises:
+        TrackingError: It can be neither made nor written, or another version wrote it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connections = threading.local()
+        try:
+            private_folder(path.parent)
+            private_file(path)
+            with self.transaction() as connection:
+                self._make_tables(connection)
+        except (OSError, sqlite3.Error) as fault:
+            raise TrackingError(
+                f"cannot write results to {self.path}: {fault}; set store.path to another folder"
+            ) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all of it or nothing; raises TrackingError where it cannot be written."""
+        # IMMEDIATE: two processes that both read and then write would otherwise fail with "database is locked".
+        try:
+            with self._connected() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as fault:
+            free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
+            raise TrackingError(
+                f"cannot write results to {self.path}: {fault} ({free}); mend that, and the same command goes on from"
+                " here, or set store.path to another folder"
+            ) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield this thread's connection. Raises InputError where the file is damaged, or cannot be read."""
+        try:
+            with self._connected() as connection:
+                yield connection
+        except sqlite3.OperationalError as fault:
+            raise damaged(self.path, f"cannot be read: {fault}") from None
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
+        known, inside = self._connections, False
+        try:
+            if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
+                known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+                known.connection.execute("PRAGMA journal_mode=WAL")
+                known.process = os.getpid()
+            inside = known.connection.in_transaction  # somebody else's, who ends it
+            yield known.connection
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
+            if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
+                raise
+            raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
+        finally:
+            with suppress(AttributeError, sqlite3.Error):  # there may be no connection
+                if known.connection.in_transaction and not inside:
+                    known.connection.rollback()
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and version not in READABLE:
+            raise TrackingError(
+                f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
+                " move it away, or set store.path to another folder"
+            )
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        if tables and version < VERSION:
+            seal_all(connection)
+        connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -1,0 +1,223 @@
+"""What the user sees while a command runs: the plan, that it moves, one line a job, the comparison, where to look."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from ragsweep.core.identity import Node
+from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.core.secrets import mask_text
+from ragsweep.report.answers import answer_lines
+from ragsweep.report.naming import rounded
+from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
+from ragsweep.report.targets import target_lines
+from ragsweep.services.calls.spending import Spent, spending
+from ragsweep.stages.executor import Executor, Silence
+from ragsweep.stages.graph import Charge, Plan
+
+WORTH_A_LINE = 1.0
+"""Seconds from which on a stage is worth a line of its own."""
+
+_MARGIN = 9
+
+
+class Terminal:
+    """Print to a stream; with bars where a person watches, with plain lines elsewhere."""
+
+    def __init__(self, stream: TextIO, bars: bool) -> None:
+        from rich.console import Console
+
+        self.bars = bars
+        # Wide where nobody watches: a table cut to 80 columns in a log is no table.
+        self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
+
+    @classmethod
+    def current(cls, plain: bool = False) -> Terminal:
+        """Return a terminal for this process; ``plain`` where several processes share the screen."""
+        return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
+
+    def line(self, word: str, text: str) -> None:
+        """Print one line: what it is about, and the fact."""
+        from rich.text import Text
+
+        self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
+
+    def plan(self, plan: Plan) -> None:
+        """Say what will be done."""
+        total = plan.total
+        configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
+        counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
+        charged = f" · {_charged(plan.charge)}" if plan.charge.calls else ""
+        self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
+
+    def plan_table(self, plan: Plan) -> None:
+        """Say by stage what would be done."""
+        self.plan(plan)
+        for stage, count in plan.stages.items():
+            told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
+            counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
+            rows = f"   at most {count.rows:,} questions" if count.rows else ""
+            charged = f"   {_charged(count.charge)}" if count.charge.calls else ""
+            self.line("", f"{stage:<14}{counts}{told}{rows}{charged}")
+
+    @contextmanager
+    def listening(self, executor: Executor) -> Iterator[None]:
+        """Show the executor's progress inside the block."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn(f"[bold]{{task.description:<{_MARGIN - 1}}}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
+            before, executor.listener = executor.listener, _Bars(self, progress)
+            try:
+                yield
+            finally:
+                executor.listener = before
+
+    def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
+        """Print the line of a job that went well."""
+        first = result.summaries.get(headline[0]) if headline else None
+        value = f" · {first.name} {cell(first)}" if first else ""
+        self.line("job", f"{number + 1}/{jobs} · {rounded(result.name)}{value} · {result.ended - result.started:.1f} s")
+
+    def failed(self, failure: Failure, number: int, jobs: int) -> None:
+        """Print the line of a job that failed."""
+        self.line("failed", f"{number + 1}/{jobs} · {rounded(failure.name)} · {failure.error}")
+
+    def comparison(self, results: Sequence[Result], headline: Sequence[str]) -> None:
+        """Print the configs below each other: each headline metric with its interval."""
+        from rich.table import Table
+
+        if not results:
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column("", overflow="fold", min_width=12)
+        for name in headline:
+            table.add_column(name, justify="right", no_wrap=True)
+        for result in results:
+            table.add_row(rounded(result.name), *(cell(result.summaries.get(name)) for name in headline))
+        self.console.print()
+        self.console.print(table)
+        for result in results:
+            if result.state == PARTIAL:
+                self.line("partial", f"{rounded(result.name)}: {partial_note(result)}")
+        self.line("", evidence_note(results[0].dataset))
+        for said in results[0].dataset.notes:
+            self.line("note", said)
+        if len(results) == 1 and results[0].reranking:
+            self.line("rerank", reranking_note(results[0], headline))
+        self.lines((*answer_lines(results), *target_lines(results)))
+        for said in dict.fromkeys(warning for result in results for warning in result.warnings):
+            self.line("warning", said)
+
+    def lines(self, said: Iterable[tuple[str, str]]) -> None:
+        """Print lines of a word and a text."""
+        for word, text in said:
+            self.line(word, text)
+
+    def failures(self, failures: Sequence[Failure]) -> None:
+        """Print what failed and why."""
+        for failure in failures:
+            self.line("failed", f"{rounded(failure.name)} · {failure.error}")
+
+    def look(self, command: str, name: str, run: str | None) -> None:
+        """Say where the results are."""
+        if command:
+            self.line("look", f'{command}   ·   run "{name}" ({(run or "")[:8]})')
+
+
+def _expected(plan: Plan) -> str:
+    """Say how long a plan will take, as far as that can be told."""
+    if plan.total.stored == plan.total.distinct:
+        return "nothing to compute"
+    if not plan.untold:
+        return _duration(plan.total.seconds)
+    if not plan.total.seconds:
+        return "time unknown: nothing like it has run on this machine yet"
+    return f"{_duration(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
+
+
+def _charged(charge: Charge) -> str:
+    """Say what calls cost: as measured, or by an estimate; what is unknown is said to be."""
+    calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
+    tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
+    money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {spending.currency}".strip()
+    return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "time unknown"
+    if seconds < 1:
+        return "less than 1 s"
+    return f"about {seconds:.0f} s" if seconds < 180 else f"about {seconds / 60:.0f} min"
+
+
+class Lines(Silence):
+    """Say as lines what the user should know, and nothing of progress."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def warned(self, text: str) -> None:
+        """Print a warning."""
+        self._terminal.line("warning", text)
+
+    def waiting(self, node: Node) -> None:
+        """Say what is waited for."""
+        self._terminal.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
+
+
+class _Bars(Lines):
+    """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
+
+    def __init__(self, terminal: Terminal, progress: Any) -> None:
+        super().__init__(terminal)
+        self._progress = progress
+        self._tasks: dict[str, Any] = {}
+        self._totals: dict[str, int] = {}
+        self._begun: dict[str, float] = {}
+        self._spent: dict[str, Spent] = {}  # when a stage began
+
+    def started(self, node: Node, rows: int) -> None:
+        self._begun[node.address] = time.perf_counter()
+        self._spent[node.address] = spending.now
+        if node.kind == "rows" and rows:
+            self._totals[node.address] = rows
+
+    def progressed(self, node: Node, done: int, total: int) -> None:
+        if node.address not in self._tasks:
+            self._tasks[node.address] = self._progress.add_task(node.stage, total=total, note="")
+        self._totals[node.address] = total
+        self._progress.update(self._tasks[node.address], completed=done, note=self._note(node, done))
+
+    def _note(self, node: Node, done: int) -> str:
+        """Say how fast it goes and what it has cost so far."""
+        seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
+        rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
+        spent = spending.told(self._spent.get(node.address, spending.now))
+        return f"{rate} · {spent}" if spent else rate
+
+    def finished(self, node: Node, seconds: float) -> None:
+        task = self._tasks.pop(node.address, None)
+        if task is not None:
+            self._progress.remove_task(task)
+        if seconds < WORTH_A_LINE:
+            return
+        total = self._totals.get(node.address)
+        amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
+        rate = f" · {total / seconds:,.0f}/s" if total else ""
+        spent = spending.told(self._spent.pop(node.address, spending.now))
+        label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"
+        word, _, what = node.stage.partition("_")
+        self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")

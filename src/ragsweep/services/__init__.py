@@ -1,0 +1,1 @@
+"""Call models over HTTP: retries, rates, budgets."""

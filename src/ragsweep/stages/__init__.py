@@ -1,0 +1,1 @@
+"""Compute every distinct stage once: node graph, plan, executor, store."""

@@ -1,0 +1,157 @@
+"""Keep the SQLite half of a store: what its entries are and cost, and the segments of rows.
+
+Nothing in it is worth an error: a database that is damaged, or that another version wrote, is put aside, and a new one
+is begun.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ragsweep.core.locks import locks, private_file
+from ragsweep.stages.blobs import OtherFormat
+
+VERSION = 1
+SCHEMA = """
+CREATE TABLE entries (
+    address TEXT PRIMARY KEY, stage TEXT NOT NULL, target TEXT NOT NULL, spec TEXT NOT NULL, kind TEXT NOT NULL,
+    bytes INTEGER NOT NULL, rows INTEGER NOT NULL, amount REAL NOT NULL, seconds REAL NOT NULL, machine TEXT NOT NULL,
+    made REAL NOT NULL, used REAL NOT NULL
+);
+CREATE INDEX entries_by_stage ON entries (stage, target);
+CREATE TABLE segments (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, address TEXT NOT NULL, keys TEXT NOT NULL, data BLOB NOT NULL
+);
+CREATE INDEX segments_by_address ON segments (address);
+CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
+"""
+FILES = ("", "-wal", "-shm")
+"""What SQLite adds to the name of a database for the files beside it."""
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_TOOBIG,
+}  # fmt: skip
+
+
+class Database:
+    """One SQLite file, opened by every process for itself.
+
+    ``put_aside`` is called, by one process at a time, for a file that is damaged or of another version; it must move it
+    away. ``warn`` hears of what fails for another reason, a full disk for instance.
+    """
+
+    def __init__(
+        self, path: Path, put_aside: Callable[[Path, Exception], None], warn: Callable[[Exception], None]
+    ) -> None:
+        self.path = path
+        self._move = put_aside
+        self._warn = warn
+        self._connections: dict[int, sqlite3.Connection] = {}
+        self._number = 0  # of the file, so that only the file that was found damaged is put aside
+
+    def open(self) -> sqlite3.Connection:
+        """Return this process's connection; raises OSError or sqlite3.Error where there can be none."""
+        process = os.getpid()
+        if process not in self._connections:
+            with self._alone():
+                try:
+                    self._connections[process] = _open(self.path)
+                except (sqlite3.Error, OtherFormat, UnicodeDecodeError) as fault:
+                    if not damaged(fault):
+                        raise
+                    self._move(self.path, fault)
+                    self._connections[process] = _open(self.path)
+                self._number = self.path.stat().st_ino
+        return self._connections[process]
+
+    def ask(self, question: str, *values: Any) -> list[Any]:
+        """Return the rows that answer a question; none where the database cannot be read."""
+        try:
+            return self.open().execute(question, values).fetchall()
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
+            self._lose(fault)
+            return []
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all of it or nothing; raises OSError or sqlite3.Error where it cannot be written."""
+        connection = self.open()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
+            if damaged(fault):
+                self._lose(fault)
+            raise fault if isinstance(fault, sqlite3.Error) else sqlite3.DatabaseError(str(fault)) from None
+        finally:
+            with suppress(sqlite3.Error):
+                connection.rollback()
+
+    def close(self) -> None:
+        """Close this process's connection; the next question opens another."""
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _lose(self, fault: Exception) -> None:
+        """Close the connection; put the file aside if it is damaged and no other process has done so."""
+        self.close()
+        if not damaged(fault):
+            self._warn(fault)
+            return
+        with self._alone(), suppress(FileNotFoundError):
+            if self.path.stat().st_ino == self._number:
+                self._move(self.path, fault)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with locks(self.path.parent / "locks").alone(self.path.name):
+            yield
+
+
+def damaged(fault: Exception) -> bool:
+    """Tell a database that cannot be used any more from one that is busy, full or out of reach."""
+    if isinstance(fault, sqlite3.Error):
+        code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
+        return (code & 0xFF) not in _PASSING  # our questions are right: whatever else it says, the fault is its own
+    # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
+    return isinstance(fault, OtherFormat | UnicodeDecodeError)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    private_file(path)
+    connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    # What is not UTF-8 is damage, but no error: a row that is not found is computed again.
+    connection.text_factory = lambda data: data.decode(errors="replace")
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        _make_tables(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """Make all tables or none, and check whose they are."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables or version:
+        raise OtherFormat(f"format {version}, this version reads {VERSION}")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in filter(str.strip, SCHEMA.split(";")):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

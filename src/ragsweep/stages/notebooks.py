@@ -1,0 +1,62 @@
+"""Notes that outlive their process: texts by key, written to the store one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping
+from typing import NoReturn
+
+import numpy as np
+
+from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.stages.blobs import Piece
+from ragsweep.stages.store import Cost, Store
+
+
+def page(spec: Spec, label: str) -> Node:
+    """Return the node under whose address stands what was answered to those of this spec."""
+    return Node("reply", spec, (), _never, "rows", label, np.ndarray)
+
+
+def _never(work: Work, rows: Rows) -> NoReturn:
+    raise AssertionError("notes are put down by who asks")
+
+
+class Notebook(MutableMapping[str, str]):
+    """Texts under a node's address: read from the store once, written through to it.
+
+    It may be read in any thread, and written in the one that made it. A text that cannot be stored is kept in memory.
+    """
+
+    def __init__(self, node: Node, store: Store | None) -> None:
+        self._node = node
+        self._store = store
+        self._known: dict[str, str] = {}
+        for segment in store.segments(node) if store else ():
+            texts = (json.loads(row) for row in segment.piece.value.tolist())
+            self._known.update(zip(segment.piece.keys or (), texts, strict=True))
+
+    def __getitem__(self, key: str) -> str:
+        """Look up a note."""
+        return self._known[key]
+
+    def __setitem__(self, key: str, text: str) -> None:
+        """Put a note down; one that is there already stays as it is."""
+        if key in self._known:
+            return
+        self._known[key] = text
+        if self._store:
+            value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # in quotes: arrays cut NULs off the end
+            self._store.keep_rows(self._node, Piece((key,), value), Cost(0, 0.0))
+
+    def __delitem__(self, key: str) -> None:
+        """Refuse: a note is what was paid for."""
+        raise TypeError("notes are not taken back")
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the notes."""
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        """Count the notes."""
+        return len(self._known)

@@ -1,0 +1,139 @@
+"""Hold the rows of nodes that are known: keys, and their values as arrays over the keys."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import Rows
+
+KEY = 150
+"""Bytes that a key takes beside its characters: the text, its place in a dictionary, its number."""
+
+
+@dataclass
+class RowTable:
+    """The known rows of one node; nobody can write into their values."""
+
+    position: dict[str, int] = field(default_factory=dict)
+    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; put together when they are read
+    seen: int = 0  # the last segment of the store that is in here
+    bytes: int = 0
+    lasting: bool = True  # all of it can be had again without computing it
+
+    @property
+    def columns(self) -> Any:
+        """All values: a NamedTuple of arrays, or one array; None where there are none."""
+        if len(self.added) > 1:  # once, however many there are: what is kept row by row would be copied for every row
+            self.added = [_map(_combine(self.added), _sealed)]
+        return self.added[0] if self.added else None
+
+    def missing(self, rows: Rows) -> list[str]:
+        """List the keys without a value, each once, in the order asked."""
+        return [key for key in dict.fromkeys(rows) if key not in self.position]
+
+    def covers(self, rows: Rows) -> bool:
+        """Say whether all these rows are known; none at all are only known once it is known what a row looks like."""
+        return bool(self.added) and not self.missing(rows)
+
+    def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
+        """Append the rows that are not known already, and return them."""
+        new = {key: n for n, key in reversed(list(enumerate(rows))) if key not in self.position}
+        if len(new) < len(rows):
+            wanted = sorted(new.values())
+            rows, columns = [rows[n] for n in wanted], cut(columns, np.array(wanted, dtype=np.int64))
+        start = len(self.position)
+        self.position.update({key: start + n for n, key in enumerate(rows)})
+        if rows or not self.added:
+            self.added.append(_map(columns, _sealed))
+        self.bytes += sum(map(len, rows)) + KEY * len(rows) + size_of(columns)
+        return rows, columns
+
+    def take(self, rows: Rows) -> Any:
+        """Return the rows asked for, in that order."""
+        wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
+        if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
+            return self.columns
+        return cut(self.columns, wanted)
+
+
+class RowTables:
+    """The row tables of a process by address. Those not used for longest go first where they take too many bytes."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[str, RowTable] = OrderedDict()
+        self._sizes: dict[str, int] = {}  # bytes of each table when it was last held
+        self.bytes = 0  # of all tables
+
+    def of(self, address: str) -> RowTable:
+        """Return a node's table, an empty one at first."""
+        if address in self._tables:
+            self._tables.move_to_end(address)
+        return self._tables.get(address) or RowTable()
+
+    def hold(self, address: str, table: RowTable, most: float) -> None:
+        """Hold a table that was just used or added to; drop others that last until all have at most so many bytes."""
+        self._tables[address] = table
+        self._tables.move_to_end(address)
+        self.bytes += table.bytes - self._sizes.get(address, 0)
+        self._sizes[address] = table.bytes
+        if self.bytes <= most:
+            return
+        for other, dropped in list(self._tables.items())[:-1]:
+            if self.bytes <= most:
+                return
+            if dropped.lasting:
+                self.bytes -= self._sizes.pop(other)
+                del self._tables[other]
+
+
+def size_of(columns: Any) -> int:
+    """Count the bytes of a NamedTuple or a mapping of arrays, or of one array."""
+    items = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, tuple) else (columns,)
+    return sum(item.nbytes for item in items if _is_array(item))
+
+
+def cut(columns: Any, wanted: np.ndarray) -> Any:
+    """Take some rows, by position, of a NamedTuple of arrays or of one array."""
+    return _map(columns, lambda column: column[wanted])
+
+
+def _map(columns: Any, change: Any) -> Any:
+    if isinstance(columns, tuple):
+        return columns._replace(  # type: ignore[attr-defined]
+            **{name: change(value) if isinstance(value, np.ndarray) else value for name, value in _fields(columns)}
+        )
+    return change(columns)
+
+
+def _sealed(column: np.ndarray) -> np.ndarray:
+    """Return the same values, which cannot be changed: with and without a store a part sees the same."""
+    whole = column.base
+    # A slice would keep all that it was cut from in memory.
+    seen = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray)
+
+
+def _fields(columns: Any) -> list[tuple[str, Any]]:
+    return list(zip(columns._fields, columns, strict=True))
+
+
+def _combine(tables: list[Any]) -> Any:
+    first = tables[0]
+    if isinstance(first, tuple):
+        joined = {
+            name: np.concatenate([getattr(table, name) for table in tables])
+            for name, value in _fields(first)
+            if isinstance(value, np.ndarray)
+        }
+        return first._replace(**joined)  # type: ignore[attr-defined]
+    return np.concatenate(tables)

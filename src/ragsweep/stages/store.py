@@ -1,0 +1,346 @@
+"""Keep stage results on disk under their addresses, for all processes of a machine and all days to come.
+
+A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
+and their values together, in one SQLite table (see `database`). Whatever is read back is checked; what is damaged is
+put aside with a warning and counts as missing. A store that cannot be written costs time, never a result.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.identity import Node, Rows, content_hash
+from ragsweep.core.leases import LAPSE, Holder, myself
+from ragsweep.core.locks import Locks, locks, private_folder
+from ragsweep.core.room import room
+from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, size, unpack
+from ragsweep.stages.database import FILES, Database, damaged
+from ragsweep.stages.latency import machine
+from ragsweep.stages.rows import cut, size_of
+
+EXTRAPOLATED = 50
+"""How many times as much as was measured can be told of."""
+
+ROWS_A_SEGMENT = 4096
+BYTES_A_SEGMENT = 64 * 2**20
+"""A segment has no more rows than this, and no more bytes: SQLite takes a billion at most."""
+
+
+class Segment(NamedTuple):
+    """Some rows of a node, and the number by which later ones are told from it."""
+
+    number: int
+    piece: Piece
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a value cost when it was computed: how much work it was, and how long that took."""
+
+    amount: float
+    seconds: float
+
+
+class Store:
+    """Open (or make) the store in a folder; ``warn`` hears of damage and of what cannot be written.
+
+    The constructor raises OSError or sqlite3.Error where the folder can be neither made nor written.
+    """
+
+    def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
+        self.folder = folder
+        self._warn = warn
+        self._works = True
+        for name in ("whole", "pieces", "temporary"):
+            private_folder(folder / name)
+        self._sweep()
+        self._database = Database(folder / "store.db", self._put_aside, self._complain)
+        self._database.open()
+
+    def close(self) -> None:
+        """Close the database; the store can still be used, which opens it again."""
+        self._database.close()
+
+    @property
+    def locks(self) -> Locks:
+        """This process's locks: one an address."""
+        return locks(self.folder / "locks")
+
+    # --- whole values ------------------------------------------------------------------------------------------
+
+    def whole(self, node: Node) -> Any | None:
+        """Return a whole value, mapped from its file, or None where there is none to be trusted."""
+        return self._file(self._path(node.address), node.address, node.result)
+
+    def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
+        """Write a whole value, after which its pieces are no longer needed; say whether that worked."""
+        with self._writing(f"{node.stage} {node.label}".strip()):
+            size = self._write(self._path(node.address), pack(node.address, value))
+            shutil.rmtree(self._pieces(node), ignore_errors=True)
+            with self._database.transaction() as connection:
+                _insert_entry(connection, node, size, 0, Cost(node.amount, seconds))
+            return True
+        return False
+
+    def piece(self, node: Node, name: str) -> Any | None:
+        """Return a piece of a whole value that an interrupted computation left behind."""
+        return self._file(self._pieces(node) / name, f"{node.address}/{name}", node.result)
+
+    def keep_piece(self, node: Node, name: str, value: Any) -> None:
+        """Write a piece of a whole value that is being computed."""
+        with self._writing(f"a piece of {node.stage}"):
+            self._pieces(node).mkdir(exist_ok=True, mode=0o700)
+            self._write(self._pieces(node) / name, pack(f"{node.address}/{name}", value))
+
+    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return an array in a file that nobody else sees; in memory where the disk has no room."""
+        return room(shape, dtype, self.folder / "temporary")
+
+    # --- rows --------------------------------------------------------------------------------------------------
+
+    def segments(self, node: Node, after: int = 0) -> list[Segment]:
+        """Return the segments of a node that were written after the one of this number."""
+        rows = self._database.ask(
+            "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
+        )
+        return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
+
+    def keep_rows(self, node: Node, rows: Piece, cost: Cost) -> bool:
+        """Write rows as segments, in one transaction; say whether that worked."""
+        keys = rows.keys or ()
+        step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
+        with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
+            size = 0
+            for start in range(0, len(keys), step):
+                some = keys[start : start + step]
+                value = rows.value if len(some) == len(keys) else cut(rows.value, np.arange(start, start + len(some)))
+                data = b"".join(pack(node.address, value, some))
+                connection.execute(
+                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)", (node.address, _digest(some), data)
+                )
+                size += len(data)
+            _insert_entry(connection, node, size, len(keys), cost)
+            return True
+        return False
+
+    # --- what is there -----------------------------------------------------------------------------------------
+
+    def has(self, node: Node, rows: Rows) -> bool:
+        """Say whether a value, or all these rows of it, are there; they may still prove to be damaged."""
+        if node.kind == "whole":
+            return self._path(node.address).exists()
+        said = self._database.ask("SELECT keys FROM segments WHERE address = ?", node.address)
+        if not said or (_digest(rows),) in said:  # the rows as they were written: nothing need be read
+            return bool(said)
+        known = self.keys(node)
+        return bool(known) and known.issuperset(rows)
+
+    def keys(self, node: Node) -> set[str]:
+        """Return the keys of the rows that are there."""
+        return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
+
+    def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
+        """Return the values of the latest segments of a node, or of the same class and stage under other specs."""
+        others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
+        asked = (node.stage, node.spec.target, node.address) if alike else (node.address,)
+        found = self._database.ask(
+            f"SELECT address, CAST(data AS BLOB) FROM segments WHERE address {others if alike else '= ?'}"
+            " ORDER BY id DESC LIMIT ?",
+            *asked, most,
+        )  # fmt: skip
+        values = []
+        for address, data in found:
+            with suppress(Damaged, OtherFormat):  # whoever needs it finds that out
+                values.append(unpack(data or b"", address, node.result).value)
+        return values
+
+    def seconds(self, node: Node, amount: float) -> float | None:
+        """Tell from what was measured how long so much of a stage will take; None where nothing like it was.
+
+        The same part with the same parameters tells best, then the same class, then the same stage; what is tiny beside
+        the work that is asked about (mostly start-up, say) tells nothing.
+        """
+        for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
+            found = self._database.ask(
+                "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
+                f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"
+                " ORDER BY made DESC LIMIT 20)",
+                node.stage, value, machine(),
+            )  # fmt: skip
+            seconds, done = found[0] if found else (0.0, 0.0)
+            if done and done * EXTRAPOLATED >= amount:
+                return float(seconds / done * amount)
+        return None
+
+    def size(self, node: Node) -> int | None:
+        """Count the bytes of a whole value's arrays without reading them; None where it is not there."""
+        with suppress(OSError, ValueError), self._path(node.address).open("rb") as file:
+            return size(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return None
+
+    def cost(self, node: Node) -> float:
+        """Return the seconds that an entry took to compute; 0 where that is not known."""
+        found = self._database.ask("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
+        return float(found[0][0] or 0.0) if found else 0.0
+
+    def used(self, addresses: Iterable[str], user: str) -> None:
+        """Note which result was made from these entries, and when."""
+        now, listed = time.time(), list(addresses)
+        with self._writing("who uses what"), self._database.transaction() as connection:
+            connection.executemany(
+                "INSERT INTO uses VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at",
+                [(address, user, now) for address in listed],
+            )
+            connection.executemany("UPDATE entries SET used = ? WHERE address = ?", [(now, one) for one in listed])
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _path(self, address: str) -> Path:
+        return self.folder / "whole" / address
+
+    def _pieces(self, node: Node) -> Path:
+        return self.folder / "pieces" / node.address
+
+    def _file(self, path: Path, address: str, result: type) -> Any | None:
+        """Map and check a file; one that is not what was written is put aside."""
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            return unpack(data, address, result).value
+        except FileNotFoundError:
+            return None
+        except OSError as fault:  # it may be whole: not readable for us, or not now
+            self._warn(f"cannot read {path}: {fault}; it is computed again")
+        except (Damaged, OtherFormat) as fault:
+            self._put_aside(path, fault)
+        return None
+
+    def _segment(self, node: Node, number: int, data: bytes) -> Piece | None:
+        try:
+            piece = unpack(data, node.address, node.result)
+            if piece.keys is None:
+                raise Damaged("it has no keys")
+        except (Damaged, OtherFormat) as fault:
+            self._say(f"{self._database.path}, segment {number}", fault)
+            with self._writing("without a damaged segment"), self._database.transaction() as connection:
+                self._quarantine(f"segment-{number}").write_bytes(data)
+                connection.execute("DELETE FROM segments WHERE id = ?", (number,))
+            return None
+        return piece
+
+    def _put_aside(self, path: Path, fault: Exception) -> None:
+        """Move a file, and with a database what lies beside it, to where nobody reads it."""
+        self._say(str(path), fault)
+        for file in [path.with_name(path.name + suffix) for suffix in FILES]:
+            with suppress(OSError):
+                file.replace(self._quarantine(f"{path.parent.name}-{file.name}"))
+
+    def _say(self, what: str, fault: Exception) -> None:
+        if isinstance(fault, OtherFormat):
+            why = f"was written by another version of ragsweep ({fault})"
+        else:
+            why = f"is damaged ({fault})"
+        self._warn(f"{what} {why}; it is put into {self.folder / 'quarantine'} and computed again")
+
+    def _quarantine(self, name: str) -> Path:
+        folder = self.folder / "quarantine"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder / f"{time.time_ns()}-{name}"
+
+    def _write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
+        """Write a file so that it is there as a whole or not at all."""
+        me = myself()
+        temporary = self.folder / "temporary" / f"{me.host}~{me.process}~{me.started}~{time.monotonic_ns()}"
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                size = sum(_write_all(handle, part) for part in parts)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        return size
+
+    def _sweep(self) -> None:
+        """Remove what dead processes had begun to write, and the pieces of what is whole."""
+        for path in (self.folder / "temporary").iterdir():
+            with suppress(OSError):
+                if not still_written(path.name, time.time() - path.stat().st_mtime):
+                    path.unlink()
+        for pieces in (self.folder / "pieces").iterdir():
+            if self._path(pieces.name).exists():
+                shutil.rmtree(pieces, ignore_errors=True)
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        """Let a write fail with one warning: results stay in memory, and the work goes on without the store."""
+        try:
+            yield
+            self._works = True
+        except NotPlain as fault:
+            self._warn(f"cannot store {what}: {fault}; only named arrays of numbers are stored")
+        except (OSError, sqlite3.Error) as fault:
+            if not damaged(fault):  # else the database has been put aside, and that was said
+                self._complain(fault, f"cannot store {what} in")
+
+    def _complain(self, fault: Exception, what: str = "cannot read") -> None:
+        """Say once that the store fails; each write tries again, since space may have been freed."""
+        if self._works:
+            free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
+            self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
+        self._works = False
+
+
+def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
+    """Open the store; one that can be neither made nor written is a warning, and work goes on without."""
+    try:
+        return Store(folder, warn)
+    except (OSError, sqlite3.Error) as fault:
+        warn(f"cannot use the store in {folder}: {fault}; going on without: what is computed now is computed again")
+        return None
+
+
+def still_written(name: str, silent: float) -> bool:
+    """Say whether the process that named a temporary file may still be writing it."""
+    host, process, started = (*name.split("~"), "", "")[:3]
+    return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
+
+
+def _insert_entry(connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost) -> None:
+    now = time.time()
+    connection.execute(
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " bytes = excluded.bytes + bytes * (excluded.kind = 'rows'), rows = rows + excluded.rows,"
+        " amount = excluded.amount + amount * (excluded.kind = 'rows'),"
+        " seconds = excluded.seconds + seconds * (excluded.kind = 'rows')",
+        (
+            node.address, node.stage, node.spec.target, node.spec.digest, node.kind, size, rows, cost.amount,
+            cost.seconds, machine(), now, now,
+        ),
+    )  # fmt: skip
+
+
+def _digest(keys: Rows) -> str:
+    return content_hash(list(dict.fromkeys(keys)))
+
+
+def _write_all(handle: int, part: memoryview | bytes) -> int:
+    view, done = memoryview(part), 0
+    while done < len(view):
+        done += os.write(handle, view[done:])
+    return done

@@ -1,0 +1,69 @@
+"""How much of the lead that a config had on the tune questions is left on the holdout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragsweep.core.results import Result
+from ragsweep.stats.inference.matrix import paired
+from ragsweep.stats.inference.resampling import FEWEST, clustered
+
+NORMAL = 1.96
+
+
+class Gap(NamedTuple):
+    """The lead of one config over another on the tune questions, and on the holdout; better is positive.
+
+    ``change`` is holdout less tune, with its 95 % interval ``low`` to ``high``: normal, errors by cluster. Leads rather
+    than means, because one side may have the harder questions.
+    """
+
+    config: str
+    over: str
+    metric: str
+    tune: float
+    holdout: float
+    change: float
+    low: float
+    high: float
+
+
+def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
+    """Compare the best of the tune questions with the first config of the holdout, on both sides.
+
+    The same config has the same parameters but ``partition``. Only those are looked at that were measured on both
+    sides: of them, the search would have chosen the best on tune. None where that is the first config itself, where
+    the first one was not measured on tune, or where either side has fewer than ten clusters.
+    """
+    known = {_identity(one): one for one in tuned if _usable(one, metric)}
+    pairs = [(known.get(_identity(one)), one) for one in results if _usable(one, metric)]
+    both = [(before, after) for before, after in pairs if before is not None]
+    if not both or pairs[0][0] is None:
+        return None
+    sign = -1.0 if results[0].summaries[metric].higher_is_better is False else 1.0
+    best = max(both, key=lambda pair: sign * pair[0].summaries[metric].value)
+    if best is both[0]:
+        return None
+    (before, first), (after, second) = (_lead(base, one, metric) for base, one in zip(both[0], best, strict=True))
+    half = NORMAL * math.hypot(first, second)
+    gap = Gap(best[1].name, both[0][1].name, metric, before, after, after - before, after - before - half,
+              after - before + half)  # fmt: skip
+    return gap if math.isfinite(half) else None
+
+
+def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
+    """Return by how much one config is better than another, and the standard error; NaN with too few clusters."""
+    matrix = paired([base, other], metric)
+    found = clustered(matrix.better[1:] - matrix.better[:1], matrix.clusters)
+    return float(found.means[0]), float(found.errors[0]) if found.clusters >= FEWEST else math.nan
+
+
+def _identity(result: Result) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in result.parameters.items() if name != "partition")
+
+
+def _usable(result: Result, metric: str) -> bool:
+    found = result.summaries.get(metric)
+    return found is not None and math.isfinite(found.value) and found.higher_is_better is not None

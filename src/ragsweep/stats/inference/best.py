@@ -1,0 +1,115 @@
+"""The config with the highest mean: how likely it is the best, and how much of its lead is luck."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, clustered, deviations
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+FOLDS = 10
+PARTITIONS = 20
+"""How often the questions are cut into folds anew: the mean depends less on how they happened to be cut."""
+SEED = 20261124
+TIE = 1e-6
+"""Means nearer than this part of the largest number tie."""
+
+
+class Optimism(NamedTuple):
+    """What choosing the highest mean makes of it. All are in the metric's unit, in its own direction.
+
+    ``observed`` is the winner's mean, ``optimism`` how much better it looks than it is (positive where it looks too
+    good, whichever direction is better), ``crossfitted`` the mean without it: both NaN with fewer than ten clusters.
+    """
+
+    winner: int
+    observed: float
+    optimism: float
+    crossfitted: float
+
+
+def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
+    """Return the share of resamples in which each config has the best mean; those that tie share it. They sum to 1.
+
+    Clusters are drawn. It is a share of bootstrap samples, not a posterior probability, and choosing by it is choosing
+    by the mean. NaN of no questions.
+    """
+    data = clustered(matrix.better, matrix.clusters)
+    if not data.clusters:
+        return np.full(len(matrix.values), np.nan)
+    won, near = np.zeros(len(data.means)), np.float32(TIE * np.abs(matrix.values).max())
+    middle = (data.means - data.means.max()).astype(np.float32)
+    for block in deviations(data.sums, data.sizes, resamples):
+        block += middle
+        first = block >= block.max(axis=1, keepdims=True) - near
+        won += (first / first.sum(axis=1, keepdims=True)).sum(axis=0)
+    return np.asarray(won / won.sum())
+
+
+def winner(matrix: Matrix) -> int:
+    """Return the row with the best mean, the first of those that tie (of no questions, the first of all)."""
+    if not matrix.values.size:
+        return 0
+    means = matrix.better.mean(axis=1)
+    return int(np.flatnonzero(means >= means.max() - TIE * np.abs(means).max())[0])
+
+
+def optimism(matrix: Matrix) -> Optimism:
+    """Estimate by how much the best of the observed means is too good.
+
+    The questions are cut into ten folds, clusters whole. The best config of nine folds is looked at on the tenth: by
+    how much it is worse there, on average, times the square root of .9, because luck on nine tenths of the questions is
+    that much larger than luck on all of them. The mean over 20 ways to cut.
+    """
+    better, best = matrix.better, winner(matrix)
+    sign = 1.0 if matrix.higher_is_better else -1.0
+    observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
+    folds = _folds(matrix.clusters)
+    if folds is None:
+        return Optimism(best, observed, math.nan, math.nan)
+    lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
+    lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
+    return Optimism(best, observed, lucky, observed - sign * lucky)
+
+
+def _gap(better: Doubles, fold: Numbers) -> float:
+    """Return how much worse the best of nine folds is on the tenth, weighted by the tenth's questions."""
+    member = np.eye(FOLDS)[fold]
+    sizes = member.sum(axis=0)
+    held = better @ member
+    rest = (better.sum(axis=1, keepdims=True) - held) / (better.shape[1] - sizes)
+    near = TIE * np.abs(better).max()
+    first = rest >= rest.max(axis=0) - near
+    won = (held / sizes * first).sum(axis=0) / first.sum(axis=0)
+    return float(((rest.max(axis=0) - won) * sizes).sum() / sizes.sum())
+
+
+def _folds(clusters: Numbers) -> list[Numbers] | None:
+    """Cut the questions into ten folds of about as many, clusters whole, in twenty ways; None with fewer than ten."""
+    sizes = np.bincount(clusters)
+    if len(sizes) < FOLDS:
+        return None
+    generator = np.random.default_rng((SEED, len(sizes)))
+    return [_dealt(sizes, generator)[clusters] for _ in range(PARTITIONS)]
+
+
+def _dealt(sizes: Numbers, generator: np.random.Generator) -> Numbers:
+    """Deal the clusters out, the largest first, always to a fold with the fewest questions."""
+    shuffled = generator.permutation(len(sizes))
+    if sizes.max() == 1:
+        dealt = np.empty(len(sizes), dtype=np.int64)
+        dealt[shuffled] = np.arange(len(sizes)) % FOLDS
+        return dealt
+    dealt, filled = np.zeros(len(sizes), dtype=np.int64), np.zeros(FOLDS)
+    for cluster in shuffled[np.argsort(-sizes[shuffled], kind="stable")].tolist():
+        fold = int(filled.argmin())
+        dealt[cluster] = fold
+        filled[fold] += sizes[cluster]
+    return dealt

@@ -1,0 +1,157 @@
+"""The configs that cannot be told from the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered, deviations
+from ragsweep.stats.inference.student import LARGEST, as_normal
+
+Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Rule = Literal["range", "best"]
+
+WORK = 500_000_000
+"""Pairs of configs times resamples: with more than about 300 configs there are fewer resamples, 1,000 at least."""
+AT_ONCE = 250
+"""Resamples that are compared pair by pair at a time."""
+SAME = 1e-5
+"""Two configs whose difference varies by less than this part of their own spreads differ by rounding, or a constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
+
+    NaN p-values and nobody left out where ``note`` says why nothing can be said.
+    """
+
+    mask: Flags
+    p_values: Doubles
+    note: str = ""
+
+
+class Pairs(NamedTuple):
+    """Every config against every other: by how many standard errors it is worse, and 1 / that standard error."""
+
+    worse: Doubles  # (configs, configs)
+    scale: Floats  # (configs, configs); 0 where the difference has no spread
+
+
+def indistinguishable(matrix: Matrix, level: float = 0.95, rule: Rule = "range", resamples: int = RESAMPLES) -> Kept:
+    """Keep the configs that cannot be told from the best: it is among them in ``level`` of all cases.
+
+    "range" is the model confidence set with the range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011):
+    as long as the largest difference among those left is too large for chance, the worse of the two goes. All that are
+    equally best stay together in ``level`` of all cases. "best" keeps every config that is not worse than another one
+    by more than chance, taken over all the others (multiple comparisons with the best: Hsu, Annals of Statistics 9,
+    1981, with max-T bootstrap): each one that is best stays in ``level`` of all cases, and of many one often does not.
+    Both draw clusters of questions, with fixed standard errors, stretched as Student's t against the normal; p-values
+    are (beyond + 1) / (drawn + 1). Configs with the same scores stay or go together.
+    """
+    rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    data = clustered(rows, matrix.clusters)
+    if not data.enough:
+        unknown = np.full(len(place), np.nan)
+        note = f"fewer than {FEWEST} independent questions: nobody can be left out"
+        return Kept(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
+    drawn = deviations(data.sums, data.sizes, affordable(len(rows), resamples))
+    found = range_p_values if rule == "range" else best_p_values
+    p_values = found(pairs(data), drawn)[place]
+    return Kept(p_values > 1 - level, p_values)
+
+
+def affordable(configs: int, resamples: int) -> int:
+    """Return how many resamples are drawn for so many configs."""
+    return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
+
+
+def pairs(data: Clustered) -> Pairs:
+    """Compare all rows with each other; a constant difference counts as very many standard errors, a finite number."""
+    questions, count = data.sizes.sum(), data.clusters
+    covariance = data.sums @ data.sums.T * (count / (count - 1)) / questions**2
+    own = np.diag(covariance)
+    variance = own[:, None] + own[None, :] - 2 * covariance
+    scale = np.sqrt(own[:, None] + own[None, :]) + 1e-9 * np.abs(data.means).max()
+    spread = variance > np.square(SAME * scale)
+    gap = data.means[None, :] - data.means[:, None]
+    errors = np.sqrt(np.where(spread, variance, 1.0))
+    constant = np.where(np.abs(gap) > SAME * scale, np.sign(gap) * LARGEST, 0.0)
+    worse = np.where(spread, as_normal(gap / errors, count - 1), constant)
+    unbiased = np.sqrt(count / (count - 1))
+    return Pairs(worse, np.where(spread, unbiased / errors, 0.0).astype(np.float32))
+
+
+def range_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
+    """Return the p-values of the model confidence set by the range statistic, from deviations (resamples, configs).
+
+    Who goes next depends on the observed differences alone. So the order is found first, and each resample is looked at
+    once, from the last pair backwards: the range of a set is that of the next smaller one, or of a pair with who left.
+    """
+    order, statistics = _elimination(compared.worse)
+    scale = compared.scale[np.ix_(order, order)]
+    beyond, total = np.zeros(len(order)), 0
+    for block in _small(drawn):
+        rows = np.ascontiguousarray(block.T[order])
+        widest = np.zeros(len(block), dtype=np.float32)
+        total += len(block)
+        for step in range(len(order) - 2, -1, -1):
+            np.maximum(widest, _widest(rows, step, scale[step]), out=widest)
+            beyond[step] += np.count_nonzero(widest >= statistics[step])
+    p_values = np.ones(len(order))
+    p_values[order[:-1]] = np.maximum.accumulate((beyond[:-1] + 1) / (total + 1))
+    return p_values
+
+
+def _widest(rows: Floats, step: int, scale: Floats) -> Floats:
+    """Return how far one row is from any of those after it, in standard errors, a resample."""
+    apart = rows[step + 1 :] - rows[step]
+    apart *= scale[step + 1 :, None]
+    return np.asarray(np.maximum(apart.max(axis=0), -apart.min(axis=0)))
+
+
+def _elimination(worse: Doubles) -> tuple[Numbers, Doubles]:
+    """Order the configs by when they would go, and return the range of the set before each of them goes."""
+    left = np.where(np.eye(len(worse), dtype=bool), -np.inf, worse)
+    order, statistics = [], []
+    rival, most = left.argmax(axis=1), left.max(axis=1)
+    for _ in range(len(worse) - 1):
+        gone = int(most.argmax())
+        order.append(gone)
+        statistics.append(most[gone])
+        left[:, gone] = -np.inf
+        most[gone] = -np.inf
+        again = np.flatnonzero((rival == gone) & (most > -np.inf))
+        rival[again], most[again] = left[again].argmax(axis=1), left[again].max(axis=1)
+    order.append(next(iter(set(range(len(worse))) - set(order)), 0))
+    return np.array(order), np.array([*statistics, 0.0])
+
+
+def best_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
+    """Return, for each config, how often chance makes another one look so much better, from deviations."""
+    observed = np.where(np.eye(len(compared.worse), dtype=bool), -np.inf, compared.worse).max(axis=1)
+    beyond, total = np.zeros(len(observed)), 0
+    for block in _small(drawn):
+        rows = np.ascontiguousarray(block.T)
+        total += len(block)
+        for config in np.flatnonzero(observed > 0).tolist():
+            ahead = rows - rows[config]
+            ahead *= compared.scale[config][:, None]
+            beyond[config] += np.count_nonzero(ahead.max(axis=0) >= observed[config])
+    return np.where(observed > 0, (beyond + 1) / (total + 1), 1.0)
+
+
+def _small(drawn: Iterable[Floats]) -> Iterator[Floats]:
+    return chain.from_iterable(
+        (block[start : start + AT_ONCE] for start in range(0, len(block), AT_ONCE)) for block in drawn
+    )

@@ -1,0 +1,125 @@
+"""How every config differs from one of them, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.paired_tests import holm, randomisation, settled, wilcoxon
+from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES
+from ragsweep.stats.inference.simultaneous import simultaneous
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+BASELINE = "the baseline"
+IDENTICAL = "the same scores for every question"
+CONSTANT = "the same difference for every question"
+UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
+FEW = f"fewer than {FEWEST} independent questions"
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Each config less the baseline: arrays with one number a config, in the metric's unit and its own direction.
+
+    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` know that. ``low`` and
+    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
+    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences. ``apart`` counts
+    the questions whose scores differ. A number of which nothing can be said is NaN, and ``notes`` says why.
+    """
+
+    baseline: int
+    level: float
+    estimate: Doubles
+    low: Doubles
+    high: Doubles
+    standard_error: Doubles
+    wilcoxon: Doubles  # two-sided p-values
+    randomisation: Doubles
+    wilcoxon_holm: Doubles
+    randomisation_holm: Doubles
+    effect: Doubles
+    apart: Numbers
+    notes: tuple[str, ...]
+    variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
+    critical: float  # by how many standard errors each interval reaches out
+    higher_is_better: bool = True
+
+    @property
+    def better(self) -> Flags:
+        """The configs whose interval lies on the better side of 0 as a whole, confirmed by the exact tests."""
+        return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
+
+    @property
+    def worse(self) -> Flags:
+        """The configs whose interval lies on the worse side of 0 as a whole, confirmed by the exact tests."""
+        return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
+
+    @property
+    def confirmed(self) -> Flags:
+        """The configs whose difference the randomisation test confirms, and Wilcoxon's test where it is exact.
+
+        Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
+        bootstrap is an approximation there, and these tests are none.
+        """
+        exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
+        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
+
+
+def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES) -> Differences:
+    """Compare every config with the row ``baseline``, paired by question.
+
+    Intervals are max-T bootstrap by cluster (see ``simultaneous``), with fixed standard errors; Wilcoxon's test looks
+    at questions one by one, the randomisation test flips clusters together; Holm's correction counts all other configs.
+    With fewer than ten clusters there are no intervals, and the tests, which are exact there, stand alone.
+    """
+    differences = matrix.values - matrix.values[baseline]
+    differences = settled(differences) if differences.size else differences
+    bounds = simultaneous(differences, matrix.clusters, level, resamples)
+    ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
+    others = np.arange(len(differences)) != baseline
+    bounds.low[baseline] = bounds.high[baseline] = 0.0
+    found = Differences(
+        baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
+        _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
+        np.count_nonzero(differences, axis=1), _notes(differences, baseline, len(np.unique(matrix.clusters))),
+        ranked.variant, bounds.critical, matrix.higher_is_better,
+    )  # fmt: skip
+    excluded = np.flatnonzero(others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed).tolist()
+    notes = [UNCONFIRMED if row in excluded else note for row, note in enumerate(found.notes)]
+    return replace(found, notes=tuple(notes))
+
+
+def _corrected(p_values: Doubles, others: Flags) -> Doubles:
+    corrected = np.ones(len(p_values))
+    corrected[others] = holm(p_values[others])
+    return corrected
+
+
+def _effects(differences: Doubles) -> Doubles:
+    """Divide mean differences by their standard deviation: 0 where nothing differs, NaN where there is no spread."""
+    if differences.shape[1] < 2:
+        return np.full(len(differences), np.nan)
+    spread = differences.std(axis=1, ddof=1)
+    means = differences.mean(axis=1)
+    flat = spread <= 1e-9 * np.abs(differences).max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(flat, np.where(means == 0, 0.0, np.nan), means / spread)
+
+
+def _notes(differences: Doubles, baseline: int, clusters: int) -> tuple[str, ...]:
+    def note(row: int, scores: Doubles) -> str:
+        if row == baseline:
+            return BASELINE
+        if clusters < FEWEST:
+            return FEW
+        if not scores.any():
+            return IDENTICAL
+        return CONSTANT if np.ptp(scores) <= 1e-9 * np.abs(scores).max() else ""
+
+    return tuple(note(row, scores) for row, scores in enumerate(differences))

@@ -1,0 +1,138 @@
+"""What each parameter of a grid does: main effects and two-way interactions, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import RESAMPLES
+from ragsweep.stats.inference.simultaneous import simultaneous
+
+Doubles = NDArray[np.float64]
+Method = Literal["full grid", "least squares", "least squares without interactions"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What changing one parameter, or two together, does to the mean; in the metric's unit and its own direction.
+
+    Of one parameter: its level less the first level, averaged over all levels of the others. Of two: how much more the
+    second one's change brings where the first one is changed, too. NaN where the configs cannot tell (``note``).
+    """
+
+    factors: tuple[str, ...]
+    levels: tuple[str, ...]
+    against: tuple[str, ...]  # the first levels
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All effects of a grid; their intervals hold together at ``level``."""
+
+    effects: tuple[Effect, ...]
+    method: Method
+    level: float
+
+
+@dataclass(frozen=True)
+class _Design:
+    """One column a term: the intercept, each level but the first of each factor, and their products."""
+
+    factors: Mapping[str, tuple[str, ...]]
+    columns: tuple[tuple[tuple[str, str], ...], ...]
+
+    def row(self, setting: Mapping[str, str]) -> Doubles:
+        return np.array([float(all(setting[name] == level for name, level in term)) for term in self.columns])
+
+
+def effects(
+    parameters: Sequence[Mapping[str, str]], matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES
+) -> Effects:
+    """Estimate the main effects and two-way interactions of what was swept, with simultaneous bootstrap intervals.
+
+    ``parameters`` is one mapping a config, name -> value as text. Parameters with one value only are no factors; a
+    parameter that a config has not counts as the level "". In a full grid (every combination there, equally often) an
+    effect is a difference of plain averages over configs; else a model of main effects and two-way interactions is
+    fitted by least squares, or of main effects alone where there are too few configs for that, as in an ablation that
+    changes one parameter at a time. Either way an effect is one number a question, so pairs and clusters are kept.
+    """
+    factors = _factors(parameters)
+    settings = [{name: one.get(name, "") for name in factors} for one in parameters]
+    method, design = _method(factors, settings)
+    terms = [term for term in design.columns if term]
+    if not terms:
+        return Effects((), method, level)
+    inputs = np.array([design.row(one) for one in settings])
+    inverse = np.linalg.pinv(inputs)
+    contrasts = np.array([_contrast(design, term) for term in terms])
+    known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
+    bounds = simultaneous((contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples)
+    numbers = np.full((len(terms), 4), math.nan)
+    numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
+    return Effects(
+        tuple(_effect(factors, term, row, bool(sure)) for term, row, sure in zip(terms, numbers, known, strict=True)),
+        method,
+        level,
+    )
+
+
+def _factors(parameters: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return what was swept and its levels, both in the order in which they first appear."""
+    names = dict.fromkeys(name for one in parameters for name in one)
+    levels = {name: tuple(dict.fromkeys(one.get(name, "") for one in parameters)) for name in names}
+    return {name: found for name, found in levels.items() if len(found) > 1}
+
+
+def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[str, str]]) -> tuple[Method, _Design]:
+    mains = [((name, level),) for name, levels in factors.items() for level in levels[1:]]
+    both = [
+        ((one, a), (other, b))
+        for one, other in combinations(factors, 2)
+        for a in factors[one][1:]
+        for b in factors[other][1:]
+    ]
+    full = _Design(factors, ((), *mains, *both))
+    cells = [tuple(one.values()) for one in settings]
+    counts = {cells.count(cell) for cell in product(*factors.values())} if len(cells) else {0}
+    if len(counts) == 1 and 0 not in counts:
+        return "full grid", full
+    rank = np.linalg.matrix_rank(np.array([full.row(one) for one in settings])) if settings else 0
+    if rank == len(full.columns):
+        return "least squares", full
+    return "least squares without interactions", _Design(factors, ((), *mains))
+
+
+def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
+    """Return the weights of the model's coefficients in an effect.
+
+    The levels of the other factors weigh equally: a column that crosses a changed factor with another one's level
+    counts by one over the number of that factor's levels; columns without all changed factors cancel.
+    """
+    weights = []
+    for column in design.columns:
+        crossed = [name for name, _ in column if (name, dict(column)[name]) not in term]
+        inside = set(term) <= set(column)
+        weights.append(math.prod(1 / len(design.factors[name]) for name in crossed) if inside else 0.0)
+    return np.array(weights)
+
+
+def _effect(
+    factors: Mapping[str, tuple[str, ...]], term: tuple[tuple[str, str], ...], numbers: Doubles, known: bool
+) -> Effect:
+    estimate, low, high, error = numbers.tolist()
+    return Effect(
+        tuple(name for name, _ in term), tuple(level for _, level in term), tuple(factors[name][0] for name, _ in term),
+        estimate, low, high, error, "" if known else "the configs cannot tell it from another effect",
+    )  # fmt: skip

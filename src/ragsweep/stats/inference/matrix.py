@@ -1,0 +1,111 @@
+"""One metric of several configs as a matrix: the same questions in every row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.results import Result
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+SOURCE = "source"
+"""The column of a table of outcomes that names the cluster of each question."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Scores of several configs for the same questions; none is missing.
+
+    ``values`` is (configs, questions), in the metric's own direction: ``higher_is_better`` says which. Questions of one
+    cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
+    scored on; those that not all of them were scored on are left out of the matrix.
+    """
+
+    values: Doubles
+    clusters: Numbers  # (questions,), numbered from 0
+    configs: tuple[str, ...]
+    questions: tuple[str, ...]  # their ids
+    metric: str = ""
+    higher_is_better: bool = True
+    asked: int = 0
+
+    @property
+    def coverage(self) -> float:
+        """The share of the scored questions that all configs were scored on; NaN of none."""
+        return len(self.questions) / self.asked if self.asked else math.nan
+
+    @property
+    def better(self) -> Doubles:
+        """The scores turned so that more is better."""
+        return self.values if self.higher_is_better else -self.values
+
+    def among(self, rows: Sequence[int]) -> Matrix:
+        """Keep some of the configs, in the order given: a pair, a short list."""
+        return replace(self, values=self.values[list(rows)], configs=tuple(self.configs[row] for row in rows))
+
+    def only(self, chosen: NDArray[np.bool_]) -> Matrix:
+        """Keep some of the questions: a slice."""
+        names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
+        return Matrix(
+            self.values[:, chosen], _numbered(self.clusters[chosen]), self.configs, names, self.metric,
+            self.higher_is_better, self.asked,
+        )  # fmt: skip
+
+
+def paired(results: Sequence[Result], metric: str) -> Matrix:
+    """Put the scores of one metric side by side, question by question.
+
+    Raises:
+        InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.
+    """
+    for result in results:
+        _check(result, metric)
+    ids = list(dict.fromkeys(chain.from_iterable(result.outcomes["question_id"] for result in results)))
+    rows = [_scores(result, metric, ids) for result in results]
+    scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
+    known = ~np.isnan(scores)
+    both = np.flatnonzero(known.all(axis=0))
+    sources = dict(zip(results[0].outcomes["question_id"], _sources(results[0]), strict=True)) if results else {}
+    names = tuple(ids[n] for n in both.tolist())
+    return Matrix(
+        scores[:, both],
+        _numbered(np.array([sources[name] for name in names], dtype=np.str_)),
+        tuple(result.name for result in results),
+        names,
+        metric,
+        bool(results[0].summaries[metric].higher_is_better) if results else True,
+        int(known.any(axis=0).sum()),
+    )
+
+
+def _check(result: Result, metric: str) -> None:
+    if metric not in result.summaries:
+        raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, result.summaries)}')
+    if result.summaries[metric].higher_is_better is None:
+        raise InputError(f"{metric}: neither more nor less of it is better, so that no config is better by it")
+
+
+def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
+    """Return a result's scores of these questions; NaN of those that it was not asked."""
+    asked, column = result.outcomes["question_id"], result.outcomes[metric]
+    if list(asked) == ids:
+        return column
+    scored = dict(zip(asked, column, strict=True))
+    return [scored.get(name, math.nan) for name in ids]
+
+
+def _sources(result: Result) -> Sequence[str]:
+    """Name each question's cluster; records of a time when none was kept have each question by itself."""
+    return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
+
+
+def _numbered(names: NDArray[np.generic]) -> Numbers:
+    return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)

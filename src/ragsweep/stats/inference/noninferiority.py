@@ -1,0 +1,144 @@
+"""The gate: is a candidate worse than the baseline by more than a margin, better by a gain, above a level?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import FEWEST, clustered
+from ragsweep.stats.inference.student import student_quantile
+
+Doubles = NDArray[np.float64]
+Decision = Literal["pass", "fail", "inconclusive"]
+
+SAME = "the same scores for every question"
+SPARSE = 30
+"""Where fewer questions differ, a normal distribution knows too little of how rare and how large losses are."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate decides, in the metric's unit and direction.
+
+    ``difference`` is candidate less baseline. ``slack`` is how far the candidate is from the margin, positive where it
+    is on the right side of it; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": all of it
+    is above 0 (or 0). "fail": all of it is below. Else "inconclusive".
+    """
+
+    decision: Decision
+    baseline: float  # means
+    candidate: float
+    difference: float
+    margin: float  # in the metric's unit, also where it was given as a share
+    slack: float
+    low: float
+    high: float
+    questions: int
+    level: float
+    note: str = ""
+
+
+def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
+    """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
+
+    Questions are paired, clusters whole; the bounds are of Student's t with clusters - 1 degrees of freedom (Schuirmann
+    1987, one side). A relative margin is a share of the baseline's mean: then each question's slack is the candidate's
+    score less (1 - margin) of the baseline's (more than 1 + margin where less is better), so that the baseline's own
+    uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). Where fewer than 30 questions differ, each
+    end counts one question more, off by the largest difference seen (in the spirit of Agresti and Min, Statistics in
+    Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
+    (1 - (1 - level) ** (1 / clusters), about 3 / clusters at 95 %: Hanley and Lippman-Hand, JAMA 249, 1983), and each
+    may be lost whole. Fewer than ten clusters are inconclusive.
+
+    Raises:
+        InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
+    """
+    if len(matrix.values) != 2:
+        raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
+    if not (margin >= 0 and math.isfinite(margin)):
+        raise InputError(f"a margin of {margin:g}: give a number of 0 or more")
+    return _decided(matrix, margin, relative, level)
+
+
+def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
+    """Decide whether the second row is better than the first by at least ``gain``: the gate with a margin below 0."""
+    return _decided(matrix, -gain, False, level)
+
+
+def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
+    """Decide whether the mean of the only row lies on the better side of ``bound``, or on it.
+
+    ``baseline`` of the result is the bound itself.
+    """
+    fixed = np.full((1, matrix.values.shape[1]), bound)
+    both = replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
+    return _decided(both, 0.0, False, level)
+
+
+def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
+    if not matrix.values.shape[1]:
+        return _undecided(matrix, margin, level, "no question was scored in both")
+    baseline, candidate = (float(row.mean()) for row in matrix.values)
+    if relative and baseline <= 0:
+        raise InputError(
+            f"a margin of {margin:.0%} of {baseline:g}: give an absolute one, a share of this means nothing"
+        )
+    allowed = margin * baseline if relative else margin
+    if len(np.unique(matrix.clusters)) < FEWEST:
+        return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
+    each = _slack(matrix, margin, relative)
+    slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
+    near = 1e-9 * max(abs(slack), abs(allowed))
+    decision: Decision = "pass" if low >= -near else "fail" if high < -near else "inconclusive"
+    note = "" if (matrix.values[0] != matrix.values[1]).any() else SAME
+    return Gate(
+        decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
+        note,
+    )  # fmt: skip
+
+
+def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
+    """Return one end of the interval of the mean slack: the lower for side -1, the upper for 1."""
+    apart, clusters = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters
+    if not apart.any():
+        share = 1 - (1 - level) ** (1 / len(np.unique(clusters)))
+        return float(slack.mean() + side * share * _most(matrix, side))
+    if np.count_nonzero(apart) < SPARSE:
+        slack = np.append(slack, slack.mean() + side * apart.max())
+        clusters = np.append(clusters, clusters.max() + 1)
+    data = clustered(slack[None, :], clusters)
+    return float(data.means[0] + side * student_quantile(level, data.clusters - 1) * data.errors[0])
+
+
+def _most(matrix: Matrix, side: float) -> float:
+    """Return the most that one question can lose (side -1) or gain: for scores within 0 and 1 up to these bounds.
+
+    Other scores are taken to vary as widely as the largest of them.
+    """
+    scores = matrix.values[0]
+    if scores.min() < 0 or scores.max() > 1:
+        return float(np.abs(scores).max())
+    falls = (side < 0) == matrix.higher_is_better
+    return float(scores.max() if falls else 1 - scores.min())
+
+
+def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
+    """Return, a question, how much better the candidate is than the worst that would do."""
+    baseline, candidate = matrix.better
+    if not relative:
+        return np.asarray(candidate - baseline + margin)
+    return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
+
+
+def _undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
+    baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+    return Gate(
+        "inconclusive", baseline, candidate, candidate - baseline, margin, math.nan, math.nan, math.nan,
+        matrix.values.shape[1], level, note,
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""How small a difference a golden set can see, and how many questions a smaller one would take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import FEWEST, clustered
+from ragsweep.stats.inference.student import as_normal, student_quantile
+from ragsweep.stats.statistics.noise import Noise, noise
+
+Doubles = NDArray[np.float64]
+
+POWER = 0.8
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Power:
+    """What a paired comparison of one config with the baseline can see: one number a config, in the metric's unit.
+
+    ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
+    ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
+    times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
+    where a config never differs, and everywhere with fewer than ten clusters: ``note`` says so. ``alone`` is the same
+    as ``typical``, were two configs compared and no others.
+    """
+
+    detectable: Doubles
+    spread: Doubles
+    typical: float
+    alone: float
+    questions: int
+    clusters: int
+    power: float = POWER
+    level: float = LEVEL
+    note: str = ""
+
+    def questions_for(self, effect: float) -> int | None:
+        """Return how many questions would show a true difference of ``effect``, of a typical config; None if unknown.
+
+        At the same level as ``detectable``; the sign of ``effect``, which is in the metric's unit, does not matter.
+        """
+        if not len(self.spread) or np.isnan(self.spread).all():
+            return None
+        return questions_needed(effect, float(np.nanmedian(self.spread)), self.power, self.level)
+
+
+def detectable(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
+    """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
+
+    (t_{1 - alpha/2} + t_power) standard errors, with clusters - 1 degrees of freedom (Bloom, Evaluation Review 19,
+    1995); the standard error is by clusters. For a comparison among many configs give the ``level`` of each one:
+    :func:`each_level` of a sweep's critical value, or :func:`shared_level`.
+    """
+    data = clustered(matrix.values - matrix.values[baseline], matrix.clusters)
+    questions = matrix.values.shape[1]
+    if not data.enough:
+        unknown = np.full(len(matrix.values), math.nan)
+        note = f"fewer than {FEWEST} independent questions"
+        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, power, level, note)
+    degrees = data.clusters - 1
+    factor, alone = (
+        student_quantile((1 + each) / 2, degrees) + student_quantile(power, degrees) for each in (level, LEVEL)
+    )
+    errors = np.where(data.errors > 0, data.errors, math.nan)
+    spread = errors * math.sqrt(questions)
+    differ = ~np.isnan(errors)
+    middle = float(np.median(errors[differ])) if differ.any() else math.nan
+    note = "" if differ.any() else "no config differs from the baseline by more than a constant"
+    return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
+
+
+def each_level(critical: float, clusters: int) -> float:
+    """Return the level of one interval that reaches out by ``critical`` standard errors, with so many clusters.
+
+    That of a sweep's simultaneous intervals is above .95: a difference must be larger to be shown among many.
+    """
+    return 2 * NormalDist().cdf(float(as_normal(np.array(critical), clusters - 1))) - 1
+
+
+def shared_level(comparisons: int, level: float = LEVEL) -> float:
+    """Return the level of each of so many comparisons with one baseline, so that all hold together at ``level``.
+
+    As if all differences were equally uncertain and correlated by 1/2, which they are where scores of all configs
+    are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
+    """
+    from scipy.optimize import brentq
+
+    if comparisons == 1:
+        return level
+    normal = NormalDist()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+
+    def holds(critical: float) -> float:
+        inside = [normal.cdf(node + critical * math.sqrt(2)) - normal.cdf(node - critical * math.sqrt(2))
+                  for node in nodes.tolist()]  # fmt: skip
+        return float(weights @ np.power(inside, comparisons) / math.sqrt(2 * math.pi))
+
+    ends = normal.inv_cdf((1 + level) / 2), normal.inv_cdf(1 - (1 - level) / (2 * comparisons))
+    return 2 * normal.cdf(float(brentq(lambda critical: holds(critical) - level, *ends))) - 1
+
+
+def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
+    """Return how many questions show a true difference of ``effect`` in ``power`` of all cases; None if none do.
+
+    ``spread`` is the standard deviation of the paired differences a question, in the same unit. The smallest n whose
+    detectable effect (see :func:`detectable`, as many clusters as questions) is no larger; never below ten.
+    """
+    if not effect or not math.isfinite(effect) or math.isnan(spread):
+        return None
+    normal = NormalDist()
+    count = math.ceil(((normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)) * spread / effect) ** 2)
+    count = max(count, FEWEST)
+    while (student_quantile((1 + level) / 2, count - 1) + student_quantile(power, count - 1)) * spread > abs(
+        effect
+    ) * math.sqrt(count):
+        count += 1
+    return count
+
+
+def noise_floor(repeats: Sequence[Doubles]) -> tuple[Noise, ...]:
+    """Compare repeated runs of the same config, each with the one before: (questions,) each, NaN where not scored.
+
+    What two runs of the same config differ by is what chance alone does: a smaller difference between two configs means
+    nothing, however many questions show it. A stage that is not random has a floor of 0.
+    """
+    return tuple(noise(first.tolist(), second.tolist()) for first, second in pairwise(repeats))

@@ -1,0 +1,160 @@
+"""Where a config is better and where it is worse: every value of every label, corrected for how many there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.stats.inference.differences import Differences
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.paired_tests import holm, randomisation, settled
+from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered
+from ragsweep.stats.inference.simultaneous import bounded
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SURE = 0.05
+"""A p-value from which on the randomisation test does not confirm what an interval shows."""
+SMALL = 20
+"""A slice of fewer questions is marked: it sees large differences only."""
+WORK = 20_000_000_000
+"""Multiplications that the intervals of all slices may take: beyond, there are fewer resamples, 1,000 at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """The questions with one value of one label: each config less the baseline there, one number a config.
+
+    In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
+    than ten clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    """
+
+    label: str
+    value: str
+    questions: int
+    small: bool
+    estimate: Doubles
+    low: Doubles
+    high: Doubles
+    p: Doubles
+    p_holm: Doubles
+    higher_is_better: bool = True
+
+    @property
+    def better(self) -> Flags:
+        """The configs that are better than the baseline in this slice, with all slices looked at."""
+        return self._sure(1.0)
+
+    @property
+    def worse(self) -> Flags:
+        """The configs that are worse than the baseline in this slice, with all slices looked at."""
+        return self._sure(-1.0)
+
+    def _sure(self, side: float) -> Flags:
+        turned = side if self.higher_is_better else -side
+        low, high = (self.low, self.high) if turned > 0 else (-self.high, -self.low)
+        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p < SURE)
+
+
+class Reversal(NamedTuple):
+    """A config that is better than the baseline on average, and worse in one slice."""
+
+    config: int
+    label: str
+    value: str
+    small: bool
+
+
+def by_slice(
+    matrix: Matrix, labels: Mapping[str, Sequence[str]], baseline: int = 0, level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> tuple[Slice, ...]:  # fmt: skip
+    """Compare every config with the baseline in every slice, corrected over all of them (max-T; Holm).
+
+    Args:
+        matrix: All questions.
+        labels: Name of a label -> its value for each question of the matrix, in that order; "" is no value.
+        baseline: The row that the others are compared with.
+        level: At which all intervals hold together.
+        resamples: Of the clusters; fewer where there is much to compute.
+    """
+    chosen = [
+        (label, value, np.array([one == value for one in values], dtype=bool))
+        for label, values in labels.items()
+        for value in sorted({one for one in values if one})
+    ]
+    if not chosen:
+        return ()
+    differences = matrix.values - matrix.values[baseline]
+    differences = settled(differences) if differences.size else differences
+    p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
+    corrected = holm(p_values.ravel()).reshape(p_values.shape)
+    ends = _intervals(differences, matrix.clusters, [mask for *_, mask in chosen], level, resamples)
+    return tuple(
+        Slice(
+            label, value, int(mask.sum()), int(mask.sum()) < SMALL, means, low, high, p, adjusted,
+            matrix.higher_is_better,
+        )
+        for (label, value, mask), (means, low, high), p, adjusted in zip(chosen, ends, p_values, corrected, strict=True)
+    )  # fmt: skip
+
+
+def reversals(overall: Differences, slices: Sequence[Slice]) -> tuple[Reversal, ...]:
+    """Find the configs that are better on average and worse somewhere, both beyond chance."""
+    return tuple(
+        Reversal(config, one.label, one.value, one.small)
+        for config in np.flatnonzero(overall.better).tolist()
+        for one in slices
+        if one.worse[config]
+    )
+
+
+def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int) -> Doubles:
+    p_values = randomisation(differences[:, mask], clusters[mask])
+    p_values[baseline] = math.nan  # no test, and counted as none
+    return p_values
+
+
+def _intervals(
+    differences: Doubles, clusters: Numbers, masks: Sequence[Flags], level: float, resamples: int
+) -> list[tuple[Doubles, Doubles, Doubles]]:
+    """Bound each slice's means, all together: means, low and high ends a slice."""
+    parts = [_inside(differences, clusters, mask) for mask in masks]
+    enough = [len(np.unique(clusters[mask])) >= FEWEST for mask in masks]
+    known = [part for part, sure in zip(parts, enough, strict=True) if sure]
+    critical = math.nan
+    if known:
+        work = len(known) * differences.size
+        joined = Clustered(
+            np.concatenate([part.means for part in known]),
+            np.concatenate([part.sums for part in known]),
+            known[0].sizes,
+            np.concatenate([part.errors for part in known]),
+        )
+        critical = bounded(joined, level, max(min(resamples, 1000), min(resamples, WORK // work))).critical
+    found = []
+    for part, sure in zip(parts, enough, strict=True):
+        half = np.where(part.errors > 0, critical * part.errors, 0.0) if sure else np.full(len(part.means), math.nan)
+        found.append((part.means, part.means - half, part.means + half))
+    return found
+
+
+def _inside(differences: Doubles, clusters: Numbers, mask: Flags) -> Clustered:
+    """Sum up one slice over all clusters, so that all slices are drawn together.
+
+    Whole clusters are drawn, so the questions of a slice vary from draw to draw; the sums stay those of deviations from
+    the slice's mean, over the slice's observed number of questions (linearised), scaled to the whole set's.
+    """
+    inside = clustered(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
+    present = np.unique(clusters[mask])
+    sizes = np.bincount(clusters).astype(np.float64)
+    sums = np.zeros((len(differences), len(sizes)))
+    sums[:, present] = inside.sums * (len(clusters) / max(int(mask.sum()), 1))
+    return Clustered(inside.means, sums, sizes, inside.errors)

@@ -1,0 +1,180 @@
+"""What is said and kept of a sweep when it ends, is shown again, or is sent to a tracker later: always the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ragsweep.core.objectives import front, objectives
+from ragsweep.core.results import DROPPED, Failure, Result
+from ragsweep.golden.partition import HOLDOUT
+from ragsweep.records.ledger import Ledger, Record
+from ragsweep.report import artifacts
+from ragsweep.report.front import front_csv, front_lines
+from ragsweep.report.race import race_facts, race_lines, race_numbers
+from ragsweep.report.recommendation import Decision, result_facts
+from ragsweep.report.tables import headline
+from ragsweep.report.terminal import Terminal
+from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
+from ragsweep.report.verdict_files import numbers
+from ragsweep.services.calls.spending import spending
+from ragsweep.stats.gap import Gap, holdout_gap
+from ragsweep.stats.verdict import LeftOut, Unweighed, Verdict, weigh
+from ragsweep.sweep.finalists import Finals, choose, finals
+from ragsweep.sweep.searched import Searched, folder_of, searched
+
+VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What the parent run of a sweep holds."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> what is known of it only now
+
+
+@dataclass(frozen=True)
+class Ending:
+    """All that came of a sweep, and what follows from it."""
+
+    results: Sequence[Result]
+    failures: Sequence[Failure]
+    looks: int = 0  # how often the holdout of these questions was looked at
+    verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
+    beyond: Sequence[LeftOut] = ()  # which break a constraint of the search
+    left: Searched | None = None  # what a search left of its study
+    jobs: Mapping[int, Result] = field(default_factory=dict)
+    finals: Finals = field(default_factory=Finals)
+    gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
+
+    def show(self, terminal: Terminal) -> None:
+        """Print the comparison, what failed, what a race has saved, and the verdict."""
+        shown = [one for one in self.results if one.state != DROPPED]
+        terminal.comparison(shown, headline(shown))
+        terminal.failures(self.failures)
+        terminal.lines(race_lines(self.results, spending.currency))
+        terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
+        if self.verdict is not None:
+            terminal.lines(verdict_lines(self.verdict))
+        terminal.failures(self.finals.failures)
+        terminal.lines(self.finals.lines())
+        terminal.lines(gap_line(self.gap))
+        if self.left and self.left.stopped:
+            terminal.line("stopped", f"{self.left.stopped}; other settings let the same command go on")
+        held = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finals.results))
+        terminal.lines(looks_line(self.looks, held))
+        if self.decision:
+            terminal.lines(self.decision.lines())
+
+    @property
+    def decision(self) -> Decision | None:
+        """What decides the result: a search's finalists, where they were measured on questions that it has not seen."""
+        if self.verdict is None:
+            return None
+        if self.finals.verdict is not None:
+            return Decision(self.finals.verdict, f"on {self.finals.questions:,} questions that the search has not seen")
+        return Decision(self.verdict, "on the questions by which the search chose" if self.left else "")
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """What the configs were told apart by."""
+        return objectives(self.results[0].config) if self.results else ()
+
+    @property
+    def front(self) -> list[Result]:
+        """The configs that no other one beats in every objective, of those that keep all constraints."""
+        if len(self.objectives) < 2:
+            return []
+        return front(_kept(self.results, self.beyond), self.objectives)
+
+    def contenders(self, most: int) -> list[Result]:
+        """List who is to be evaluated on the holdout."""
+        return choose(_kept(self.results, self.beyond), self.verdict, most)
+
+    def parent(self, name: str) -> Parent:
+        """Make what the parent run holds."""
+        facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
+        facts |= {**race_facts(self.results), **self._told()}
+        files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
+        if len(self.objectives) > 1:
+            files["front.csv"] = front_csv(self.front, self.objectives)
+        files |= self.left.pictures if self.left else {}
+        tags = self.left.tags() if self.left else {}
+        if self.verdict is None or self.decision is None:
+            return Parent(files, {}, tags, self._children())
+        metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
+        metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+        metrics |= race_numbers(self.results)
+        tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
+        return Parent(files, metrics, tags, self._children())
+
+    def _children(self) -> dict[int, dict[str, str]]:
+        """Say of each job which trial it was, and whether it is on the front."""
+        found = self.left.trial_tags() if self.left else {}
+        on = {one.name for one in self.front}
+        for job, result in self.jobs.items() if len(self.objectives) > 1 else ():
+            found.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in on else "no"
+        return found
+
+    def _told(self) -> dict[str, object]:
+        """Say in JSON types what is said of several objectives, and of a search."""
+        told: dict[str, object] = {}
+        if len(self.objectives) > 1:
+            told["front"] = [one.name for one in self.front]
+        if self.finals.results:
+            told["finalists"] = self.finals.facts()
+        if self.left:
+            told["search"] = {"study": self.left.study, "sampler": self.left.sampler, "trials": dict(self.left.states),
+                              "stopped": self.left.stopped}  # fmt: skip
+        return told
+
+
+def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True) -> Ending:
+    """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
+    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
+    left = searched(folder_of(ledger.path, records[0].sweep)) if records and records[0].sweep else None
+    broken = left.broken() if left else {}
+    beyond = [LeftOut(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
+    verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None
+    seen = looks(ledger, results[0]) if results else 0
+    jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
+    known = [record.outcome for record in ledger.finals(records[0].sweep)] if records and records[0].sweep else []
+    ended = finals(
+        known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, Verdict) else ""
+    )
+    if ended.verdict is None and len(ended.results) + len(ended.failures) > 1:
+        ended = replace(ended, verdict=_weighed(*ended.named(), ()))
+    gap = ended.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict)
+    return Ending(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
+
+
+def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:
+    """Leave out what breaks a constraint."""
+    names = {one.name for one in beyond}
+    return [one for one in results if one.name not in names]
+
+
+def _gap(ledger: Ledger, results: Sequence[Result], verdict: Verdict | Unweighed | None) -> Gap | None:
+    if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
+        return None
+    metric = verdict.metric if isinstance(verdict, Verdict) else objectives(results[0].config)[0]
+    tuned = [record.outcome for record in ledger.tuned(results[0].dataset.undivided)]
+    return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
+
+
+def looks(ledger: Ledger, result: Result) -> int:
+    """Count how often the holdout of a result's questions was looked at."""
+    return ledger.looks(result.dataset.undivided)
+
+
+def _weighed(results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[LeftOut]) -> Verdict | Unweighed:
+    try:
+        return weigh(results, failures, beyond)
+    except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
+        logging.getLogger(__name__).exception("no verdict")
+        return Unweighed(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")

@@ -1,0 +1,158 @@
+"""What a search's best configs are worth on the questions that it has not seen: chosen here, and put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Failure, Result
+from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
+from ragsweep.report.naming import short
+from ragsweep.report.recommendation import from_baseline
+from ragsweep.report.tables import cell
+from ragsweep.report.verdict import change, signed
+from ragsweep.stats.gap import Gap, holdout_gap
+from ragsweep.stats.inference.recommending import COSTS
+from ragsweep.stats.verdict import Unweighed, Verdict
+
+SUFFIX = f" partition={HOLDOUT}"
+"""What the name of a config ends with that is evaluated on the holdout."""
+
+
+@dataclass(frozen=True)
+class Finals:
+    """The configs that were evaluated on the holdout at the end of a search, the baseline first.
+
+    ``verdict`` compares them there: intervals of their leads over the baseline hold for all of them together.
+    """
+
+    results: Sequence[Result] = ()
+    failures: Sequence[Failure] = ()
+    tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
+    metric: str = ""
+    gap: Gap | None = None
+    verdict: Verdict | Unweighed | None = None  # None: there are fewer than two
+
+    @property
+    def questions(self) -> int:
+        """How many questions the holdout has."""
+        return self.results[0].dataset.questions if self.results else 0
+
+    def named(self) -> tuple[list[Result], list[Failure]]:
+        """List the results and the failures under the names that the configs have in the search."""
+        return [_named(one) for one in self.results], [_named(one) for one in self.failures]
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Say of each config what it reached on tune, on the holdout, and its lead there; nothing without any."""
+        if not self.results:
+            return
+        questions = self.results[0].dataset.questions
+        what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
+        yield "holdout", f"{self.metric} of {what} on {questions:,} questions that the search has not seen"
+        rows = [
+            (f"{seen:.3g}", cell(one.summaries[self.metric]), signed(gap), self._lead(one))
+            for one, seen, gap in self._rows()
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        for one, row in zip(self.results, rows, strict=True):
+            seen, value, gap, lead = (f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
+            told = f"tune {seen} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
+            yield "", f"{told} · {short(_plain(one.name))}"
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Say the same in JSON types."""
+        return [
+            {"config": _plain(one.name), "tune": seen, "holdout": one.summaries[self.metric].value,
+             "low": one.summaries[self.metric].low, "high": one.summaries[self.metric].high, "gap": gap,
+             "lead": self._lead_facts(one)}
+            for one, seen, gap in self._rows()
+        ]  # fmt: skip
+
+    def _rows(self) -> Iterator[tuple[Result, float, float]]:
+        for one, before in zip(self.results, self.tuned, strict=True):
+            seen = before.summaries[self.metric].value
+            yield one, seen, one.summaries[self.metric].value - seen
+
+    def _lead(self, one: Result) -> str:
+        """Write by how much a config is better than the baseline on the holdout, with its interval."""
+        row = self._row(one)
+        if not isinstance(self.verdict, Verdict) or row is None:
+            return ""
+        return change(self.verdict, row) if row else f"(over {short(_plain(one.name))})"
+
+    def _lead_facts(self, one: Result) -> dict[str, float] | None:
+        row = self._row(one)
+        return from_baseline(self.verdict, row) if isinstance(self.verdict, Verdict) and row else None
+
+    def _row(self, one: Result) -> int | None:
+        """Find a config in the verdict; None where it could not be compared."""
+        configs = self.verdict.matrix.configs if isinstance(self.verdict, Verdict) else ()
+        return configs.index(_plain(one.name)) if _plain(one.name) in configs else None
+
+
+def check(most: object) -> None:
+    """Raise ConfigError for what is no number of finalists."""
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise ConfigError(f"finalists: must be a whole number, 0 for none, given {most!r}")
+
+
+def choose(results: Sequence[Result], verdict: Verdict | Unweighed | None, most: int | None = None) -> list[Result]:
+    """Choose whom to evaluate on the holdout: the baseline, what the tune questions recommend, the best, the cheapest.
+
+    The cheapest are those of the configs that cannot be told from the best.
+
+    Nobody where the search saw all questions, or the golden set has too few to keep any for the end. ``most`` bounds
+    them, the baseline aside where it is not among those that may be the best; None is no bound.
+    """
+    if not isinstance(verdict, Verdict) or most == 0 or not _is_held_back(results[0]):
+        return []
+    kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.optimism.winner
+    known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
+    means = verdict.matrix.better.mean(axis=1)
+
+    def price(row: int) -> tuple[float, ...]:
+        return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)
+
+    recommended = verdict.recommendation.config
+    first = [best] if recommended is None else [recommended, best]
+    others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row]
+    by_name = {one.name: one for one in results}
+    rows = others if most is None else others[: max(most - (0 in kept), 1)]
+    return [by_name[verdict.matrix.configs[row]] for row in (0, *rows)]
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(SUFFIX)
+
+
+Kept = TypeVar("Kept", Result, Failure)
+
+
+def _named(one: Kept) -> Kept:
+    return replace(one, name=_plain(one.name))
+
+
+def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finals:
+    """Put together what came of the configs that are chosen now; what an earlier choice had evaluated is left out."""
+    known = {_plain(one.name): one for one in outcomes}
+    pairs = [(known[one.name], one) for one in chosen if one.name in known]
+    failures = [after for after, _ in pairs if isinstance(after, Failure)]
+    both = [(after, before) for after, before in pairs if isinstance(after, Result)]
+    results, tuned = [after for after, _ in both], [before for _, before in both]
+    gap = holdout_gap(results, tuned, metric) if results else None
+    came = Finals(results, failures, tuned, metric, gap)
+    if pairs and (not tuned or tuned[0] is not chosen[0]):
+        return replace(came, verdict=Unweighed(f"{short(chosen[0].name)}, the first config, was not measured there"))
+    return came
+
+
+def _is_held_back(result: Result) -> bool:
+    """Say whether there are questions that the search has not seen, and enough of them."""
+    facts = result.dataset
+    left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
+    return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

@@ -1,0 +1,209 @@
+"""Say what a config may tell Hydra: which launcher, sweeper and log handlers, with which settings, and nothing else.
+
+Hydra imports and calls what stands in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
+commands as settings. What is not listed here is refused, unless the environment trusts its package.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.trust import TRUSTED, check_targets, find_class, is_trusted
+
+FOLDER = "/the-folder-of-the-run"
+"""Stands for the run's own folder in settings that are checked before there is one."""
+
+LAUNCHERS: Mapping[str, frozenset[str]] = {
+    "hydra._internal.core_plugins.basic_launcher.BasicLauncher": frozenset(),
+    "hydra_plugins.ragsweep_grid.launcher.InlineLauncher": frozenset(),
+    "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher": frozenset(
+        {"n_jobs", "backend", "prefer", "require", "verbose", "timeout", "pre_dispatch", "batch_size", "max_nbytes",
+         "mmap_mode"}
+    ),
+    "hydra_plugins.hydra_submitit_launcher.submitit_launcher.LocalLauncher": frozenset(
+        {"submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes",
+         "name", "stderr_to_stdout"}
+    ),
+    "hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher": frozenset(
+        {"ray.init.num_cpus", "ray.init.num_gpus", "ray.init.object_store_memory",
+         "ray.init.include_dashboard", "ray.init.ignore_reinit_error", "ray.init.log_to_driver",
+         "ray.init.configure_logging", "ray.init.logging_level", "ray.remote.num_cpus", "ray.remote.num_gpus",
+         "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
+    ),
+}  # fmt: skip
+"""Launcher -> the settings that a config may give it; none is a command, a host, or a hook."""
+
+SWEEPERS: Mapping[str, frozenset[str]] = {
+    "hydra._internal.core_plugins.basic_sweeper.BasicSweeper": frozenset({"max_batch_size", "params"}),
+    "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
+        {"max_batch_size", "params", "cases", "only", "race"}
+    ),
+    "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
+        {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
+         "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
+    ),  # and not custom_search_space: it names a function
+}  # fmt: skip
+"""Sweeper -> the settings that a config may give it."""
+
+LOG_CLASSES = frozenset(
+    {"logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler", "logging.FileHandler",
+     "logging.handlers.RotatingFileHandler", "logging.handlers.TimedRotatingFileHandler",
+     "logging.handlers.WatchedFileHandler"}
+)  # fmt: skip
+"""What writes to the terminal or to a file; the other handlers of ``logging`` send logs over a network."""
+
+LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
+LOG_FORMATS = frozenset(
+    {LOG_FORMAT, "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s",
+     "[%(asctime)s][HYDRA] %(message)s", "%(message)s"}
+)  # fmt: skip
+"""Ours and Hydra's: with a format of its own a config could write any text, such as a line of shell."""
+
+LOG_FILE = ".log"
+"""What the name of a log file ends with: the run's folder may be anywhere, and hold files of the user's."""
+
+STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
+
+_ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
+"""Variables that a config may set for its jobs: other names could choose a program, a library or a host."""
+
+_PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
+"""joblib calculates with what stands there."""
+
+_PACKAGES = frozenset({"hydra", "ragsweep"})
+
+
+def check_search_path(path: object) -> None:
+    """Raise ConfigError for a folder of configs that is a package: to look for configs in one imports it."""
+    if not isinstance(path, str) or "://" not in path:
+        return
+    scheme, _, name = path.partition("://")
+    package = name.partition("/")[0]
+    if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
+        return
+    raise ConfigError(
+        f'hydra.searchpath: "{path}" is no folder; give file://FOLDER, or trust the package: {TRUSTED}={package}'
+    )
+
+
+def check_hydra(settings: Mapping[str, Any]) -> None:
+    """Check Hydra's node: its keys with their values, resolved, `FOLDER` being the run's own folder.
+
+    Raises ConfigError, with the key, for whatever would import, call, write elsewhere or send more than our parts do.
+    """
+    _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
+    folder = settings["launcher"].get("submitit_folder", FOLDER)
+    if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
+        raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, given {folder!r}")
+    _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
+    _check_callbacks(settings["callbacks"], "hydra.callbacks")
+    for key in ("hydra_logging", "job_logging"):
+        for name, value in _leaves(settings[key]):
+            _check_log_setting(name, value, f"hydra.{key}.{name}")
+        _check_formatters(settings[key], f"hydra.{key}.formatters")
+    for name in (settings["job"] or {}).get("env_set") or {}:
+        if not _ENVIRONMENT.fullmatch(str(name)):
+            raise ConfigError(
+                f"hydra.job.env_set.{name}: a config sets numbers of threads and devices only; set {name} where you"
+                " type the command"
+            )
+    if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
+        raise ConfigError(f"hydra.output_subdir: must lie in the run's folder, given {settings['output_subdir']!r}")
+    known = ("launcher", "sweeper", "callbacks")
+    check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
+
+
+def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) -> None:
+    if not isinstance(plugin, Mapping):
+        raise ConfigError(f"{where}: needs a _target_, given {plugin!r}")
+    target = str(plugin.get("_target_"))
+    values = {key: value for key, value in plugin.items() if key != "_target_"}
+    check_targets(values, where)
+    if is_trusted(target):
+        return
+    if target not in known:
+        package = ".".join(target.split(".")[:2]) if target.startswith("hydra_plugins.") else target.partition(".")[0]
+        raise ConfigError(
+            f'{where}._target_: "{target}" is not trusted; to use it set the environment variable {TRUSTED}={package}'
+        )
+    for name, value in _leaves(values):
+        if value is None:
+            continue
+        if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in known[target]):
+            kind = target.rpartition(".")[2]
+            raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, known[target])}")
+        if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
+            raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
+
+
+def _check_callbacks(value: Any, where: str) -> None:
+    """Check callbacks and what is nested in them; their classes are imported, as a module shows what it imports."""
+    if isinstance(value, Mapping):
+        target = value.get("_target_")
+        if target is not None:
+            if not is_trusted(str(target)):
+                raise ConfigError(
+                    f'{where}._target_: "{target}" is not trusted; to use callbacks of your own set the environment'
+                    f" variable {TRUSTED}={str(target).partition('.')[0]}"
+                )
+            find_class(str(target), where)
+        for key, item in value.items():
+            _check_callbacks(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_callbacks(item, f"{where}[{number}]")
+
+
+def _check_log_setting(name: str, value: Any, where: str) -> None:
+    """Check one value of a dictConfig of ``logging``: classes, objects that it names, and the file it writes."""
+    key = name.rpartition(".")[2]
+    if key == "()" and not is_trusted(str(value)):
+        raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
+    if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
+        raise ConfigError(f'{where}: "{value}" is no class for logs{nearest(str(value), LOG_CLASSES)}')
+    if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
+        raise ConfigError(f'{where}: "{value}" names an object{nearest(value, STREAMS)}')
+    is_file = key in ("filename", "baseFilename")
+    if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
+        raise ConfigError(
+            f"{where}: must lie in the run's folder and end with {LOG_FILE}, given {value!r}; give"
+            " ${hydra.runtime.output_dir}/NAME.log"
+        )
+    if ".." in f".{name}.":  # logging sets attributes that stand under the key "."
+        raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
+
+
+def _check_formatters(settings: Any, where: str) -> None:
+    """Raise ConfigError for a formatter that writes anything but what is logged, in one of the formats that we have."""
+    formatters = settings.get("formatters") if isinstance(settings, Mapping) else None
+    for name, one in (formatters or {}).items():
+        if not isinstance(one, Mapping) or is_trusted(str(one.get("()", ""))) or is_trusted(str(one.get("class", ""))):
+            continue
+        for key, value in one.items():
+            if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
+                raise ConfigError(
+                    f"{where}.{name}.{key}: a config cannot choose how logs are written, given {value!r}; use"
+                    f' "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
+                )
+
+
+def _is_inside(path: PurePath, folder: str) -> bool:
+    """Say whether a path lies in a folder, whatever ``..`` is in it."""
+    return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)
+
+
+def _leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys and the values of a tree that are no trees."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{where}[{number}]")
+    else:
+        yield where, value

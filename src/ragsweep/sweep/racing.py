@@ -1,0 +1,238 @@
+"""Ask questions in blocks, and drop a config as soon as it is shown to be worse than the best: a race."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.clusters import clusters
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Question
+from ragsweep.golden.partition import strata
+from ragsweep.stats.inference.confidence_sequence import betting, evidence, lower_bound, observed
+from ragsweep.stats.inference.leaders import behind, leading
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SALT = "ragsweep.racing/1"
+"""Decides, with the seed and a cluster's name, when its questions are asked."""
+LARGEST = 700.0
+"""Logarithm of the largest evidence that is told: more is no number."""
+
+
+class Order(NamedTuple):
+    """In which order questions are asked: their positions, and the cluster of each, in that order."""
+
+    positions: tuple[int, ...]
+    clusters: tuple[str, ...]
+
+    def first(self, until: int) -> tuple[int, ...]:
+        """Return the positions of the first ``until`` questions, and of those that share the last one's cluster."""
+        end = min(max(until, 0), len(self.positions))
+        while 0 < end < len(self.positions) and self.clusters[end] == self.clusters[end - 1]:
+            end += 1
+        return self.positions[:end]
+
+
+def order(questions: Sequence[Question], seed: int = 0) -> Order:
+    """Put questions into one random order, for all configs: any first part of it holds each category in proportion.
+
+    Strata are those of a partition (category and kind). Each spreads its clusters evenly over the whole order, in a
+    random sequence, each at a random place of its stretch; the questions of a cluster stay together. It depends on the
+    seed and the questions, not on the order in which they are given.
+    """
+    members: dict[str, list[int]] = defaultdict(list)
+    for position, cluster in enumerate(clusters(questions)):
+        members[cluster].append(position)
+    places: dict[str, float] = {}
+    for names in strata({name: [questions[one] for one in inside] for name, inside in members.items()}).values():
+        size, before = sum(len(members[name]) for name in names), 0
+        for name in sorted(names, key=lambda name: _chance(name, seed, "sequence")):
+            places[name] = (before + _chance(name, seed, "place") * len(members[name])) / size
+            before += len(members[name])
+    ordered = [
+        (position, name)
+        for name in sorted(places, key=lambda name: (places[name], name))
+        for position in sorted(members[name], key=lambda one: questions[one].id)
+    ]
+    return Order(tuple(position for position, _ in ordered), tuple(name for _, name in ordered))
+
+
+def _chance(cluster: str, seed: int, what: str) -> float:
+    """Draw a number from [0, 1) for a cluster."""
+    drawn = hashlib.sha256(f"{SALT}\0{seed}\0{what}\0{cluster}".encode()).digest()
+    return int.from_bytes(drawn[:6], "big") / 2**48
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a race knows after some questions.
+
+    ``evidence`` is, for each config that was still in it, the largest capital so far of the bet that it is worse than
+    the best: who reached 1 / (1 - level) is dropped, unless it leads. ``behind`` says of each that is dropped by how
+    much the best is ahead of it at least, at the same level.
+    """
+
+    leaders: tuple[str, ...]
+    dropped: tuple[str, ...]
+    evidence: Mapping[str, float]
+    behind: Mapping[str, float]
+
+
+class _Weighed(NamedTuple):
+    """What is made of scores: one a config, and of each what ``observed`` returns."""
+
+    leaders: Flags
+    running: Flags
+    dropped: Flags
+    strength: Doubles  # logarithms
+    sums: Doubles
+    sizes: Doubles
+
+
+class Betting:
+    """Drop who is shown to be worse than the best by more than a margin, by bets that may be looked at at any time.
+
+    A config is bet against with each question: that it scores less than whoever led before the question was asked. The
+    best of all configs, and whoever is within the margin of it, is dropped with probability at most 1 - level, however
+    many configs and looks there are. This takes configs that were chosen before their questions were asked, and
+    questions (clusters of them) that are a random draw of what will be asked; scores need no distribution, only bounds.
+    Where several are within the margin, each of them is kept with that probability, not all of them together.
+    """
+
+    VERSION = "1"
+    OPERATIONAL: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        level: float = 0.95,
+        block: int = 16,
+        spread: float = 1.0,
+        higher_is_better: bool = True,
+    ) -> None:
+        """Set up the rule.
+
+        Args:
+            margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
+            level: The probability that the best one is not dropped, at least.
+            block: So many questions are asked between two looks.
+            spread: The metric's highest value less its lowest.
+            higher_is_better: Whether more of the metric is better.
+        """
+        self.margin, self.level, self.block, self.spread = margin, level, block, spread
+        self.higher_is_better = higher_is_better
+
+    def check(self) -> None:
+        """Refuse settings that mean nothing.
+
+        Raises:
+            ConfigError: A margin below 0 or as large as the spread, a level outside (0, 1), a block below 1.
+        """
+        if not (self.spread > 0 and math.isfinite(self.spread)):
+            raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
+        if not 0 <= self.margin < self.spread:
+            raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, given {self.margin!r}")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level: must lie between 0 and 1, given {self.level!r}")
+        if self.block < 1:
+            raise ConfigError(f"block: must be 1 or more, given {self.block!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """What may be promised of a race under this rule."""
+        within = f", or one within {self.margin:g} of it," if self.margin else ""
+        return f"the best config{within} is dropped with probability at most {1 - self.level:.3g}"
+
+    def blocks(self, groups: Sequence[Hashable]) -> list[int]:
+        """Cut the questions, given by the cluster of each in the order of asking, into blocks; no cluster is cut.
+
+        Returns:
+            How many questions each block has: ``block`` or as many more as its last cluster needs; the last has less.
+        """
+        lengths, length = [], 0
+        for place, group in enumerate(groups, start=1):
+            length += 1
+            if place == len(groups) or (length >= self.block and groups[place] != group):
+                lengths.append(length)
+                length = 0
+        return lengths
+
+    def drop(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> tuple[str, ...]:
+        """Name the configs to drop; arguments and errors as of ``look``."""
+        return tuple(compress(scores, self._weigh(scores, groups).dropped))
+
+    def look(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> Look:
+        """Weigh all scores so far. The same scores give the same answer, whatever was asked before.
+
+        Args:
+            scores: Of every config that took part, by signature: one a question in the order of asking, NaN where a
+                question could not be scored. Those that were dropped before have fewer; they must be given too,
+                because they led when they led.
+            groups: The cluster of each question, in the order of asking; by default each is its own.
+
+        Raises:
+            InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
+        """
+        found = self._weigh(scores, groups)
+        out = tuple(compress(scores, found.dropped))
+        bounds = lower_bound(found.sums[found.dropped], found.sizes[found.dropped], self.level, self.spread)
+        strength = np.exp(np.minimum(found.strength[found.running], LARGEST)).tolist()
+        return Look(
+            tuple(compress(scores, found.leaders)),
+            out,
+            dict(zip(compress(scores, found.running), strength, strict=True)),
+            dict(zip(out, bounds.tolist(), strict=True)),
+        )
+
+    def _weigh(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None) -> _Weighed:
+        values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
+        self._check_scores(values, groups)
+        numbers, starts = _numbered(groups, values.shape[1])
+        sums, sizes = observed(behind(values, asked, starts), numbers)
+        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
+        first, running = leading(values, asked), asked == values.shape[1]
+        out = running & ~first & (strength >= -math.log(1 - self.level))
+        return _Weighed(first, running, out, strength, sums, sizes)
+
+    def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
+        return betting(sums, sizes, self.margin, self.spread)
+
+    def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
+        if groups is not None and len(groups) < values.shape[1]:
+            raise InputError(f"the clusters of {len(groups)} questions were given, and the scores of {values.shape[1]}")
+        apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
+        widest = float(apart.max(initial=0.0))
+        if widest > self.spread * (1 + 1e-9):
+            raise InputError(
+                f"two scores of one question are {widest:g} apart, and spread is {self.spread:g}: give the metric's"
+                " highest value less its lowest; a metric without bounds cannot be raced"
+            )
+
+
+def _table(scores: Mapping[str, Sequence[float]], sign: float) -> tuple[Doubles, Numbers]:
+    """Put scores into rows, NaN where a config was not asked any more; also how many questions each was asked."""
+    asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
+    values = np.full((len(asked), asked.max(initial=0)), np.nan)
+    for row, given in zip(values, scores.values(), strict=True):
+        row[: len(given)] = given
+    return sign * values, asked
+
+
+def _numbered(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
+    """Number the clusters as they come, and give for each question the place where its cluster begins."""
+    if groups is None:
+        return np.arange(questions), np.arange(questions)
+    seen: dict[Hashable, int] = {}
+    begins = np.array([seen.setdefault(group, place) for place, group in enumerate(groups[:questions])])
+    return np.unique(begins, return_inverse=True)[1].reshape(-1), begins

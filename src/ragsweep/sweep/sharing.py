@@ -1,0 +1,53 @@
+"""Let several commands work on one search: one at a time enters and leaves it, and the last to leave closes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from ragsweep.records.claims import Claim
+from ragsweep.records.ledger import RUNNING, WHOLE, Ledger, Sweep
+from ragsweep.report.terminal import Terminal
+
+PATIENCE = 2.0
+"""Seconds of waiting after which the user is told."""
+
+
+@contextmanager
+def door(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
+    """Wait until no other command opens, enters, leaves or closes a sweep of this key, and keep others out."""
+    begun, told = time.monotonic(), False
+    while isinstance(taken := ledger.claim(key, WHOLE), Claim):
+        if not told and time.monotonic() - begun > PATIENCE:
+            terminal.line("waits", f"{taken.holder} opens or closes this search")
+            told = True
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        ledger.release(key, WHOLE)
+
+
+def key_of(sweep: Sweep) -> str:
+    """Return the key of a sweep, which it shares with its earlier rounds."""
+    return sweep.id.rpartition("-")[0]
+
+
+def join(ledger: Ledger, sweep: Sweep) -> None:
+    """Say that this process works on a sweep as well."""
+    for number in count(WHOLE - 1, -1):
+        if not isinstance(ledger.claim(sweep.id, number), Claim):
+            return
+
+
+def left_to(ledger: Ledger, sweep: Sweep) -> str:
+    """Say who closes a sweep if it is not for this process to do so, which then leaves; else an empty text."""
+    others = ledger.others(sweep.id)
+    if not others and ledger.sweep(sweep.id).status == RUNNING:
+        return ""
+    ledger.leave(sweep.id)
+    if not others:
+        return "another process has closed this search already"
+    return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"

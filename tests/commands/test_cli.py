@@ -1,0 +1,406 @@
+"""The command line as a user types it: what it prints, records, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.entities import Run
+
+ROOT = Path(__file__).parents[2]
+TEXTS = {
+    "cats": "The cat sleeps on the warm mat near the stove.",
+    "dogs": "Dogs guard the yard and bark at strangers.",
+    "bread": "Bread is baked from flour, water, salt and yeast.",
+    "ships": "Ships carry goods across the sea from port to port.",
+}
+GOLDEN = [
+    {"id": "q1", "question": "where does the cat rest", "category": "animals",
+     "evidence": [{"document": "cats", "anchor": "warm mat"}]},
+    {"id": "q2", "question": "what keeps the yard safe", "category": "animals",
+     "evidence": [{"document": "dogs", "anchor": "guard the yard"}]},
+    {"id": "q3", "question": "flour and water become what", "category": "food", "evidence": [{"document": "bread"}]},
+    {"id": "q4", "question": "price of a ship", "category": "unanswerable", "answerable": False,
+     "unanswerable_type": "out_of_database"},
+]  # fmt: skip
+
+Finished = subprocess.CompletedProcess[str]
+Ragsweep = Callable[..., Finished]
+
+
+def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) -> list[str]:
+    """Write the small dataset and return the overrides that choose it."""
+    corpus = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    for name, rows in (("corpus", corpus), ("golden", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """An environment as a user's, whatever the test run itself has set."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
+    }
+    return {**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200"}
+
+
+@pytest.fixture
+def ragsweep(tmp_path: Path, environment: dict[str, str]) -> Ragsweep:
+    """Run the command in an empty folder."""
+
+    def call(*arguments: str, **variables: str) -> Finished:
+        return subprocess.run(
+            [sys.executable, str(ROOT / "run.py"), *arguments], cwd=tmp_path, env={**environment, **variables},
+            capture_output=True, text=True, check=False, timeout=180,
+        )  # fmt: skip
+
+    return call
+
+
+def runs(folder: Path, kind: str) -> list[Run]:
+    """Find the runs of one kind, oldest first."""
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("ragsweep")
+    found = client.search_runs([experiment.experiment_id], f"tags.`ragsweep.kind` = '{kind}'")
+    return sorted(found, key=lambda run: run.info.start_time)
+
+
+def artifacts(folder: Path, run: Run, path: str = "") -> set[str]:
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    found = set()
+    for item in client.list_artifacts(run.info.run_id, path):
+        found |= artifacts(folder, run, item.path) if item.is_dir else {item.path}
+    return found
+
+
+def test_sweep_prints_plan_jobs_table_and_where_to_look(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("plan     2 configs · ")
+    assert [line.split(" · ")[0] for line in lines if line.startswith("job")] == ["job      1/2", "job      2/2"]
+    assert any(line.startswith("top_k=1 ") and "[" in line for line in lines)
+    assert any("3 of 4 questions have evidence" in line for line in lines)
+    assert "mlflow ui" in lines[-1]
+    assert done.stderr == ""
+
+
+def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    assert ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path)).returncode == 0
+    (parent,) = runs(tmp_path, "sweep")
+    children = runs(tmp_path, "config")
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
+    assert sorted(run.data.params["top_k"] for run in children) == ["1", "2"]
+    assert children[0].data.params["retriever"] == "bm25"
+    assert len({run.data.tags["ragsweep.signature"] for run in children}) == 2
+    assert children[0].data.metrics["context_recall"] == pytest.approx(1.0)
+    assert "category/food/context_recall" in children[0].data.metrics
+    assert [given.dataset.name for given in children[0].inputs.dataset_inputs] == ["golden"]
+    assert {"config.yaml", "outcomes.parquet"} <= artifacts(tmp_path, children[0])
+    kept = artifacts(tmp_path, parent)
+    assert {"results.json", "results.csv", "plots/metric_by_config.png", "plots/metric_by_category.png"} <= kept
+    shared = [name for name in kept if name.startswith("rankings/")]
+    assert sorted(name.partition(".")[2] for name in shared) == ["qrels", "trec"]  # two configs, one ranking
+
+
+@pytest.mark.nightly  # that the ledger holds the same is seen for every launcher
+def test_joblib_launcher_measures_the_same(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path)
+    assert ragsweep("-m", "top_k=1,2", *dataset).returncode == 0
+    done = ragsweep("-m", "top_k=1,2", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "rerun=true", *dataset)
+    assert done.returncode == 0, done.stderr
+    assert len(runs(tmp_path, "sweep")) == 2
+    measured: dict[str, list[dict[str, float]]] = {"1": [], "2": []}
+    for run in runs(tmp_path, "config"):
+        kept = {name: value for name, value in run.data.metrics.items() if "latency" not in name}
+        measured[run.data.params["top_k"]].append(kept)
+    for first, second in measured.values():
+        assert first == second
+
+
+def test_single_config_is_one_run_with_its_ranking(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = ragsweep("top_k=2", *write_dataset(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert runs(tmp_path, "sweep") == []
+    (run,) = runs(tmp_path, "config")
+    assert any(name.startswith("rankings/") for name in artifacts(tmp_path, run))
+
+
+def test_tracking_none_records_in_the_ledger_only(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = ragsweep("-m", "top_k=1,2", "tracking=none", *write_dataset(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "mlflow.db").exists()
+    assert (tmp_path / ".ragsweep" / "ledger.db").exists()
+
+
+def test_plan_as_json_is_one_object_and_runs_nothing(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = ragsweep("-m", "top_k=1,2,3", "plan=json", *write_dataset(tmp_path))
+    plan = json.loads(done.stdout)
+    assert plan["configs"] == 3
+    assert plan["stages"]["retrieve"] == {"asked": 3, "distinct": 1, "stored": 0}
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def write_package(folder: Path) -> None:
+    (folder / "my_parts.py").write_text(
+        textwrap.dedent("""
+            import time
+
+            import numpy as np
+            from ragsweep.core.types import Rankings
+
+            class Shortest:
+                \"\"\"Return the shortest chunks first, whatever is asked.\"\"\"
+
+                def __init__(self, fail: bool = False, wait: float = 0.0) -> None:
+                    self.fail, self.wait = fail, wait
+
+                def build(self, texts):
+                    return {"order": np.argsort([len(text) for text in texts], kind="stable").astype(np.int32)}
+
+                def retrieve(self, index, queries, depth):
+                    time.sleep(self.wait)
+                    if self.fail:
+                        raise RuntimeError("out of luck")
+                    order = index["order"][:depth]
+                    positions = np.full((len(queries), depth), -1, dtype=np.int32)
+                    scores = np.full((len(queries), depth), -np.inf, dtype=np.float32)
+                    positions[:, :len(order)], scores[:, :len(order)] = order, -np.arange(len(order))
+                    return Rankings(positions, scores)
+            """)
+    )
+
+
+def test_retriever_of_ones_own_works_once_its_package_is_trusted(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    given = ["-m", *own_retriever(tmp_path)[:-1], "retriever=bm25,mine"]
+    refused = ragsweep(*given, PYTHONPATH=str(tmp_path))
+    assert refused.returncode == 2
+    assert "set the environment variable RAGSWEEP_TRUSTED_PACKAGES=my_parts" in refused.stderr
+    done = ragsweep(*given, PYTHONPATH=str(tmp_path), RAGSWEEP_TRUSTED_PACKAGES="my_parts")
+    assert done.returncode == 0, done.stderr
+    assert sorted(run.data.params["retriever"] for run in runs(tmp_path, "config")) == ["bm25", "mine"]
+
+
+def own_retriever(folder: Path) -> list[str]:
+    write_package(folder)
+    (folder / "conf" / "retriever").mkdir(parents=True)
+    (folder / "conf" / "retriever" / "mine.yaml").write_text("_target_: my_parts.Shortest\nfail: false\nwait: 0.0\n")
+    return [*write_dataset(folder)[:-1], "retriever=mine"]
+
+
+def test_failing_config_takes_only_itself_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    given = own_retriever(tmp_path)
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
+    done = ragsweep("-m", "retriever.fail=true,false", *given, **trusted)
+    assert done.returncode == 1
+    assert "failed   1/2 · retriever.fail=true · runtimeerror: out of luck" in done.stdout.lower()
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "FAILED"
+    statuses = {run.data.params["retriever.fail"]: run for run in runs(tmp_path, "config")}
+    assert statuses["true"].info.status == "FAILED"
+    assert "out of luck" in statuses["true"].data.tags["ragsweep.error"]
+    assert statuses["false"].info.status == "FINISHED"
+
+
+def test_single_config_that_fails_exits_1_with_one_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    given = own_retriever(tmp_path)
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
+    done = ragsweep("retriever.fail=true", *given, **trusted)
+    assert done.returncode == 1
+    assert "ragsweep: RuntimeError: out of luck" in done.stderr
+    assert "Traceback" not in done.stderr
+    (log,) = tmp_path.glob("outputs/*/*/ragsweep.log")
+    assert "Traceback" in log.read_text()
+
+
+def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "my_tracker.py").write_text(
+        "from ragsweep.core.errors import TrackingError\nfrom ragsweep.parts.tracking import NoTracking\n\n"
+        "class Broken(NoTracking):\n    identity = 'broken'\n\n    def log_result(self, result, at):\n"
+        "        raise TrackingError('the server is down')\n"
+    )
+    (tmp_path / "conf" / "tracking").mkdir(parents=True)
+    (tmp_path / "conf" / "tracking" / "broken.yaml").write_text("_target_: my_tracker.Broken\n")
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_tracker"}
+    done = ragsweep("-m", "top_k=1,2", "tracking=broken", *write_dataset(tmp_path), **trusted)
+    assert done.returncode == 1
+    assert done.stdout.count("but not in MLflow: the server is down") == 2
+    assert len([line for line in done.stdout.splitlines() if line.startswith("top_k=")]) == 2
+    single = ragsweep("tracking=broken", *write_dataset(tmp_path), **trusted)
+    assert single.returncode == 1
+    assert "context_recall" in single.stdout
+    assert "in the ledger, but not in MLflow: the server is down" in single.stderr
+
+
+def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout.count("did not run to its end: NotADirectoryError") == 2
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_sweep_is_marked_killed(
+    sent: signal.Signals, status: int, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    given = own_retriever(tmp_path)
+    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "run.py"), "-m", "retriever.wait=0,60", *given], cwd=tmp_path,
+        env={**environment, **trusted}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        assert any(line.startswith("job") for line in process.stdout)
+        process.send_signal(sent)
+        process.communicate(timeout=60)
+    assert process.returncode == status
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "KILLED"
+    assert [run.info.status for run in runs(tmp_path, "config")] == ["FINISHED"]
+
+
+SMALL_SEARCH = ["sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false",
+                "hydra.sweeper.n_trials=2"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "typed"),
+    [
+        pytest.param(signal.SIGINT, ["top_k=1,2"], id="sweep"),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, id="search"),
+        pytest.param(signal.SIGTERM, ["top_k=1,2", "hydra/launcher=joblib"], id="joblib", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.parametrize("mended_by", ["the same command", "sync"])
+def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_by_sync(
+    sent: signal.Signals, typed: list[str], mended_by: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """The signal comes right after the last line, while the parent run is being written."""
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *typed, *write_dataset(tmp_path)]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP)],
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        assert any(line.startswith("look") for line in process.stdout)
+        process.send_signal(sent)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + sent
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "KILLED"
+    again = command if mended_by == "the same command" else [sys.executable, "-m", "ragsweep", "sync"]
+    done = subprocess.run(
+        again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "FINISHED"
+    assert "results.json" in artifacts(tmp_path, parent)
+
+
+def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_sweep(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    high, low = (["targets.enforce=true", f"targets.mrr.threshold={value}", "~targets.ndcg_at_10"] for value in (2, 0))
+    only = [f"~targets.{name}" for name in ("recall_at_10", "precision_at_5", "hit_rate_at_5", "map", "f1_at_5")]
+    data = [*write_dataset(tmp_path), *only]
+    assert ragsweep(*low, *data).returncode == 0
+    assert ragsweep(*high, *data).returncode == 1
+    for _ in range(2):  # when it is run, and when it is shown again
+        done = ragsweep("-m", "top_k=1,2", *high, *data)
+        assert (done.returncode, "enforced: 2 of 2 configs miss some of them" in done.stdout) == (1, True)
+
+
+def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_parent(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    overrides = " ".join(["top_k=1,2", *write_dataset(tmp_path)]).replace("=corpus", f"={tmp_path}/corpus")
+    overrides = overrides.replace("=golden.jsonl", f"={tmp_path}/golden.jsonl") + f" store.path={tmp_path}/store"
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    binaries = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "mlflow", "run", str(ROOT), "-e", "sweep", "-P", f"overrides={overrides}",
+         "--env-manager", "local", "--experiment-name", "ragsweep"],
+        cwd=tmp_path, env={**environment, "MLFLOW_TRACKING_URI": uri, "PATH": binaries},
+        capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.data.tags["mlflow.project.entryPoint"] == "sweep"
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs(tmp_path, "config")} == {parent.info.run_id}
+    assert len(runs(tmp_path, "config")) == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["top_k=200"], "top_k=200 is more than depth=100"),
+        (["top_k=zero"], "top_k: must be a whole number of at least 1, given 'zero'"),
+        (["objective=ndgc_at_10"], 'objective: no metric "ndgc_at_10"; did you mean "ndcg_at_10"?'),
+        (["dataset.golden=nowhere.jsonl"], "nowhere.jsonl"),
+        (["dataset=beir"], "dataset.path"),
+        (["dataset.limit=0"], "dataset.limit"),
+        (["retriever.k1=much"], "retriever.k1: must be a number, given 'much'"),
+        (["retriever=vector", "embedder=sentence_transformer", "embedder.model=./no-such-model"], "./no-such-model"),
+        (["plan=perhaps"], "plan: must be true, false or json"),
+        (["evidence.threshold=2"], "evidence.threshold"),
+        (["tracking.uri=sqlite:////proc/nowhere/mlflow.db"], "/proc/nowhere"),
+        (["store.path=/proc/nowhere"], "store.path"),
+        (["llm.api_key=sk-123"], "into the environment"),
+        (["topk=3"], 'did you mean "top_k"?'),
+        (["--topk"], 'unknown option "--topk"'),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence_and_records_nothing(
+    overrides: list[str], message: str, ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    done = ragsweep(*write_dataset(tmp_path), *overrides)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_golden_set_without_evidence_says_which_metrics_cannot_be_had(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, [{"id": "q1", "question": "where does the cat rest"}])
+    refused = ragsweep(*dataset)
+    assert refused.returncode == 2
+    assert "choose metrics=unlabelled" in refused.stderr
+    done = ragsweep(*dataset, "metrics=unlabelled", "tracking=none")
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_bad_configs_of_a_sweep_are_said_before_it_starts(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = ragsweep("-m", "top_k=1,200,300", *write_dataset(tmp_path))
+    assert done.returncode == 2
+    assert "top_k=200 is more" in done.stderr
+    assert "top_k=300 is more" in done.stderr
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_command_without_a_known_name_shows_the_usage() -> None:
+    done = subprocess.run([sys.executable, "-m", "ragsweep", "sweep"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'no command "sweep"; known: run' in done.stdout
+
+
+def test_help_names_groups_and_keys(ragsweep: Ragsweep) -> None:
+    done = ragsweep("--help")
+    assert done.returncode == 0
+    sweeps = ", ".join(sorted(path.stem for path in (ROOT / "sweeps").glob("*.yaml")))
+    for word in ("retriever: bm25, hybrid_convex", f"sweeps: {sweeps}", "top_k: 5", "plan=true"):
+        assert word in done.stdout

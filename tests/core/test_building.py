@@ -1,0 +1,267 @@
+"""A part is what its config says, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ragsweep.core.building import Builder, source
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.trust import PARTS, TRUSTED
+
+BM25 = "ragsweep.parts.retrievers.Bm25"
+FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
+SEARCH = {"index": FLAT, "exact": FLAT}
+
+
+def built(node: object, where: str = "retriever") -> object:
+    return Builder().build(node, where)
+
+
+def test_keys_become_constructor_arguments() -> None:
+    part = Builder().build({"_target_": BM25, "k1": 1.2}, "retriever")
+    assert part.value.k1 == 1.2
+    assert part.spec.parameters["k1"] == 1.2
+
+
+def test_default_written_out_is_the_same_part() -> None:
+    builder = Builder()
+    assert builder.build({"_target_": BM25}, "a") is builder.build({"_target_": BM25, "k1": 1.5, "b": 0.75}, "b")
+
+
+def test_order_of_keys_does_not_matter() -> None:
+    one = Builder().build({"_target_": BM25, "k1": 1.0, "b": 0.5}, "a").spec.digest
+    assert Builder().build({"b": 0.5, "k1": 1.0, "_target_": BM25}, "b").spec.digest == one
+
+
+def test_nested_part_appears_as_a_spec() -> None:
+    embedder = {"_target_": "toys.Letters"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TRUSTED, "toys")
+        part = Builder().build({"_target_": "ragsweep.parts.retrievers.Vector", "embedder": embedder, **SEARCH}, "r")
+    assert part.spec.parameters["embedder"].target == "toys.Letters"
+    assert type(part.value.embedder).__name__ == "Letters"
+
+
+def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRUSTED, "toys")
+    builder = Builder()
+    small = builder.build({"_target_": "toys.Letters", "batch_size": 1}, "embedder")
+    large = builder.build({"_target_": "toys.Letters", "batch_size": 64}, "embedder")
+    assert small.spec.digest == large.spec.digest
+    assert small.value is not large.value
+    assert builder.build({"_target_": "toys.Letters", "weight": 2.0}, "embedder").spec.digest != small.spec.digest
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"_target_": BM25, "k2": 1}, r'retriever\.k2: Bm25 has no parameter "k2"; did you mean "k1"\?'),
+        ({"_target_": BM25, "k1": "big"}, r"retriever\.k1: must be a number, given 'big'"),
+        ({"_target_": BM25, "k1": True}, r"retriever\.k1: must be a number, given True"),
+        (
+            {"_target_": "ragsweep.parts.retrievers.BM26"},
+            r'no class "BM26" in ragsweep\.parts\.retrievers; did you mean "Bm25"',
+        ),
+        (
+            {"_target_": "ragsweep.parts.retreivers.Bm25"},
+            r'none of our parts; did you mean "ragsweep\.parts\.retrievers"',
+        ),
+        ({"_target_": "os.system", "command": "true"}, r'package "os" of "os\.system" is not trusted; .*TRUSTED'),
+        ({"_target_": "ragsweep.sweep.app.os.system"}, r'"ragsweep\.sweep\.app\.os\.system" is none of our parts'),
+        ({"_target_": "ragsweep.sweep.app.Session"}, r'"ragsweep\.sweep\.app\.Session" is none of our parts'),
+        ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
+        ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
+        ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
+        ({"_target_": "ragsweep.parts.retrievers.Vector"}, r"retriever\.embedder: Vector needs a value"),
+        ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
+        ("bm25", r"retriever: not a part"),
+    ],
+)
+def test_what_cannot_be_built_is_said_with_its_key(node: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(node)
+
+
+def test_fault_of_a_nested_part_names_its_own_key() -> None:
+    node = {
+        "_target_": "ragsweep.parts.retrievers.Vector",
+        "embedder": {"_target_": "ragsweep.nowhere.X"},
+        "index": FLAT,
+        "exact": FLAT,
+    }
+    with pytest.raises(ConfigError, match=r"retriever\.embedder\._target_"):
+        built(node)
+
+
+def write_package(folder: Path, body: str) -> None:
+    (folder / "elsewhere_parts.py").write_text(textwrap.dedent(body))
+    sys.modules.pop("elsewhere_parts", None)
+
+
+def test_edited_part_without_a_version_is_another_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "elsewhere_parts")
+    digests = []
+    for answer in (1, 2):
+        folder = tmp_path / str(answer)
+        folder.mkdir()
+        monkeypatch.syspath_prepend(folder)
+        write_package(folder, f"class Mine:\n    def answer(self):\n        return {answer}\n")
+        digests.append(Builder().build({"_target_": "elsewhere_parts.Mine"}, "x").spec.digest)
+    assert digests[0] != digests[1]
+
+
+def test_config_cannot_widen_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TRUSTED, raising=False)
+    with pytest.raises(ConfigError, match="not trusted"):
+        built({"_target_": "toys.Words", TRUSTED: "toys"})
+
+
+ODD = '''
+import dataclasses
+
+
+@dataclasses.dataclass(
+    frozen=True
+)
+class Decorated:
+    """Doc."""
+
+    a: int = 1
+    # a comment that is the class's
+
+    # and another one
+
+# none of its
+
+
+class Twice:
+    a = 1
+
+
+class Twice:
+    a = 2
+
+
+class Outer:
+    class Inner:
+        a = 1
+
+    def method(self):
+        class Local:
+            a = 1
+
+        return Local
+
+
+class OneLine: a = 1  # here
+class Last:
+    text = """
+# not a comment
+"""
+    # the end
+'''
+
+
+def test_source_of_a_class_is_the_one_that_python_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "odd_classes.py").write_text(ODD)
+    odd = importlib.import_module("odd_classes")
+    classes = [odd.Decorated, odd.Twice, odd.Outer, odd.Outer.Inner, odd.Outer().method(), odd.OneLine, odd.Last]
+    for name in sorted(PARTS):
+        package = importlib.import_module(name)
+        classes += [m for m in vars(package).values() if inspect.isclass(m) and m.__module__.startswith("ragsweep")]
+    assert len(classes) > 60
+    for made in classes:
+        assert source(made) == inspect.getsource(made), made
+
+
+def test_source_of_a_class_is_read_anew_once_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "edited_class.py"
+    path.write_text("class Mine:\n    a = 1\n")
+    module = importlib.import_module("edited_class")
+    assert source(module.Mine) == "class Mine:\n    a = 1\n"
+    path.write_text("class Mine:\n    a = 10\n")
+    assert source(module.Mine) == "class Mine:\n    a = 10\n"
+
+
+PACKAGE = {
+    "owned_parts/__init__.py": "",
+    "owned_parts/mine.py": "from owned_parts import limits\n\nFACTOR = 1\n\n\nclass Mine:\n    pass\n\n\n"
+    "class Stated:\n    VERSION = '1'\n",
+    "owned_parts/limits.py": "def low():\n    from .deep import words\n    return words\n",
+    "owned_parts/deep/__init__.py": "import owned_parts.deep.words\n",
+    "owned_parts/deep/words.py": "WORDS = 1\n",
+    "owned_parts/apart.py": "APART = 1\n",
+    "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n",
+    "owned_beside.py": "BESIDE = 1\n",
+}
+
+
+class TestPartsOfOthers:
+    """What a part of another package is, is its module and what that imports of its own: constants count, too."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone")
+        for name, text in PACKAGE.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    def digest(self, target: str) -> str:
+        """What a process that starts now calls the part."""
+        for name in [name for name in sys.modules if name.startswith("owned_")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return Builder().build({"_target_": target}, "x").spec.digest
+
+    @pytest.mark.parametrize(
+        ("target", "edited", "another"),
+        [
+            ("owned_parts.mine.Mine", "owned_parts/mine.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/limits.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/deep/words.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/__init__.py", True),
+            ("owned_parts.mine.Mine", "owned_parts/apart.py", False),
+            ("owned_parts.mine.Stated", "owned_parts/mine.py", False),
+            ("owned_alone.Alone", "owned_alone.py", True),
+            ("owned_alone.Alone", "owned_beside.py", True),
+        ],
+    )
+    def test_edit_of_what_it_imports_makes_it_another(
+        self, folder: Path, target: str, edited: str, another: bool
+    ) -> None:
+        before = self.digest(target)
+        assert self.digest(target) == before
+        (folder / edited).write_text(PACKAGE[edited] + "CONSTANT = 2\n")
+        assert (self.digest(target) != before) is another
+
+    def test_what_is_installed_beside_a_module_is_not_its_own(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        installed = folder / "site-packages"
+        installed.mkdir()
+        monkeypatch.syspath_prepend(installed)
+        for name in ("owned_alone.py", "owned_beside.py"):
+            (installed / name).write_text(PACKAGE[name])
+        before = self.digest("owned_alone.Alone")
+        (installed / "owned_beside.py").write_text("BESIDE = 2\n")
+        assert self.digest("owned_alone.Alone") == before
+
+    def test_module_that_cannot_be_parsed_still_counts(self, folder: Path) -> None:
+        (folder / "owned_parts/limits.py").write_text("def low():\n    import owned_parts.apart\n")
+        (folder / "owned_parts/apart.py").write_text("never imported (")
+        before = self.digest("owned_parts.mine.Mine")
+        (folder / "owned_parts/apart.py").write_text("never imported )")
+        assert self.digest("owned_parts.mine.Mine") != before

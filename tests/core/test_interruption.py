@@ -1,0 +1,52 @@
+"""A signal becomes an exception that is sure to arrive."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# The first exception is lost inside a finaliser, where Python ignores exceptions.
+LOST = """
+    import os, signal, sys, time
+    from ragsweep.core import interruption
+
+    class Deaf:
+        def __del__(self):
+            os.kill(os.getpid(), signal.{name})
+            time.sleep(0.1)
+
+    interruption.listen()
+    try:
+        Deaf()
+        for _ in range(100):
+            time.sleep(0.1)
+    except interruption.Interrupted as signalled:
+        interruption.caught()
+        time.sleep(1)  # and then there is peace
+        sys.exit(signalled.exit_status)
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_exception_that_is_lost_in_a_finaliser_is_raised_again(name: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LOST.format(name=name))],
+        capture_output=True,
+        check=False,
+        timeout=30,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.returncode == status
+
+
+def test_ignored_interrupt_stays_ignored() -> None:
+    code = (
+        "import os, signal; from ragsweep.core import interruption\n"
+        "interruption.listen(); os.kill(os.getpid(), signal.SIGINT)"
+    )
+    ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
+    assert subprocess.run([sys.executable, "-c", code], check=False, preexec_fn=ignore).returncode == 0

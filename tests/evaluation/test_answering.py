@@ -1,0 +1,155 @@
+"""Requests and cases are known by their content, answers and verdicts are rows, and what arrives is kept at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.reasons import NO_REFERENCE
+from ragsweep.core.types import Answer, Case, Passage, Question, Request, Turn, Usage, Verdict
+from ragsweep.evaluation.answering import (
+    KEPT_TOGETHER,
+    Asking,
+    answers_in,
+    ask_all,
+    asked_by,
+    asking,
+    case_key,
+    lasting_answers,
+    lasting_verdicts,
+    packed,
+    request_key,
+    verdicts_in,
+)
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Store
+
+WORDS = st.text(max_size=5)
+NUMBERS = st.floats(allow_nan=True, allow_infinity=False)
+USAGES = st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.booleans())
+ANSWERS = st.builds(Answer, WORDS, st.booleans(), WORDS, NUMBERS, NUMBERS, USAGES, WORDS)
+VERDICTS = st.builds(Verdict, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS)
+TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), WORDS), max_size=3).map(tuple)
+
+
+@given(st.lists(ANSWERS, max_size=4), st.lists(VERDICTS, max_size=4))
+def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer], verdicts: list[Verdict]) -> None:
+    assert str(answers_in(packed(answers))) == str(answers)  # as text, since NaN is not NaN
+    assert str(verdicts_in(packed(verdicts))) == str(verdicts)
+    assert packed(answers).dtype.kind == "S"
+
+
+@given(WORDS, TURNS, st.booleans(), st.booleans(), WORDS, WORDS)
+def test_key_of_a_question_says_all_that_is_asked(
+    text: str, history: tuple[Turn, ...], needs: bool, searched: bool, right: str, query: str
+) -> None:
+    question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
+    written = query if searched and query != text else ""
+    judged = asking(question, searched, query, reference=True)
+    assert asked_by(judged.key) == Asking(text, history, needs, right, searched, written)
+    assert asked_by(asking(question, searched, query).key) == Asking(text, history, needs, "", searched, written)
+
+
+def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:
+    one, two = Passage("a", "x"), Passage("b", "y")
+    requests = [
+        Request("q"), Request("r"), Request("q", (one,)), Request("q", (one, two)), Request("q", (two, one)),
+        Request("q", (Passage("c", "x"),)), Request("q", (), (Turn("user", "x"),)),
+        Request("q", (), (Turn("assistant", "x"),)),
+    ]  # fmt: skip
+    assert len({request_key(request) for request in requests}) == len(requests)
+    assert request_key(Request("q", (Passage("a", "x"),))) == request_key(Request("q", (one,)))
+    assert case_key(Case("q", "a")) != case_key(Case("q", "", ("a",)))
+
+
+def test_what_failed_does_not_last_and_what_is_lacking_does() -> None:
+    assert lasting_answers(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
+        True, False, True,
+    ]  # fmt: skip
+    verdicts = [Verdict(0.5), Verdict(reason=NO_REFERENCE), Verdict(reason="timed out")]
+    assert lasting_verdicts(packed(verdicts)).tolist() == [True, True, False]
+
+
+# --- rows by content, in a store ---------------------------------------------------------------------------------
+
+Ask = Callable[[list[str], Callable[[int, Answer], None]], None]
+
+
+def node(ask: Ask) -> Node:
+    """A node whose keys are hashes of what is asked; here, each stands for itself in capitals."""
+
+    def compute(work: Work, rows: Rows) -> Any:
+        return ask_all(work, rows, {key: key.upper() for key in rows}, ask)
+
+    return Node("generate", Spec("g", "1"), (), compute, "rows", result=np.ndarray, lasting=lasting_answers)
+
+
+def texts(rows: Any) -> list[str]:
+    return [answer.text or answer.failed for answer in answers_in(rows)]
+
+
+def test_what_failed_is_returned_and_asked_again_by_the_next_process_only(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def ask(requests: list[str], done: Callable[[int, Answer], None]) -> None:
+        asked.extend(requests)
+        for n in reversed(range(len(requests))):
+            done(n, Answer(failed="timed out") if requests[n] == "B" and asked.count("B") == 1 else Answer(requests[n]))
+
+    here = Executor(Store(tmp_path, pytest.fail))
+    for _ in range(2):
+        assert texts(here.get(node(ask), ["a", "b", "c"])) == ["A", "timed out", "C"]
+    assert asked == ["A", "B", "C"]
+    there = Executor(Store(tmp_path, pytest.fail))
+    assert not there.known(node(ask), ["a", "b", "c"])
+    assert there.known(node(ask), ["a", "c"])
+    assert texts(there.get(node(ask), ["a", "b", "c"])) == ["A", "B", "C"]
+    assert asked == ["A", "B", "C", "B"]
+    assert Executor(Store(tmp_path, pytest.fail)).known(node(ask), ["a", "b", "c"])
+
+
+class Died(BaseException):
+    """A kill, as far as the process can tell."""
+
+
+@pytest.mark.parametrize(("calls", "lost"), [(1, 0), (0, KEPT_TOGETHER - 1)])
+def test_kill_loses_no_answer_that_was_paid_for(calls: int, lost: int, tmp_path: Path) -> None:
+    keys = [str(n) for n in range(200)]
+    store = Store(tmp_path, pytest.fail)
+    seen: list[int] = []
+
+    def ask(requests: list[str], done: Callable[[int, Answer], None]) -> None:
+        for n, request in enumerate(requests[:150]):
+            done(n, Answer(request, usage=Usage(calls)))
+            stored = sum(len(segment.piece.keys or ()) for segment in store.segments(node(ask)))
+            seen.append(n + 1 - stored)
+        raise Died
+
+    with pytest.raises(Died):
+        Executor(store).get(node(ask), keys)
+    assert max(seen) <= lost  # had it been killed without a word at any of these moments
+    left = Executor(Store(tmp_path, pytest.fail))
+    assert [left.known(node(ask), [key]) for key in keys] == [True] * 150 + [False] * 50
+
+
+@pytest.mark.parametrize("numbers", [[0], [0, 0, 1], [0, 1, 2]])
+def test_part_that_breaks_its_contract_is_told(numbers: list[int]) -> None:
+    def ask(requests: list[str], done: Callable[[int, Answer], None]) -> None:
+        for number in numbers:
+            done(number, Answer("x"))
+
+    with pytest.raises(AssertionError, match="request"):
+        Executor().get(node(ask), ["a", "b"])
+
+
+def test_numbers_that_are_not_finite_are_as_unknown() -> None:
+    (answer,) = answers_in(packed([Answer("x", support=math.inf)]))
+    assert math.isnan(answer.support)

@@ -1,0 +1,281 @@
+"""From rankings to numbers: nothing is averaged away, and what is shared is computed once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs import evaluate, prepare
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.results import Result
+from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Question, Spans
+from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.outcomes import ChunkNames, qrels_text
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.golden.trec import align, read_qrels, read_run
+from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import HybridRrf
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import walk
+from ragsweep.stages.store import Store
+from ragsweep.sweep.app import Session
+from toys import Whole, Words, built, corpus, golden, vector
+
+GOLDEN = Path(__file__).parents[2] / "src" / "ragsweep" / "parts" / "datasets" / "python_reference.jsonl"
+EVIDENCES = sum(len(json.loads(line)["evidence"]) for line in GOLDEN.read_text().splitlines())
+QUESTIONS = golden(
+    ("cats in the yard", "d1"), ("source code compiler", "d2"), ("xylophone", "d4"), ("cat on mat price", None)
+)
+
+
+def experiment(questions: GoldenSet = QUESTIONS, top_k: int = 1) -> Experiment:
+    given_corpus = corpus()
+    laid = graph(Parts(given_corpus, built(Whole()), built(Words()), built(NoReranker()), 4, top_k))
+    metrics = (Recall(cutoff=3), Mrr(), ContextRecall(), EmptyRate(), Latency(quantile=0.95))
+    return Experiment("n", (), {}, {}, Dataset("toy", given_corpus, questions), laid, top_k, metrics, 0.5, "s")
+
+
+def test_every_average_states_its_denominator_and_why_a_score_is_missing() -> None:
+    summary = Evaluator().evaluate(experiment()).summaries["recall_at_3"]
+    assert (summary.n_total, summary.n_scored, summary.n_skipped, summary.n_failed) == (4, 3, 1, 0)
+    assert summary.reasons == {"unanswerable": 1}
+    assert summary.value == pytest.approx(2 / 3)  # "xylophone" finds nothing: scored 0, not left out
+    assert 0 <= summary.low <= summary.value <= summary.high <= 1
+
+
+def test_outcomes_hold_a_row_a_question_with_the_reason_of_each_missing_score() -> None:
+    table = Evaluator().evaluate(experiment()).outcomes
+    assert table["question_id"] == ["q0", "q1", "q2", "q3"]
+    assert table["context"] == [["d1"], ["d2"], [], ["d0"]]
+    assert table["first_evidence_rank"] == [1, 1, 0, 0]
+    assert math.isnan(table["mrr"][3])
+    assert json.loads(table["unscored"][3])["mrr"] == "unanswerable"
+    assert json.loads(table["unscored"][0]) == {}
+
+
+def test_groups_divide_the_questions() -> None:
+    groups = Evaluator().evaluate(experiment()).groups["category"]
+    assert {name: group["empty_rate"].n_total for name, group in groups.items()} == {"known": 3, "unknown": 1}
+    assert math.isnan(groups["unknown"]["mrr"].value)
+
+
+def test_label_that_groups_nothing_is_left_out() -> None:
+    asked = [
+        replace(question, labels={"language": "en", "number": str(n), "half": str(n % 2)})
+        for n, question in enumerate(golden(*[(f"cats {n}", "d1") for n in range(50)]).questions)
+    ]
+    result = Evaluator().evaluate(experiment(GoldenSet(tuple(asked))))
+    assert set(result.groups) == {"half"}  # one language, fifty numbers, one category
+    assert result.outcomes["number"][49] == "49"
+
+
+def test_conversation_is_kept_out_of_retrieval() -> None:
+    chat = golden(("cats in the yard", "d1"), ("hello there cat", None))
+    silent = GoldenSet((chat.questions[0], type(chat.questions[1])("q1", "hello there cat", needs_retrieval=False)))
+    result = Evaluator().evaluate(experiment(silent))
+    assert result.outcomes["retrieved"][1] == 0
+    assert result.summaries["empty_rate"].n_scored == 1
+    assert json.loads(result.outcomes["unscored"][1])["empty_rate"] == "conversational"
+
+
+def test_latency_is_probed_and_said_by_stage() -> None:
+    result = Evaluator().evaluate(experiment())
+    assert result.latency["retrieve"]["n"] == 4
+    assert 0 < result.latency["retrieve"]["p50_ms"] <= result.latency["retrieve"]["p95_ms"]
+    assert result.summaries["latency_p95_ms"].value > 0
+
+
+def test_warning_says_how_much_the_embedder_never_read() -> None:
+    given_corpus = corpus()
+    laid = graph(Parts(given_corpus, built(Whole()), vector(), built(NoReranker()), 4, 2))
+    base = experiment()
+    cut = Experiment("n", (), {}, {}, base.dataset, laid, 2, base.metrics, 0.5, "s")
+    lengths = np.array([len(text) for text in given_corpus.texts])
+    share = 1 - np.minimum(lengths, 30).sum() / lengths.sum()  # toys.Letters reads 30 letters
+    result = Evaluator().evaluate(cut)
+    assert result.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
+    (warning,) = result.warnings
+    assert f"{share:.0%} of the tokens" in warning
+
+
+class Reversed:
+    """Score the candidates against their order."""
+
+    VERSION = "1"
+    REORDERING = frozenset({"candidates", "min_score", "mix"})
+    candidates, min_score = 4, None
+
+    def __init__(self, mix: float) -> None:
+        self.mix = mix
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Score a pair by how late it is asked for."""
+        return np.arange(len(pairs), dtype=np.float32)
+
+
+def reranked(mix: float) -> Result:
+    base = experiment()
+    part = Built(Reversed(mix), Spec("toys.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None}))
+    laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1))
+    return Evaluator().evaluate(replace(base, graph=laid))
+
+
+def test_reranked_config_reports_the_ranking_before_and_what_was_moved() -> None:
+    plain, found = Evaluator().evaluate(experiment()), reranked(0.0)
+    told = {name: one for name, one in plain.summaries.items() if name in found.first_stage}
+    assert set(told) == {"recall_at_3", "mrr", "context_recall"}
+    assert found.first_stage == told
+    assert found.reranking["evidences"] == 2
+    assert found.reranking["lost"] == 0
+    assert found.reranking["score_p0"] <= found.reranking["score_p50"] <= found.reranking["score_p100"]
+    assert (plain.first_stage, plain.reranking) == ({}, {})
+
+
+def test_reranker_without_weight_moves_nothing() -> None:
+    found = reranked(1.0)
+    assert found.reranking["kept"] == 1
+    assert {name: found.summaries[name] for name in found.first_stage} == found.first_stage
+
+
+def test_second_config_of_a_session_reuses_what_it_shares() -> None:
+    session = Session()
+    first = evaluate(session, "retriever=bm25", "top_k=3")
+    second = evaluate(session, "retriever=bm25", "top_k=5")
+    assert first.stages["index"]["executed"] == 1
+    assert second.stages["index"]["executed"] == second.stages["retrieve"]["executed"] == 0
+    assert first.signature != second.signature
+    assert first.summaries["ndcg_at_10"].value == second.summaries["ndcg_at_10"].value
+
+
+def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_path: Path) -> None:
+    laid = graph(Parts(corpus(), built(Whole()), vector(), built(NoReranker()), 4, 2))
+    asked = replace(experiment(), graph=laid, top_k=2)
+    cold, warm = (Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(asked) for _ in range(2))
+    assert {stage for stage, work in cold.stages.items() if work["executed"]} >= {"chunk", "count", "embed", "retrieve"}
+    assert {stage for stage, work in warm.stages.items() if work["executed"]} == {"context"}
+    assert warm.stages["embed"]["tokens_cut_share"] == cold.stages["embed"]["tokens_cut_share"]
+    assert warm.stages["embed"]["first_seconds"] == pytest.approx(cold.stages["embed"]["seconds"])
+    assert str(warm.summaries) == str(cold.summaries)  # as text, since NaN is not NaN
+    assert str(warm.outcomes) == str(cold.outcomes)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_index_is_told_with_its_cost_and_size_cold_and_warm(stored: bool, tmp_path: Path) -> None:
+    legs = {"vector": vector(), "words": built(Words())}
+    spec = Spec("HybridRrf", "1", {"legs": {name: leg.spec for name, leg in legs.items()}})
+    hybrid = Built(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
+    asked = replace(experiment(), graph=graph(Parts(corpus(), built(Whole()), hybrid, built(NoReranker()), 4, 1)))
+    executors = [Executor(Store(tmp_path, pytest.fail)) for _ in range(2)] if stored else [Executor()] * 2
+    cold, warm = (Evaluator(executor).evaluate(asked).indexes for executor in executors)
+    words = sum(len(array) for array in Words().build(corpus().texts).values())
+    assert {name: index["bytes"] for name, index in cold.items()} == {"index/vector": 4, "index/words": words}
+    assert all(0 < index["seconds"] < 60 for index in cold.values())
+    assert warm == cold
+
+
+def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Path) -> None:
+    Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
+    (index,) = [node for node in walk(experiment().graph.wanted) if node.stage == "index"]
+    (tmp_path / "whole" / index.address).unlink()
+    result = Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
+    assert math.isnan(result.indexes["index"]["bytes"])
+    assert "index" not in result.stages
+
+
+@pytest.mark.parametrize(
+    "change", ["tracking=none", "tracking.experiment=other", "objective=mrr", "store.path=elsewhere"]
+)
+def test_what_cannot_change_a_result_leaves_the_signature_alone(change: str) -> None:
+    assert prepare(Session(), "retriever=bm25", change).signature == prepare(Session(), "retriever=bm25").signature
+
+
+@pytest.mark.parametrize("change", ["top_k=4", "depth=50", "retriever.k1=1.2", "dataset.limit=50", "~metrics.mrr",
+                                    "evidence.threshold=.9", "chunker.size=500"])  # fmt: skip
+def test_what_can_change_a_result_changes_the_signature(change: str) -> None:
+    assert prepare(Session(), "retriever=bm25", change).signature != prepare(Session(), "retriever=bm25").signature
+
+
+def test_embedding_of_a_renamed_option_has_the_same_address(tmp_path: Path) -> None:
+    plain = prepare(Session(), "retriever=vector")
+    renamed = prepare(Session(), "retriever=hybrid_convex", "tracking=none", "top_k=7")
+    assert plain.graph.embeddings[0].address == renamed.graph.embeddings[0].address
+    assert plain.graph.ranking.address in {leg.address for leg in renamed.graph.ranking.inputs}
+
+
+def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
+    result = Evaluator().evaluate(experiment())
+    (address,) = result.qrels
+    assert result.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
+    for name, text in (("run", result.rankings[address]), ("qrels", result.qrels[address])):
+        (tmp_path / name).write_text(text)
+    chunks, judged, rankings = align(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
+    looked = view(cover(chunks, judged), rankings, 3)
+    for metric in (Recall(cutoff=3), Mrr()):
+        assert np.nanmean(metric.score(looked).values) == pytest.approx(result.summaries[metric.name].value)
+
+
+def test_qrels_name_the_chunks_that_cover_evidence_with_its_grade() -> None:
+    text = "alpha beta gamma delta"
+    chunks = Chunks(
+        Corpus(["d"], [""], [text]), Spans(np.zeros(2, dtype=np.int32), np.array([0, 11]), np.array([10, 22]))
+    )
+    evidence = (Evidence("d", "alpha", grade=2.0), Evidence("d", "beta"), Evidence("d", "delta", grade=0.0))
+    asked = GoldenSet((Question("q 1", "", evidence=evidence), Question("none", "")))
+    assert qrels_text(cover(chunks, asked), ChunkNames(chunks)) == "q%201 0 d:0-10 2\n"
+
+
+def test_rankings_are_written_when_they_are_read_as_a_run_of_the_chunks_ids() -> None:
+    result = Evaluator().evaluate(experiment())
+    (address,) = result.rankings
+    assert address == result.addresses["ranking"]
+    lines = [line.split() for line in result.rankings[address].splitlines()]
+    found = {question: [fields[2] for fields in lines if fields[0] == question] for question in ("q0", "q1", "q3")}
+    assert {question: len(ids) for question, ids in found.items()} == {
+        question: retrieved
+        for question, retrieved in zip(result.outcomes["question_id"], result.outcomes["retrieved"], strict=True)
+        if retrieved
+    }
+    assert found["q0"][:1] == result.outcomes["context"][0]
+
+
+def test_every_result_has_its_own_table() -> None:
+    evaluator, asked = Evaluator(), experiment()
+    first = evaluator.evaluate(asked)
+    before = {name: list(column) for name, column in first.outcomes.items()}
+    for column in evaluator.evaluate(asked).outcomes.values():
+        column.clear()
+    assert evaluator.evaluate(asked).outcomes["question"] == before["question"]
+    assert {name: len(column) for name, column in first.outcomes.items()} == dict.fromkeys(before, 4)
+
+
+def test_names_of_chunks_say_the_span_unless_it_is_the_whole_document() -> None:
+    cut = Chunks(corpus(["one two", "three"]), Spans(*map(np.array, ([0, 0, 1], [0, 4, 0], [3, 7, 5]))))
+    names = ChunkNames(cut)
+    for _ in range(2):  # made, and recalled
+        assert names.of(np.array([[2, 0, -1], [-1, -1, -1], [1, 2, 0]])) == [
+            ["d1", "d0:0-3"],
+            [],
+            ["d0:4-7", "d1", "d0:0-3"],
+        ]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(128, 1024), st.sampled_from(["recursive", "fixed_size"]))
+def test_rechunking_changes_no_denominator_and_loses_no_label(size: int, chunker: str) -> None:
+    session = Session()
+    overrides = ["retriever=bm25", f"chunker={chunker}", f"chunker.size={size}", "depth=1000"]
+    if chunker == "fixed_size":
+        overrides.append("chunker.overlap=0")
+    result = evaluate(session, *overrides)
+    assert result.summaries["recall_at_10"].n_scored == 120
+    assert sum(result.outcomes["evidence"]) == EVIDENCES

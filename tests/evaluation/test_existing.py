@@ -1,0 +1,121 @@
+"""A system that exists already is a config like any other; a router decides what is searched for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+
+ROOT = Path(__file__).parents[2]
+CORPUS = [
+    {"id": "cats", "title": "Cats", "text": "A cat purrs when it is content.\n\nA cat sleeps for many hours a day."},
+    {"id": "dogs", "title": "", "text": "A dog barks at strangers. A dog likes long walks."},
+]
+GOLDEN = [
+    {"id": "q1", "question": "What does a content cat do?", "reference": "It purrs.",
+     "evidence": [{"document": "cats", "anchor": "cat purrs"}]},
+    {"id": "q2", "question": "What does a dog like?", "reference": "long walks",
+     "evidence": [{"document": "dogs", "anchor": "likes long walks"}]},
+    {"id": "q3", "question": "What do fish eat?", "answerable": False},
+    {"id": "q4", "question": "Hello!", "needs_retrieval": False},
+]  # fmt: skip
+MODULE = """
+def ask(question):
+    if "cat" in question:
+        return {"answer": "It purrs.", "contexts": ["A cat purrs when it is content. A cat sleeps for many hours"]}
+    if "dog" in question:
+        return {"answer": "bones", "contexts": ["made up", "A dog barks at strangers."], "ids": ["dogs", "dogs"]}
+    if "fish" in question:
+        raise RuntimeError("no fish here")
+    return "Hello to you."
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, rows in (("corpus", CORPUS), ("golden", GOLDEN)):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "animals.py").write_text(MODULE)
+    return tmp_path
+
+
+def run(folder: Path, *overrides: str, status: int = 0) -> tuple[dict[str, Any], str]:
+    """Run one config; return its results and what it printed."""
+    told = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
+            "RAGSWEEP_TRUSTED_PACKAGES": "animals", "COLUMNS": "160"}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "ragsweep", "run", "dataset=jsonl", "dataset.corpus=corpus.jsonl",
+         "dataset.golden=golden.jsonl", "tracking=none", "targets=none", "hydra.run.dir=out", "retriever=bm25",
+         *overrides],
+        cwd=folder, env={**os.environ, **told}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    found = folder / "out" / "results.json"
+    return (json.loads(found.read_text()) if found.exists() else {}), done.stdout + done.stderr
+
+
+def test_a_system_is_scored_like_a_config(folder: Path) -> None:
+    _, shown = run(
+        folder,
+        "system=python",
+        "system.function=animals.ask",
+        "coverage=0",
+        "~metrics.semantic_similarity",
+        "chunker=none",
+    )
+    (kept,) = Ledger(folder / ".ragsweep").singles()
+    record = kept.outcome
+    assert isinstance(record, Result)
+    table = record.outcomes
+    assert list(table["answer"]) == ["It purrs.", "bones", "", "Hello to you."]
+    assert list(table["context_recall"])[:2] == [1.0, 0.0]
+    assert list(table["exact_match"])[:2] == [1.0, 0.0]
+    assert table["context"][0] == ["cats:0-60"]
+    assert record.summaries["exact_match"].n_failed == 1
+    assert json.loads(table["unscored"][2])["refusal"] == "the system raised an error"
+    assert record.warnings[0].startswith("1 contexts of the system were not found")
+    assert "not found in the corpus" in shown
+
+
+def test_what_a_system_said_is_kept_and_asked_again_only_where_it_failed(folder: Path) -> None:
+    command = ("system=python", "system.function=animals.ask", "coverage=0", "~metrics.semantic_similarity")
+    (folder / "animals.py").write_text(
+        MODULE.replace("def ask(question):", "def ask(question):\n    open('log', 'a').write(question[-5:])")
+    )
+    run(folder, *command)
+    first = len((folder / "log").read_text())
+    run(folder, *command)
+    assert len((folder / "log").read_text()) == first + len("eat?") + 1
+
+
+def test_a_system_answers_by_itself(folder: Path) -> None:
+    _, shown = run(folder, "system=python", "system.function=animals.ask", "llm=extractive", status=2)
+    assert "llm=none" in shown
+
+
+def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
+    patterns = "router.conversation=['hello','what do fish']"
+    run(folder, "router=rule", patterns)
+    (kept,) = Ledger(folder / ".ragsweep").singles()
+    record = kept.outcome
+    assert isinstance(record, Result)
+    table = record.outcomes
+    assert list(table["router_accuracy"]) == [1.0, 1.0, 0.0, 1.0]
+    assert list(table["retrieved"])[2:] == [0, 0]
+    assert list(table["missed_search"])[:3] == [0.0, 0.0, 1.0]
+    assert record.summaries["needless_search"].value == 0.0
+
+
+def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder: Path) -> None:
+    run(folder)
+    run(folder, "router=rule")
+    signatures = {record.signature for record in (kept.outcome for kept in Ledger(folder / ".ragsweep").singles())}
+    assert len(signatures) == 2

@@ -1,0 +1,153 @@
+"""A plan tells what its calls cost: as measured where anything was, else by an estimate that is never too low."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import pytest
+from test_paid_answers import judged, overrides, server, session
+
+from configs import evaluate, prepare
+from ragsweep.core.types import Size
+from ragsweep.evaluation.foretelling import foretell
+from ragsweep.parts.metrics import RagasContextPrecision, RagasFaithfulness, RagasSemanticSimilarity
+from ragsweep.report.terminal import Terminal
+from ragsweep.services.calls.spending import spending
+from ragsweep.stages.graph import Charge, Plan, StageCount, plan
+from ragsweep.sweep.app import Session
+from ragsweep.sweep.sweeping import _plain
+from ragsweep.testing.llm_server import LlmServer
+from scripted_judge import judge_at
+
+__all__ = ["server"]
+
+READ, WRITTEN = 0.15e-6, 0.6e-6  # prices of gpt-4o-mini in prices=default
+
+
+def told(asked: Session, *configs: list[str]) -> Plan:
+    """Plan configs, and tell what they cost."""
+    experiments = [prepare(asked, *config) for config in configs]
+    executor = asked.evaluator.executor
+    planned = plan([experiment.wanted for experiment in experiments], executor)
+    foretell(planned, experiments, executor)
+    return planned
+
+
+def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    cold = told(session(tmp_path), overrides(server, tmp_path)).stages["generate"].charge
+    short = told(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=100")).stages["generate"].charge
+    assert (cold.calls, cold.estimated) == (4, True)
+    assert cold.tokens - short.tokens == pytest.approx(4 * (512 - 100))
+    assert cold.money == pytest.approx(READ * (cold.tokens - 4 * 512) + WRITTEN * 4 * 512, rel=1e-3)
+    assert server.log == []
+    wide = told(session(tmp_path), overrides(server, tmp_path, "top_k=4")).stages["generate"].charge
+    assert wide.tokens > cold.tokens
+    evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert spending.now.tokens <= cold.tokens
+    assert spending.now.money <= cold.money
+
+
+def test_what_is_stored_is_not_counted_and_tells_what_the_rest_costs(server: LlmServer, tmp_path: Path) -> None:
+    evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
+    paid = spending.now
+    half = told(session(tmp_path), overrides(server, tmp_path)).charge
+    assert half == Charge(2, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
+    spending.reset()
+    evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert told(session(tmp_path), overrides(server, tmp_path)).charge == Charge()
+
+
+def test_other_specs_of_the_same_class_and_model_tell_what_a_new_one_costs(server: LlmServer, tmp_path: Path) -> None:
+    evaluate(session(tmp_path), *overrides(server, tmp_path))
+    paid = spending.now
+    other = told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7")).charge
+    assert other == Charge(4, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
+    assert told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7", "llm.model=gpt-4o")).charge.estimated
+
+
+def test_configs_that_share_answers_are_told_of_once(server: LlmServer, tmp_path: Path) -> None:
+    one = overrides(server, tmp_path)
+    both = told(session(tmp_path), one, one, [*one, "top_k=1"]).charge
+    assert both.calls == 8
+
+
+def test_model_without_a_price_has_unknown_money_and_known_tokens(server: LlmServer, tmp_path: Path) -> None:
+    planned = told(session(tmp_path), overrides(server, tmp_path, "llm.model=llama"))
+    assert math.isnan(planned.charge.money)
+    plain = _plain(planned)
+    assert (plain["calls"], plain["money"], plain["currency"]) == (4, None, "USD")
+    assert isinstance(plain["tokens"], int)
+
+
+def test_answers_of_unknown_length_have_unknown_tokens(server: LlmServer, tmp_path: Path) -> None:
+    plain = _plain(told(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=null")))
+    assert (plain["calls"], plain["tokens"], plain["money"]) == (4, None, None)
+
+
+def test_what_calls_nobody_costs_nothing_and_says_nothing(server: LlmServer, tmp_path: Path) -> None:
+    local = [*overrides(server, tmp_path)[:-4], "top_k=2", "depth=4", "~metrics.semantic_similarity"]
+    local = [line for line in local if not line.startswith("llm")] + ["llm=extractive"]
+    planned = told(session(tmp_path), local)
+    assert planned.stages["generate"].rows == 4
+    plain = _plain(planned)
+    assert (plain["calls"], plain["tokens"], plain["money"]) == (0, 0, 0.0)
+    stream = io.StringIO()
+    Terminal(stream, bars=False).plan_table(planned)
+    assert "calls" not in stream.getvalue()
+
+
+def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: Path) -> None:
+    words = [line for line in judged(server, tmp_path, "judge.temperature=1") if not line.startswith("~metrics.ragas")]
+    words = [*words, "~metrics.semantic_similarity"]
+    charges = told(session(tmp_path), words).stages["judge"].charge
+    evaluate(session(tmp_path), *words)
+    asked = [one for one in server.log if one.asked.schema or one.asked.path.endswith("embeddings")]
+    assert 0 < len(asked) <= charges.calls
+    assert charges.estimated
+    spent = spending.now
+    assert spent.tokens <= charges.tokens
+    assert told(session(tmp_path), words).charge == Charge()
+
+
+@pytest.mark.parametrize(
+    ("metric", "calls", "written"),
+    [(RagasFaithfulness, 2, 2), (RagasContextPrecision, 5, 5), (RagasSemanticSimilarity, 1, 0)],
+)
+def test_a_verdict_costs_its_calls_times_what_each_may_write(
+    server: LlmServer, metric: type, calls: int, written: int
+) -> None:
+    ahead = metric(judge_at(server, samples=3, max_tokens=10)).ahead(Size(5, 100, 20))
+    assert (ahead.calls, ahead.tokens_out) == (3 * calls, 3 * written * 10)
+
+
+def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_its_tokens(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    kept = [line for line in overrides(server, tmp_path) if not line.startswith(("llm", "retriever"))]
+    body = "+system.body.messages=[{role: user, content: '{question}'}]"
+    where = [f"system.url={server.base_url}/chat/completions", "system.answer='choices[0].message.content'"]
+    words = [*kept, "system=http", body, *where]
+    cold = told(session(tmp_path), words)
+    assert cold.charge.calls == cold.stages["respond"].charge.calls == 4
+    assert math.isnan(cold.charge.tokens)
+    evaluate(session(tmp_path), *words)
+    warm = told(session(tmp_path), words)
+    assert (warm.charge, warm.stages["respond"].stored) == (Charge(), 1)
+
+
+def test_plan_line_says_what_is_known_and_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spending, "currency", "USD")
+    stream = io.StringIO()
+    count = StageCount(1, 1, 0, rows=4, charge=Charge(4, 1234.5, 0.25, True))
+    Terminal(stream, bars=False).plan_table(Plan(1, {"generate": count}))
+    line, stage = stream.getvalue().splitlines()
+    said = "at most 4 calls, 1,235 tokens, 0.2500 USD (by estimate)"
+    assert line.endswith(said)
+    assert stage.endswith(f"at most 4 questions   {said}")
+    count.charge = Charge(4, math.nan, math.nan)
+    Terminal(stream, bars=False).plan(Plan(1, {"generate": count}))
+    assert stream.getvalue().endswith("at most 4 calls, tokens unknown, money unknown (as measured)\n")

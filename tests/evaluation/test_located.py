@@ -1,0 +1,87 @@
+"""An existing system's context is found in the corpus, and what is not found is counted and covers nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Evidence, GoldenSet, Passage, Question
+from ragsweep.evaluation.evidence import cover
+from ragsweep.evaluation.located import UNKNOWN, Place, located
+
+CORPUS = Corpus(
+    ["a", "b", "a:0-5"], ["Alpha", "", ""], ["one two\n  three four five", "six seven eight nine", "ten eleven twelve"]
+)
+
+
+def place(name: str, text: str) -> Place | None:
+    """Locate one context; None where the corpus does not hold it."""
+    found = located(CORPUS, [[Passage(name, text)]])
+    document, start, end = (int(column[0]) for column in found.spans)
+    return None if found.unknown else Place(document, start, end)
+
+
+def test_a_span_is_taken_at_its_word() -> None:
+    assert place("b:4-9", "whatever") == Place(1, 4, 9)
+
+
+def test_a_span_beyond_the_document_is_not_found() -> None:
+    assert place("b:4-900", "seven") is None
+
+
+def test_an_id_that_looks_like_a_span_is_an_id() -> None:
+    assert place("a:0-5", "eleven") == Place(2, 4, 10)
+
+
+def test_a_document_without_a_text_is_the_whole_document() -> None:
+    assert place("b", "") == Place(1, 0, 20)
+
+
+def test_a_text_is_found_whatever_its_blanks() -> None:
+    assert place("a", "two three") == Place(0, 4, 15)
+    assert place("", "two three") == Place(0, 4, 15)
+    assert place("unheard of", " six\nseven ") == Place(1, 0, 9)
+
+
+def test_a_title_before_the_text_does_not_hide_it() -> None:
+    assert place("a", "Alpha one two") == Place(0, 0, 7)
+
+
+def test_a_text_does_not_run_over_the_end_of_a_document() -> None:
+    assert place("", "four five six") is None
+
+
+def test_a_text_of_another_document_is_not_found_under_this_id() -> None:
+    assert place("a", "six seven") is None
+
+
+def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> None:
+    found = located(CORPUS, [[Passage("", "never written"), Passage("b", "six seven eight nine")]])
+    assert found.unknown == 1
+    assert found.corpus.ids[-1].startswith(UNKNOWN)
+    assert found.corpus.texts[-1] == "never written"
+    question = Question("q", "?", evidence=(Evidence("b", "seven"),))
+    coverage = cover(Chunks(found.corpus, found.spans, "x"), GoldenSet((question,)), 0.5)
+    assert coverage.first_ranks(found.rankings([0], 4, "x")).tolist() == [2]
+
+
+def test_a_context_twice_counts_once_and_rankings_are_padded() -> None:
+    twice = [Passage("b", "six"), Passage("b", "nine"), Passage("b", "six")]
+    found = located(CORPUS, [twice, []])
+    ranked = found.rankings([1, 0], 3, "address")
+    assert ranked.positions.tolist() == [[NO_CHUNK] * 3, [0, 1, NO_CHUNK]]
+    assert ranked.scores[1].tolist() == [1.0, 0.5, -np.inf]
+    assert ranked.chunks == "address"
+
+
+@given(st.lists(st.lists(st.sampled_from([("a", ""), ("b", "six"), ("", "ten eleven"), ("", "no"), ("b:0-3", "")]))))
+def test_every_context_has_its_place_in_the_order_of_the_system(contexts: list[list[tuple[str, str]]]) -> None:
+    found = located(CORPUS, [[Passage(*one) for one in some] for some in contexts])
+    documents = {("a", ""): 0, ("b", "six"): 1, ("", "ten eleven"): 2, ("", "no"): 3, ("b:0-3", ""): 1}
+    for row, some in zip(found.positions, contexts, strict=True):
+        expected = [(documents[one], one) for one in dict.fromkeys(some)]
+        merged = list(dict.fromkeys((d, "b six" if d == 1 else o) for d, o in expected))
+        assert [int(found.spans.document[n]) for n in row[row != NO_CHUNK]] == [document for document, _ in merged]
+    ordered = list(zip(*(column.tolist() for column in found.spans), strict=True))
+    assert ordered == sorted(set(ordered))

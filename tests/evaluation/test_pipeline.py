@@ -1,0 +1,178 @@
+"""The stages of a config: shared where they are equal, and each what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.types import Rankings
+from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import HybridConvex, Vector
+from ragsweep.stages.executor import Executor
+from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
+
+NONE = built(NoReranker())
+
+
+def hybrid(alpha: float = 0.5, weight: float = 1.0) -> Built:
+    legs = {"vector": vector(weight), "words": built(Words())}
+    part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
+    specs = {name: leg.spec for name, leg in legs.items()}
+    return Built(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
+
+
+def toy_vectors() -> np.ndarray:
+    return Letters().embed_documents(corpus().texts).vectors
+
+
+def lay(retriever: Built, reranker: Built = NONE, top_k: int = 2, depth: int = 4) -> Graph:
+    return graph(Parts(corpus(), built(Whole()), retriever, reranker, depth, top_k))
+
+
+def stages(executor: Executor) -> dict[str, int]:
+    return {stage: work.executed for stage, work in executor.work.items()}
+
+
+def test_alone_or_in_a_hybrid_a_leg_is_one_address() -> None:
+    alone, together = lay(vector()), lay(hybrid())
+    assert alone.ranking.address in {leg.address for leg in together.ranking.inputs}
+    assert lay(built(Words())).ranking.address in {leg.address for leg in together.ranking.inputs}
+
+
+def test_top_k_leaves_the_ranking_alone_and_changes_the_context() -> None:
+    few, many = lay(hybrid(), top_k=2), lay(hybrid(), top_k=3)
+    assert few.ranking.address == many.ranking.address
+    assert few.context.address != many.context.address
+
+
+def test_a_parameter_of_the_embedder_changes_what_follows_it_and_nothing_else() -> None:
+    one, other = lay(hybrid(weight=1.0)), lay(hybrid(weight=2.0))
+    changed = {leg.address for leg in one.ranking.inputs} ^ {leg.address for leg in other.ranking.inputs}
+    assert len(changed) == 2  # the vector leg of each; the words' leg is shared
+    assert one.chunks.address == other.chunks.address
+
+
+def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages() -> None:
+    executor, queries = Executor(), ["cats on the mat", "source code"]
+    for alpha in np.linspace(0, 1, 11):
+        for top_k in (1, 2, 3):
+            executor.get(lay(hybrid(float(alpha)), top_k=top_k).context, queries)
+    counted = stages(executor)
+    assert {stage: counted[stage] for stage in ("chunk", "embed", "index", "retrieve", "fuse", "context")} == {
+        "chunk": 1, "embed": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33,
+    }  # fmt: skip
+
+
+def test_context_is_the_head_of_the_ranking() -> None:
+    laid, executor = lay(hybrid(), top_k=2), Executor()
+    queries = ["cats on the mat"]
+    ranking, context = executor.get(laid.ranking, queries), executor.get(laid.context, queries)
+    assert context.positions.tolist() == ranking.positions[:, :2].tolist()
+    assert ranking.chunks == laid.chunks.address
+
+
+@pytest.mark.parametrize("candidates", [1, 3, 4])
+def test_reranker_orders_the_candidates_and_the_rest_keep_their_order(candidates: int) -> None:
+    reranker, executor = LongestFirst(candidates), Executor()
+    laid = lay(vector(), built(reranker, candidates=candidates))
+    before = executor.get(laid.first_stage, ["source code"]).positions[0]
+    after = executor.get(laid.ranking, ["source code"]).positions[0]
+    lengths = [len(corpus().texts[n]) for n in after[:candidates]]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sorted(after[:candidates]) == sorted(before[:candidates])
+    assert after[candidates:].tolist() == before[candidates:].tolist()
+
+
+def test_reranker_scores_a_pair_once_however_many_configs_ask() -> None:
+    reranker, executor = LongestFirst(4), Executor()
+    for top_k in (1, 2, 3):
+        for candidates in (2, 4):
+            reranker.candidates = candidates
+            laid = lay(vector(), built(reranker, candidates=candidates), top_k=top_k)
+            executor.get(laid.context, ["source code", "cats"])
+    assert len(reranker.scored) == len(set(reranker.scored)) == 8
+
+
+def test_empty_ranking_is_reranked_to_an_empty_ranking() -> None:
+    laid = lay(built(Words()), built(LongestFirst(3), candidates=3))
+    found = Executor().get(laid.ranking, ["xylophone"])
+    assert (found.positions == -1).all()
+
+
+@pytest.mark.parametrize("retriever", [vector(), hybrid(), built(Words())], ids=["vector", "hybrid", "words"])
+def test_latency_is_probed_for_each_stage_of_a_question(retriever: Built) -> None:
+    laid, executor = lay(retriever, built(LongestFirst(2), candidates=2)), Executor()
+    seconds = {stage: executor.get(node, ["cats", "bread"]) for stage, node in laid.latency.items()}
+    assert "rerank" in seconds
+    assert any(stage.startswith("retrieve") for stage in seconds)
+    assert all(len(values) == 2 and (values > 0).all() for values in seconds.values())
+
+
+def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.stages.shards.SHARD", 2)
+    retriever = vector()
+    executor = Executor()
+    vectors = executor.get(lay(retriever).embeddings[0]).vectors
+    assert retriever.value.embedder.calls == [2, 2, 1]
+    np.testing.assert_array_equal(vectors, toy_vectors())
+
+
+def test_order_in_which_legs_are_written_changes_nothing() -> None:
+    one = hybrid()
+    legs = dict(reversed(one.value.legs.items()))
+    specs = dict(reversed(one.spec.parameters["legs"].items()))
+    turned = Built(HybridConvex(legs), Spec("HybridConvex", "1", {"alpha": 0.5, "legs": specs}))
+    assert list(turned.value.legs) != list(one.value.legs)
+    assert lay(turned).ranking.address == lay(one).ranking.address
+
+
+class Counting(Words):
+    """Remember how many queries came together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def retrieve(self, index: Mapping[str, np.ndarray], queries: Sequence[str], depth: int) -> Rankings:
+        self.asked.append(len(queries))
+        return super().retrieve(index, queries, depth)
+
+
+def test_probe_asks_one_question_at_a_time_after_a_warm_one() -> None:
+    retriever = Counting()
+    laid = lay(built(retriever))
+    Executor().get(laid.latency["retrieve"], ["cats", "bread", "source"])
+    assert retriever.asked == [3, 1, 1, 1, 1]  # the results themselves, one to warm up, three timed
+
+
+def filtered(least: float | None) -> Built:
+    leg = vector()
+    part = Vector(leg.value.embedder, leg.value.index, leg.value.exact, least)
+    return Built(part, Spec(leg.spec.target, "1", {**leg.spec.parameters, "min_score": least}))
+
+
+def test_least_score_of_a_leg_drops_candidates_and_searches_nothing_anew() -> None:
+    executor, asked = Executor(), ["cats on the mat", "source code"]
+    whole, kept = (executor.get(lay(filtered(least)).ranking, asked) for least in (None, 0.7))
+    assert {stage: stages(executor)[stage] for stage in ("index", "retrieve", "drop")} == {
+        "index": 1, "retrieve": 1, "drop": 1,
+    }  # fmt: skip
+    stays = whole.scores >= np.float32(0.7)
+    assert 0 < stays.sum() < stays.size
+    np.testing.assert_array_equal(kept.positions, np.where(stays, whole.positions, -1))
+    assert lay(filtered(None)).ranking.address == lay(vector()).ranking.address
+    assert len({lay(filtered(least)).ranking.address for least in (None, 0.7, 0.8)}) == 3
+
+
+def test_parameter_called_min_score_is_the_parts_own_business_unless_it_says_otherwise() -> None:
+    class Own(Words):
+        min_score = 0.7
+
+    laid = lay(Built(Own(), Spec("Own", "1", {"min_score": 0.7})))
+    assert laid.ranking.stage == "retrieve"
+    assert laid.ranking.spec.parameters["min_score"] == 0.7

@@ -1,0 +1,177 @@
+"""A metric that fails costs its own scores: the config goes on, and the reason names the error and its line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_evaluator import experiment
+
+from configs import prepare
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import PARTIAL
+from ragsweep.core.trust import TRUSTED
+from ragsweep.core.types import Answer, Case, Scores, Verdict, View
+from ragsweep.evaluation import scoring
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.parts.metrics import Recall
+from ragsweep.sweep.app import Session
+from ragsweep.testing.metrics import example
+
+HERE = Path(__file__).name
+
+
+class Own:
+    """A user's metric that is right."""
+
+    name = "own"
+    needs: tuple[str, ...] = ()
+    unit = ""
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+    quantile = None
+
+    def score(self, view: View) -> Scores:
+        count = len(view.questions)
+        return Scores(np.ones(count), np.full(count, ""))
+
+
+class Typo(Own):
+    name = "typo"
+
+    def score(self, view: View) -> Scores:
+        return self.counted(view)
+
+    def counted(self, view: View) -> Scores:
+        return np.arange(int(view.contxt[0]))  # type: ignore[attr-defined]
+
+
+class Within(Own):
+    """Fails in a library that it calls."""
+
+    name = "within"
+
+    def score(self, view: View) -> Scores:
+        return json.loads("{")
+
+
+class Odd(Own):
+    def __init__(self, found: Any) -> None:
+        self.name = "odd"
+        self.found = found
+
+    def score(self, view: View) -> Scores:
+        return self.found
+
+
+def line_of(method: Callable[..., Any], text: str) -> int:
+    lines, first = inspect.getsourcelines(method)
+    return first + next(n for n, line in enumerate(lines) if text in line)
+
+
+def test_metric_with_a_typo_is_nan_with_error_and_line_and_the_others_are_measured() -> None:
+    ready = experiment()
+    result = Evaluator().evaluate(replace(ready, metrics=(*ready.metrics, Typo(), Own()), coverage=0.9))
+    summary = result.summaries["typo"]
+    assert math.isnan(summary.value)
+    assert (summary.n_failed, summary.n_total) == (4, 4)
+    (reason,) = summary.reasons
+    place = f"({HERE}:{line_of(Typo.counted, 'contxt')})"
+    assert reason.startswith("AttributeError: 'View' object has no attribute 'contxt'")
+    assert reason.endswith(place)
+    assert result.summaries["own"].value == 1.0
+    assert result.summaries["recall_at_3"].n_scored == 3
+    assert result.state == PARTIAL  # and says so: one of its metrics is not known
+
+
+def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:
+    (reason,) = set(scoring.scored(Within(), example()).reasons)
+    assert f"({HERE}:{line_of(Within.score, 'loads')})" in reason
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "AttributeError"),
+        ([1.0], "AttributeError"),
+        (Scores(np.ones(3), np.full(3, "")), "values of shape (3,)"),
+        (Scores(np.full(10, np.inf), np.full(10, "")), "infinite"),
+        (Scores(np.array(["a"] * 10), np.full(10, "")), "could not convert"),
+    ],
+)
+def test_what_are_no_scores_is_a_failure_at_the_method(found: Any, said: str) -> None:
+    scores = scoring.scored(Odd(found), example())
+    assert np.isnan(scores.values).all()
+    (reason,) = set(scores.reasons)
+    assert said in reason
+    assert reason.endswith(f"({HERE}:{Odd.score.__code__.co_firstlineno})")
+
+
+def test_score_that_is_missing_without_a_reason_gets_one() -> None:
+    scores = scoring.scored(Odd(Scores(np.full(10, np.nan), np.full(10, ""))), example())
+    assert set(scores.reasons) == {"the metric states no reason"}
+
+
+def test_what_would_fail_for_every_config_is_raised() -> None:
+    class Refuses(Own):
+        def score(self, view: View) -> Scores:
+            raise ConfigError("no model")
+
+    with pytest.raises(ConfigError, match="no model"):
+        scoring.scored(Refuses(), example())
+
+
+def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
+    class Judge(Own):
+        uses = ("question",)
+
+        def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+            done(1, Verdict(0.5))
+            raise KeyError("verdict")
+
+    found: dict[int, Verdict] = {}
+    scoring.judged(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
+    assert found[1].value == 0.5
+    assert sorted(found) == [0, 1, 2]
+    assert found[0].reason.startswith(f"KeyError: 'verdict' ({HERE}:")
+
+
+class Answered(Own):
+    """Reads everything of a question that was answered."""
+
+    name = "answered"
+
+    def score(self, view: View) -> Scores:
+        assert view.answers is not None
+        (said,), (passages,) = view.answers.answers, view.answers.passages
+        assert isinstance(said, Answer)
+        assert said.text
+        assert passages[0].text
+        assert view.context.shape == (1, view.top_k)
+        assert view.first_rank.tolist() == [1] * len(view.evidence_question)
+        assert view.evidence_covered.all()
+        return super().score(view)
+
+
+def test_metrics_of_others_are_tried_on_one_question_before_anything_runs() -> None:
+    metrics = (Recall(cutoff=3), Own(), Typo(), Answered())
+    found = scoring.faults(metrics, experiment().dataset, answered=True, routed=True)
+    assert list(found) == ["typo"]
+    assert f"({HERE}:" in found["typo"]
+
+
+def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "own_half")
+    (tmp_path / "own_half.py").write_text("class Half:\n    name = 'half'\n")
+    with pytest.raises(ConfigError, match=r"metrics\.half: Half lacks needs, unit, .*, score; see"):
+        prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.half={_target_: own_half.Half}")

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.golden.anchors import resolve
+
+
+def test_anchor_wrapped_over_lines_is_found_with_its_span_in_the_given_text() -> None:
+    text = "One\n   two  three.\nFour"
+    assert resolve(text, "two three.") == [(7, 18)]
+    assert text[7:18] == "two  three."
+
+
+def test_white_space_at_the_ends_and_in_the_anchor_does_not_count() -> None:
+    assert resolve("a b\tc", "  b\n\n c ") == [(2, 5)]
+
+
+def test_anchor_before_a_run_of_white_space_ends_with_its_last_character() -> None:
+    assert resolve("a    b", "a") == [(0, 1)]
+    assert resolve("   a b", "a b") == [(3, 6)]
+
+
+def test_all_occurrences_are_found_even_overlapping_ones() -> None:
+    assert resolve("na na na", "na na") == [(0, 5), (3, 8)]
+
+
+def test_start_keeps_only_the_occurrence_that_begins_there() -> None:
+    assert resolve("to be or not to be", "to be", start=13) == [(13, 18)]
+    assert resolve("to be or not to be", "to be", start=12) == []
+
+
+@pytest.mark.parametrize("anchor", ["", " \n", "elsewhere", "A"])
+def test_anchor_that_is_blank_or_not_there_or_in_other_case_is_not_found(anchor: str) -> None:
+    assert resolve("a b", anchor) == []
+
+
+WORDS = st.lists(st.text("ab\u00e9.*", min_size=1, max_size=3), min_size=1, max_size=30)
+GAPS = st.text(" \n\t\u00a0", min_size=1, max_size=4)
+
+
+@settings(deadline=None)
+@given(st.data(), WORDS)
+def test_any_run_of_words_is_found_where_it_stands(data: st.DataObject, words: list[str]) -> None:
+    text, spans = data.draw(st.text(" \n", max_size=3)), []
+    for word in words:
+        spans.append((len(text), len(text) + len(word)))
+        text += word + data.draw(GAPS)
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
+    span = spans[first][0], spans[last][1]
+    found = resolve(text, " ".join(words[first : last + 1]))
+    assert span in found
+    assert resolve(text, " ".join(words[first : last + 1]), start=span[0]) == [span]
+    assert all(text[a:b].split() == text[span[0] : span[1]].split() for a, b in found)
+
+
+SOURCE = """# Install *it*
+
+Run **`pip install`** or read
+[the *guide*](guide.md "Guide"), see <http://x.org> &amp; \\*more\\*.
+
+> Quoted **words**
+> go on.
+
+| name | what |
+| --- | --- |
+| `size` | in bytes |
+
+```sh
+make  all
+```
+
+* the end ![sign](a.png)
+"""
+
+
+@pytest.mark.parametrize(
+    ("anchor", "found"),
+    [
+        ("Install it", "Install *it"),
+        (
+            "Run pip install or read the guide, see",
+            'Run **`pip install`** or read\n[the *guide*](guide.md "Guide"), see',
+        ),
+        ("see http://x.org & *more*.", "see <http://x.org> &amp; \\*more\\*."),
+        ("Quoted words go on.", "Quoted **words**\n> go on."),
+        ("size in bytes", "size` | in bytes"),
+        ("make all the end", "make  all\n```\n\n* the end"),
+        ("Run **`pip install`** or", "Run **`pip install`** or"),
+        ("Run `pip install` or", "Run **`pip install`** or"),
+        ("__Quoted words__", "Quoted **words"),
+    ],
+)
+def test_anchor_matches_markdown_as_it_is_written_and_as_it_is_seen(anchor: str, found: str) -> None:
+    ((start, end),) = resolve(SOURCE, anchor)
+    assert SOURCE[start:end] == found
+    assert resolve(SOURCE, anchor, start) == [(start, end)]
+
+
+def test_anchor_with_markup_matches_a_text_without() -> None:
+    assert resolve("Run pip install now", "**Run** `pip install`") == [(0, 15)]
+
+
+def test_what_is_written_goes_before_what_is_seen() -> None:
+    assert resolve("a **b** c, a b c", "a b c") == [(11, 16)]
+
+
+@pytest.mark.parametrize("text", ["le cafe\u0301  noir", "le caf\u00e9  noir"])
+@pytest.mark.parametrize("anchor", ["cafe\u0301 noir", "caf\u00e9 noir"])
+def test_composed_and_decomposed_characters_are_equal_and_spans_are_those_of_the_given_text(
+    text: str, anchor: str
+) -> None:
+    assert resolve(text, anchor) == [(3, len(text))]
+    assert resolve(text, "cafe") == []
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("ae\u0301\u0327\u00e9\u1100\u1161\u11a8\uac01\u212b \n"), max_size=30))
+def test_any_text_in_any_normal_form_is_found_from_its_first_to_its_last_sign(words: str) -> None:
+    text = f"x {words} x"
+    for form in ("NFC", "NFD"):
+        given_text = unicodedata.normalize(form, text)
+        for quote in (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)):
+            assert resolve(given_text, quote) == [(0, len(given_text))]

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Corpus, Evidence, Question
+from ragsweep.golden.golden_set import Found, Selection, Unusable, golden_set, peculiarities, sample
+
+CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
+
+
+def question(identifier: str, *evidence: Evidence, **fields: object) -> Question:
+    where = f"golden:{identifier}"
+    labels = tuple(replace(label, where=where) for label in evidence)
+    return replace(Question(identifier, "why?", evidence=labels, where=where), **fields)
+
+
+def refused(*questions: Question, selection: Selection = Selection()) -> list[str]:  # noqa: B008
+    with pytest.raises(InputError) as caught:
+        golden_set(Found("golden", questions), CORPUS, selection)
+    return str(caught.value).splitlines()
+
+
+GOOD = question("good", Evidence("d1", "or not"), Evidence("d1", "to be", start=13), Evidence("d2"))
+UNKNOWN = question("unknown", Evidence("d3"))
+GONE = question("gone", Evidence("d2", "an answer"))
+TWICE = question("twice", Evidence("d1", "to be"), Evidence("d2", "the question"))
+ELSEWHERE = question("elsewhere", Evidence("d1", "to be", start=5))
+
+
+def test_good_labels_pass_as_they_are() -> None:
+    golden = golden_set(Found("golden", [GOOD]), CORPUS, Selection(), repeated_passages=True)
+    assert golden.questions == (GOOD,)
+    assert golden.left_out == {}
+    assert golden.repeated_passages
+
+
+def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> None:
+    assert refused(GOOD, TWICE, UNKNOWN, GONE, ELSEWHERE) == [
+        "4 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        'golden:twice: anchor "to be" occurs 2 times in document "d1", at 0, 13; quote more words or give "start"',
+        'golden:unknown: document "d3" is not in the corpus',
+        'golden:gone: anchor "an answer" does not occur in document "d2"; quote it anew',
+        'golden:elsewhere: anchor "to be" does not begin at 5 in document "d1", but at 0, 13',
+    ]
+
+
+def test_anchor_that_is_not_found_is_refused_with_the_nearest_passage_of_its_document() -> None:
+    astray = question("astray", Evidence("d2", "it was that **is the** reply"))
+    assert refused(astray)[1] == (
+        'golden:astray: anchor "it was that **is the** reply" does not occur in document "d2"; quote it anew; '
+        'the nearest passage, at 0: "that is the question"'
+    )
+
+
+def test_forty_six_unknown_documents_are_counted_and_twenty_lines_shown() -> None:
+    lines = refused(*(question(str(n), Evidence(f"x{n}")) for n in range(46)))
+    assert lines[0].startswith("46 labels cannot be used")
+    assert len(lines) == 21
+    assert lines[-1] == "(and 27 more faults)"
+
+
+def test_dropped_labels_are_counted_and_a_question_without_any_left_goes_with_them() -> None:
+    strangers = [Unusable("qrels:9", "labels naming an unknown question", "")]
+    found = Found("golden", [GOOD, TWICE, UNKNOWN, GONE], strangers, {"not in split test": 7})
+    golden = golden_set(found, CORPUS, Selection(unknown="drop"))
+    assert [q.id for q in golden.questions] == ["good", "twice"]
+    assert golden.questions[1].evidence == (Evidence("d2", "the question"),)
+    assert golden.left_out == {
+        "not in split test": 7,
+        "labels naming an unknown question": 1,
+        "labels naming an unknown document": 1,
+        "labels whose anchor does not resolve": 2,
+        "questions with no label left": 2,
+    }
+
+
+def test_question_that_never_had_a_label_stays_when_labels_are_dropped() -> None:
+    golden = golden_set(Found("golden", [question("bare"), UNKNOWN]), CORPUS, Selection(unknown="drop"))
+    assert [q.id for q in golden.questions] == ["bare"]
+
+
+def test_labels_naming_unknown_questions_are_refused() -> None:
+    strangers = [Unusable("qrels:9", "labels naming an unknown question", 'question "q" is not in the queries')]
+    with pytest.raises(InputError, match=r'1 labels cannot be used.*\nqrels:9: question "q" is not in the queries'):
+        golden_set(Found("golden", [GOOD], strangers), CORPUS, Selection())
+
+
+def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_dropping() -> None:
+    unanswerable = question("no", Evidence("d1"), answerable=False)
+    repeated = question("again", Evidence("d1"), Evidence("d2"), Evidence("d1", grade=2.0))
+    assert refused(unanswerable, repeated, selection=Selection(unknown="drop")) == [
+        'golden:no: question "no" is unanswerable, yet has evidence',
+        'golden:again: document "d1" is given twice for one question; first in golden:again',
+    ]
+
+
+def test_unanswerable_question_may_have_documents_judged_not_relevant() -> None:
+    judged = question("no", Evidence("d1", grade=0.0), answerable=False)
+    assert golden_set(Found("golden", [judged]), CORPUS, Selection()).questions == (judged,)
+
+
+def test_golden_set_without_a_question_is_refused_with_the_reasons() -> None:
+    assert refused() == ["golden: no question to evaluate (the file holds none)"]
+    assert refused(UNKNOWN, selection=Selection(unknown="drop")) == [
+        "golden: no question to evaluate (labels naming an unknown document: 1; questions with no label left: 1)"
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, -1, "5", 2.5, True])
+def test_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> None:
+    with pytest.raises(ConfigError, match=rf"dataset\.limit={limit} is no number of questions"):
+        Selection(limit=limit).check()  # type: ignore[arg-type]
+
+
+def test_misspelt_unknown_is_refused_with_the_nearest_word() -> None:
+    with pytest.raises(ConfigError, match=r'dataset\.unknown="drp" is not known; did you mean "drop"\?'):
+        Selection(unknown="drp").check()
+
+
+def test_questions_beyond_the_limit_are_counted() -> None:
+    golden = golden_set(Found("golden", [GOOD, question("bare")]), CORPUS, Selection(limit=1))
+    assert len(golden.questions) == 1
+    assert golden.left_out == {"beyond dataset.limit=1": 1}
+
+
+def mixed(sizes: dict[str, int]) -> list[Question]:
+    kinds = {
+        "evidence": {"evidence": (Evidence("d1"),)},
+        "unanswerable": {"answerable": False},
+        "conversational": {"needs_retrieval": False},
+        "bare": {},
+    }
+    return [question(f"{kind}{n}", **kinds[kind]) for kind, size in sizes.items() for n in range(size)]
+
+
+def kind_of(drawn: Question) -> str:
+    return drawn.id.rstrip("0123456789")
+
+
+def test_sample_has_every_kind_in_its_proportion() -> None:
+    questions = mixed({"evidence": 60, "unanswerable": 30, "conversational": 10})
+    assert Counter(map(kind_of, sample(questions, 10, 0))) == {"evidence": 6, "unanswerable": 3, "conversational": 1}
+
+
+def test_sample_has_every_category_in_its_proportion() -> None:
+    questions = [replace(q, category="ab"[n % 4 == 0]) for n, q in enumerate(mixed({"bare": 40}))]
+    for seed in range(10):
+        assert Counter(q.category for q in sample(questions, 8, seed)) == {"a": 6, "b": 2}
+
+
+def test_sample_too_small_for_every_kind_is_of_the_largest() -> None:
+    questions = mixed({"evidence": 60, "unanswerable": 30, "conversational": 10})
+    assert {kind_of(sample(questions, 1, seed)[0]) for seed in range(10)} == {"evidence"}
+
+
+def test_seed_chooses_the_sample() -> None:
+    questions = mixed({"evidence": 100})
+    drawn = {tuple(q.id for q in sample(questions, 5, seed)) for seed in range(10)}
+    assert len(drawn) == 10
+
+
+def test_sample_is_the_same_in_every_process() -> None:
+    questions = mixed({"evidence": 100})
+    assert [q.id for q in sample(questions, 3, 0)] == ["evidence58", "evidence59", "evidence67"]
+
+
+def test_keywords_stand_in_where_there_is_no_answer_and_that_is_told() -> None:
+    answered = question("a", references=("Rain.", "Snow."), keywords=("rain", "snow"))
+    keywords, bare = question("b", keywords=("rain", "snow")), question("c")
+    assert [q.expected for q in (answered, keywords, bare)] == [("Rain.", "Snow."), ("rain, snow",), ()]
+    assert peculiarities([answered, keywords, bare]) == (
+        "1 questions have no reference answer: their keywords stand in for it",
+    )
+    assert peculiarities([answered, bare]) == ()
+
+
+def test_blank_questions_are_counted() -> None:
+    assert peculiarities([question("a"), question("b", text=" \n")]) == ("blank questions, asked as they are: 1",)
+
+
+SIZES = st.fixed_dictionaries(
+    {kind: st.integers(0, 12) for kind in ("evidence", "unanswerable", "conversational", "bare")}
+)
+
+
+@settings(deadline=None)
+@given(SIZES, st.integers(1, 60), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_sample_is_stable_nested_and_in_proportion(
+    sizes: dict[str, int], limit: int, seed: int, chance: random.Random
+) -> None:
+    questions = mixed(sizes)
+    drawn = sample(questions, limit, seed)
+    assert len(drawn) == min(limit, len(questions))
+    assert list(drawn) == sorted(drawn, key=questions.index)
+    shuffled = chance.sample(questions, len(questions))
+    ids = {q.id for q in drawn}
+    assert {q.id for q in sample(shuffled, limit, seed)} == ids
+    assert ids <= {q.id for q in sample(questions, limit + 1, seed)}
+    counts = Counter(map(kind_of, drawn))
+    for kind, size in sizes.items():
+        share = size * len(drawn) / max(len(questions), 1)
+        assert abs(counts[kind] - share) < 2  # of four strata none is off by two

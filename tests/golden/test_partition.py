@@ -1,0 +1,248 @@
+"""Which questions a search may see, and which are kept for the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from configs import prepare
+from ragsweep.core.clusters import clusters
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import DatasetFacts, Failure
+from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
+from ragsweep.evaluation.evaluator import Experiment, facts
+from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, choose, digest, divided, holdout
+from ragsweep.parts.datasets import Beir, PythonReference
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command, searches
+from recorded import a_result
+from toys import corpus
+
+DEMO = PythonReference(None, 0).load()
+
+
+def questions(count: int, categories: int = 1, documents: int = 10**6) -> tuple[Question, ...]:
+    """Make questions of several categories; those of one document follow each other in the categories."""
+    return tuple(
+        Question(f"q{n}", f"{n**5 + 7:x}", f"c{n % categories}", evidence=(Evidence(f"d{n % documents}"),))
+        for n in range(count)
+    )
+
+
+def test_three_of_ten_questions_of_each_category_are_kept_for_the_end() -> None:
+    asked = questions(100, categories=4)
+    held = set(holdout(asked))
+    assert len(held) in range(28, 33)
+    assert {category: sum(q.id in held for q in asked if q.category == category) for category in ("c0", "c1")} == {
+        "c0": 8, "c1": 8
+    }  # fmt: skip
+
+
+def test_few_questions_of_many_categories_are_divided_together() -> None:
+    assert len(holdout(questions(100, categories=100))) == 30
+
+
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 20))
+def test_clusters_stay_whole_and_the_share_is_kept_but_for_a_cluster(
+    count: int, categories: int, documents: int
+) -> None:
+    asked = questions(count, categories, documents)
+    held, names = set(holdout(asked)), clusters(asked)
+    sides: dict[str, set[bool]] = {}
+    for question, name in zip(asked, names, strict=True):
+        sides.setdefault(name, set()).add(question.id in held)
+    assert all(len(found) == 1 for found in sides.values())
+    strata = categories + 1
+    assert abs(len(held) - SHARE * count) <= strata * max(Counter(names).values())
+
+
+@given(st.permutations(range(30)))
+def test_order_of_the_questions_changes_nothing(order: list[int]) -> None:
+    asked = questions(30, 3, 12)
+    mixed = tuple(asked[n] for n in order)
+    assert (holdout(mixed), digest(mixed)) == (holdout(asked), digest(asked))
+
+
+def test_more_questions_move_few_from_side_to_side() -> None:
+    """Another draw would move about 84 of 200."""
+    few, many = questions(200, 2), questions(220, 2)
+    before, after = set(holdout(few)), set(holdout(many))
+    assert len(before - after) + len([one for one in after - before if int(one[1:]) < 200]) <= 6
+
+
+def test_division_is_the_same_in_every_process_and_version() -> None:
+    """Another one would show a search what was kept from it before."""
+    held = holdout(questions(20, 2))
+    assert held == HELD
+
+
+HELD = ("q1", "q12", "q13", "q17", "q18", "q6")
+
+
+def test_both_sides_are_all_and_have_nothing_in_common() -> None:
+    tune, kept = (divided(DEMO, name) for name in (TUNE, HOLDOUT))
+    ids = [{question.id for question in one.golden.questions} for one in (tune, kept)]
+    assert ids[0] | ids[1] == {question.id for question in DEMO.golden.questions}
+    assert not ids[0] & ids[1]
+    assert len({DEMO.golden.digest, tune.golden.digest, kept.golden.digest}) == 3
+
+
+def test_what_is_left_out_and_the_division_are_said() -> None:
+    tune = divided(DEMO, TUNE)
+    assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
+    told = facts(tune)
+    assert (told.partition, told.undivided) == (TUNE, DEMO.golden.digest)
+    assert told.partition_digest == digest(DEMO.golden.questions)
+    assert (
+        f"partition=tune: {len(tune.golden.questions)} of 180 questions (division {told.partition_digest[:12]})"
+        in told.notes
+    )
+    assert facts(DEMO).partition == ALL
+    assert facts(DEMO).undivided == DEMO.golden.digest
+
+
+def test_side_without_a_question_is_an_error() -> None:
+    lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
+    with pytest.raises(InputError, match="partition=holdout: none of 1 questions is in it"):
+        divided(lone, HOLDOUT)
+
+
+# --- who sees what -------------------------------------------------------------------------------------------------
+
+
+def test_config_and_plain_sweep_see_all_and_a_search_sees_tune() -> None:
+    assert choose(None, 1000, searching=False).name == ALL
+    assert choose(None, 300, searching=True).name == TUNE
+    assert choose(TUNE, 100, searching=False).name == choose(TUNE, 100, searching=True).name == TUNE
+    assert choose(HOLDOUT, 1000, searching=False).name == HOLDOUT
+
+
+def test_search_of_few_questions_sees_all_and_says_why() -> None:
+    assert choose(None, 299, searching=True).name == ALL
+    assert "299 questions are too few for a holdout" in choose(None, 299, searching=True).said
+
+
+def test_search_that_reaches_for_the_holdout_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="a search may not see the holdout"):
+        choose(HOLDOUT, 1000, searching=True)
+
+
+def test_unknown_partition_is_an_error_that_names_the_known() -> None:
+    with pytest.raises(ConfigError, match=r"partition: .* given 'holdot'; did you mean \"holdout\""):
+        prepare(Session(), "partition=holdot")
+
+
+def seen(session: Session, *overrides: str, searching: bool = False) -> Experiment:
+    config = compose_jobs(read_command(overrides, multirun=False))[0]
+    return session.prepare(Job(config, "", overrides, searching=searching))
+
+
+def ids(experiment: Experiment) -> set[str]:
+    return {question.id for question in experiment.dataset.golden.questions}
+
+
+def test_key_chooses_the_side_and_changes_the_signature() -> None:
+    session = Session()
+    every, tune, kept = (seen(session, f"partition={name}") for name in ("null", TUNE, HOLDOUT))
+    assert ids(kept) == set(holdout(DEMO.golden.questions)) == ids(every) - ids(tune)
+    assert len({every.signature, tune.signature, kept.signature}) == 3
+    assert seen(session, "partition=all").signature == every.signature
+    assert seen(session, f"partition={TUNE}").dataset is tune.dataset  # loaded and divided once
+
+
+def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
+    """Else a quick search on a sample would see what is kept from a search on all."""
+    session = Session()
+    held = set(holdout(DEMO.golden.questions))
+    for seed in (0, 1):
+        tune = ids(seen(session, "partition=tune", "dataset.limit=60", f"seed={seed}"))
+        kept = ids(seen(session, "partition=holdout", "dataset.limit=60", f"seed={seed}"))
+        assert not tune & held
+        assert kept <= held
+        assert tune | kept == ids(seen(session, "dataset.limit=60", f"seed={seed}"))
+
+
+def test_search_of_the_bundled_questions_sees_all_and_says_so() -> None:
+    searched = seen(Session(), searching=True)
+    assert len(ids(searched)) == 180
+    assert any("too few for a holdout" in note for note in searched.dataset.notes)
+
+
+def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> None:
+    overrides = ["dataset=beir", f"dataset.path={collections / 'scifact'}", "retriever=bm25"]
+    session = Session()
+    every, searched = seen(session, *overrides), seen(session, *overrides, searching=True)
+    loaded = Beir(str(collections / "scifact"), "test", None, "error", None, 0).load()
+    assert ids(every) - ids(searched) == set(holdout(loaded.golden.questions))
+    assert any("partition=tune: " in note for note in searched.dataset.notes)
+    with pytest.raises(ConfigError, match="may not see the holdout"):
+        seen(session, *overrides, "partition=holdout", searching=True)
+
+
+# --- how often the holdout was looked at ---------------------------------------------------------------------------
+
+
+def looked_at(partition: str = HOLDOUT, whole: str = "w") -> object:
+    result = a_result()
+    return replace(result, dataset=replace(result.dataset, partition=partition, whole_digest=whole))
+
+
+def test_each_sweep_and_each_config_by_itself_looks_at_the_holdout_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    assert ledger.looks("w") == 0
+    for job in (0, 1, 1):  # the last is run again
+        ledger.write("sweep-1", job, looked_at())  # type: ignore[arg-type]
+    assert ledger.looks("w") == 1
+    ledger.write("sweep-2", 0, looked_at())  # type: ignore[arg-type]
+    ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
+    ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
+    assert ledger.looks("w") == 4
+    assert Ledger(tmp_path).looks("w") == 4  # whoever asks
+
+
+def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for partition in (ALL, TUNE):
+        ledger.write(None, 0, looked_at(partition))  # type: ignore[arg-type]
+    ledger.write(None, 0, looked_at(whole="another"))  # type: ignore[arg-type]
+    ledger.write(None, 0, Failure("failed", (), {}, "error"))
+    assert ledger.looks("w") == 0
+
+
+def held_of(count: int, first: int = 0) -> DatasetFacts:
+    """Keep the holdout of a golden set of so many questions."""
+    golden = GoldenSet(questions(first + count)[first:])
+    return facts(divided(Dataset("d", corpus("text"), golden), HOLDOUT))
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, 4), (400, 1)])
+def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_path: Path) -> None:
+    """Three looks at the holdout of 400 questions; then one at that of 401, most of which were seen, or of others."""
+    ledger, plain = Ledger(tmp_path), a_result()
+    before, now = held_of(400), held_of(401, first)
+    for one in (before, before, before, now):
+        ledger.write(None, 0, replace(plain, dataset=one))
+    assert now.undivided != before.undivided
+    assert Ledger(tmp_path).looks(now.undivided) == expected
+
+
+def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.write(None, 0, replace(a_result(), dataset=held_of(400)))
+    more = replace(held_of(401), partition=TUNE)
+    ledger.write(None, 0, replace(a_result(), dataset=more))
+    assert ledger.looks(more.undivided) == 1
+
+
+def test_sweeper_that_decides_by_results_is_a_search() -> None:
+    for sweeper in ("grid", "basic"):
+        assert not read_command(["top_k=1,2", f"hydra/sweeper={sweeper}"], multirun=True).searching
+    named = OmegaConf.create({"sweeper": {"_target_": "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"}})
+    assert searches(named)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import Faults, InputError
+from ragsweep.golden.reading import Row, Seen, read_rows
+from ragsweep.golden.text_files import existing, read_lines
+
+
+def written(folder: Path, content: bytes, name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def rows_and_faults(path: Path) -> tuple[list[Row], list[str]]:
+    faults = Faults()
+    return list(read_rows(path, faults)), faults.found
+
+
+def test_bom_crlf_blank_lines_and_a_missing_final_newline_load_fine(tmp_path: Path) -> None:
+    path = written(tmp_path, b'\xef\xbb\xbf{"id": "a"}\r\n\r\n  \n{"id": "b"}')
+    rows, faults = rows_and_faults(path)
+    assert [(row.text("id"), row.where) for row in rows] == [("a", f"{path}:1"), ("b", f"{path}:4")]
+    assert faults == []
+
+
+def test_line_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
+    rows, faults = rows_and_faults(written(tmp_path, '{"text": "a\u2028b\x85c"}\n'.encode()))
+    assert [row.text("text") for row in rows] == ["a\u2028b\x85c"]
+    assert faults == []
+
+
+def test_gzipped_file_reads_as_the_plain_one(tmp_path: Path) -> None:
+    rows, faults = rows_and_faults(written(tmp_path, gzip.compress(b'{"id": "a"}\n'), "rows.jsonl.gz"))
+    assert [row.text("id") for row in rows] == ["a"]
+    assert faults == []
+
+
+def test_existing_prefers_the_plain_file_and_falls_back_to_the_gzipped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    assert existing(path) == path
+    zipped = written(tmp_path, b"", "rows.jsonl.gz")
+    assert existing(path) == zipped
+    path.touch()
+    assert existing(path) == path
+
+
+BAD_LINES = {
+    b'{"id": "a"': "1:11: not JSON: expecting ',' delimiter",
+    b'{"id": "caf\xe9"}': "1: byte 12 (0xe9) is not UTF-8; save the file as UTF-8",
+    b'{"grade": NaN}': "1: not JSON: NaN is no JSON value; use a number or null",
+    b'{"grade": -Infinity}': "1: not JSON: -Infinity is no JSON value; use a number or null",
+    b'["a"]': '1: ["a"] where an object {...} is needed',
+    b'{"id": "a", "id": "b"}': '1: not JSON: key "id" is given twice',
+    rb'{"text": "\ud83d"}': r"1: holds half of a surrogate pair (\ud800 to \udfff alone), which is no character",
+    b'{"n": ' + b"[" * 200_000 + b"]" * 200_000 + b"}": "1: not readable: nested too deeply",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=range(len(BAD_LINES)))
+def test_bad_line_is_a_fault_with_its_place_and_the_rest_is_read(tmp_path: Path, line: bytes) -> None:
+    path = written(tmp_path, line + b'\n{"id": "good"}\n')
+    rows, faults = rows_and_faults(path)
+    assert [row.text("id") for row in rows] == ["good"]
+    assert faults == [f"{path}:{BAD_LINES[line]}"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_array_reads_as_its_objects_a_line_each(tmp_path: Path, indent: int | None) -> None:
+    path = written(tmp_path, json.dumps([{"id": "a"}, {"id": "b", "texts": ["x"]}], indent=indent).encode())
+    rows, faults = rows_and_faults(path)
+    assert [(row.text("id"), row.where) for row in rows] == [("a", f"{path}:$[0]"), ("b", f"{path}:$[1]")]
+    assert faults == []
+
+
+def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
+    path = written(tmp_path, b'[\n  {"id": "a"},\n  3\n]\n')
+    assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is needed"]
+    assert rows_and_faults(written(tmp_path, b'[\n  {"id": "a"\n]\n'))[1] == [
+        f"{path}:3:1: not JSON: expecting ',' delimiter"
+    ]
+
+
+def test_pair_of_surrogate_escapes_is_one_character(tmp_path: Path) -> None:
+    rows, faults = rows_and_faults(written(tmp_path, rb'{"text": "\ud83d\ude00"}'))
+    assert [row.text("text") for row in rows] == ["\U0001f600"]
+    assert faults == []
+
+
+def test_all_faults_of_a_file_are_raised_at_once(tmp_path: Path) -> None:
+    faults = Faults()
+    list(read_rows(written(tmp_path, b"{\n" * 25), faults))
+    with pytest.raises(InputError) as caught:
+        faults.raise_any()
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "(and 5 more faults)"
+
+
+def test_missing_file_and_folder_and_broken_archive_are_faults(tmp_path: Path) -> None:
+    missing, broken = tmp_path / "no.jsonl", written(tmp_path, b"{}\n", "rows.jsonl.gz")
+    cut = written(tmp_path, gzip.compress(b'{"id": "a"}\n' * 1000)[:-20], "cut.jsonl.gz")
+    faults = Faults()
+    for path in (missing, tmp_path, broken, cut):
+        list(read_lines(path, faults))
+    missing_fault, folder_fault, broken_fault, cut_fault = faults.found
+    assert missing_fault.startswith(f"{missing}: no such file")
+    assert folder_fault == f"{tmp_path}: is a folder where a file is needed"
+    assert broken_fault.startswith(f"{broken}: cannot be read: not a gzipped file")
+    assert cut_fault.startswith(f"{cut}: is cut off, or ")
+
+
+def row(values: dict[str, object]) -> tuple[Row, Faults]:
+    faults = Faults()
+    return Row("f:1", values, faults), faults
+
+
+@pytest.mark.parametrize(
+    ("take", "value", "fault"),
+    [
+        (lambda r: r.text("x"), 3, 'f:1: "x" is 3, not a text in quotes'),
+        (lambda r: r.flag("x", True), "yes", 'f:1: "x" is "yes", not true or false'),
+        (lambda r: r.number("x", 1.0), True, 'f:1: "x" is true, not a number'),
+        (lambda r: r.number("x", 1.0), 10**400, f'f:1: "x" is 1{"0" * 36}..., which is beyond 1e+09'),
+        (lambda r: r.position("x"), 1.0, 'f:1: "x" is 1.0, not a whole number'),
+        (lambda r: r.position("x"), -1, 'f:1: "x" is -1; positions count from 0'),
+        (lambda r: r.texts("x"), "a", 'f:1: "x" is "a", not a list'),
+        (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" holds 1 where a text in quotes is needed'),
+        (lambda r: r.rows("x"), ["a"], 'f:1: "x" holds "a" where an object {...} is needed'),
+        (lambda r: r.row("x"), [], 'f:1: "x" is [], not an object {...}'),
+        (lambda r: r.filled_text("x"), " \n", 'f:1: "x" is blank'),
+        (lambda r: r.filled_text("x"), None, 'f:1: has no "x"'),
+        (lambda r: r.check_keys(["xs"]), 1, 'f:1: unknown key "x"; did you mean "xs"? known: xs'),
+    ],
+)
+def test_field_of_the_wrong_type_is_one_fault(take, value: object, fault: str) -> None:  # noqa: ANN001
+    taken, faults = row({"x": value})
+    take(taken)
+    assert faults.found == [fault]
+
+
+def test_null_is_the_same_as_a_field_that_is_not_there() -> None:
+    taken, faults = row({"text": None, "flag": None, "number": None, "texts": None, "row": None})
+    assert (taken.text("text", "d"), taken.flag("flag", True), taken.number("number", 2.0)) == ("d", True, 2.0)
+    assert (taken.texts("texts"), taken.rows("texts"), taken.row("row").scalars()) == ((), [], {})
+    assert faults.found == []
+
+
+def test_scalars_are_texts_as_json_writes_them_and_all_else_is_left_out() -> None:
+    taken, _ = row({"a": "x", "b": True, "c": 2, "d": 0.5, "e": None, "f": [1], "g": {}})
+    assert taken.scalars() == {"a": "x", "b": "true", "c": "2", "d": "0.5"}
+
+
+def test_rows_without_an_id_are_not_taken_for_one_id_given_twice() -> None:
+    faults, seen = Faults(), Seen("document")
+    for line in (1, 2):
+        taken = Row(f"f:{line}", {}, faults)
+        seen.note(taken.identifier("id"), taken)
+    assert faults.found == ['f:1: has no "id"', 'f:2: has no "id"']
+
+
+def test_ids_that_look_equal_are_equal_and_the_second_is_a_fault() -> None:
+    faults, seen = Faults(), Seen("document")
+    for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301"], start=1):
+        taken = Row(f"f:{line}", {"id": identifier}, faults)
+        seen.note(taken.identifier("id"), taken)
+    assert faults.found == ['f:3: document "caf\u00e9" is given twice; first in f:1']
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(st.text(), JSON_VALUES, max_size=4), max_size=5), st.booleans())
+def test_whatever_json_writes_is_read_without_fault(
+    tmp_path_factory: pytest.TempPathFactory, values: list[dict[str, object]], ascii_only: bool
+) -> None:
+    lines = [json.dumps(value, ensure_ascii=ascii_only) for value in values]
+    path = written(tmp_path_factory.mktemp("json"), "\n".join(lines).encode())
+    rows, faults = rows_and_faults(path)
+    assert faults == []
+    assert [row.scalars().keys() for row in rows] == [
+        {name for name, item in value.items() if isinstance(item, str | int | float)} for value in values
+    ]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_whatever_bytes_a_file_holds_reading_ends_in_rows_and_faults(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = written(tmp_path_factory.mktemp("bytes"), content)
+    rows, faults = rows_and_faults(path)
+    lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+    assert len(rows) + len(faults) <= len(lines)
+    assert all(fault.startswith(f"{path}:") for fault in faults)

@@ -1,0 +1,179 @@
+"""TREC files: read with every fault named, ordered as trec_eval orders, written so that any tool keeps our order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Evidence, Metric, Question
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.golden.trec import align, grades, read_qrels, read_run, strictly_falling, write_qrels, write_run
+from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+
+
+def put(folder: Path, text: str | bytes) -> Path:
+    path = folder / "file.txt"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def faults(path: Path, read: object) -> list[str]:
+    assert callable(read)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    return [line.replace(str(path), "file") for line in str(caught.value).splitlines()]
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def test_run_is_ordered_by_score_then_document_id_both_falling_whatever_the_rank_column_says(tmp_path: Path) -> None:
+    path = put(tmp_path, "1 Q0 b 1 .5 t\n1 Q0 c 2 .5 t extra words\n1 Q0 a 9 7e-1 t\n\n1\tQ0\td\t0\t-1\tt\n")
+    assert [document for document, _ in read_run(path)["1"]] == ["a", "c", "b", "d"]
+
+
+def test_scores_equal_in_single_precision_are_ties(tmp_path: Path) -> None:
+    path = put(tmp_path, "1 Q0 a 1 1.00000000001 t\n1 Q0 b 2 1.0 t\n")
+    assert [document for document, _ in read_run(path)["1"]] == ["b", "a"]
+
+
+def test_all_faults_of_a_run_are_named_with_their_lines(tmp_path: Path) -> None:
+    path = put(tmp_path, b"1 Q0 a 1 .5 t\n1 Q0 b\n1 Q0 c 1 high t\n1 Q0 a 1 .4 t\n1 Q0 \xff 1 1 t\n1 Q0 e 1 nan t\n")
+    form = "question Q0 document rank score tag"
+    assert faults(path, read_run) == [
+        f"file:2: 3 fields where 6 are expected: {form}",
+        f'file:3: "high" is no number; a line reads: {form}',
+        'file:4: document "a" appears twice for question "1"; keep one line of them',
+        "file:5: the line is not UTF-8; convert the file",
+        f'file:6: "nan" is no number; a line reads: {form}',
+    ]
+
+
+def test_qrels_with_a_header_or_missing_column_are_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, "query-id corpus-id score\n1 0 a 1\n1 0 a 2\n1 0 b 1 0\n")
+    assert faults(path, read_qrels) == [
+        "file:1: 3 fields where 4 are expected: question iteration document grade",
+        'file:3: document "a" appears twice for question "1"; keep one line of them',
+        "file:4: 5 fields where 4 are expected: question iteration document grade",
+    ]
+
+
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+def test_empty_and_missing_files_are_errors(tmp_path: Path, read: object) -> None:
+    assert "the file is empty" in faults(put(tmp_path, "\n\n"), read)[0]
+    assert "cannot be read: No such file" in faults(tmp_path / "absent", read)[0]
+
+
+def test_byte_order_mark_and_windows_line_ends_are_no_part_of_ids(tmp_path: Path) -> None:
+    assert read_qrels(put(tmp_path, b"\xef\xbb\xbf1 0 a 1\r\n1 0 b 0\r\n")) == {"1": {"a": 1.0, "b": 0.0}}
+
+
+# --- from files to arrays ----------------------------------------------------------------------------------------
+
+
+def test_question_absent_from_the_run_counts_as_an_empty_ranking_or_is_left_out() -> None:
+    run, qrels = {"1": [("a", 1.0)], "9": [("a", 1.0)]}, {"1": {"a": 1}, "2": {"b": 1}}
+    whole, partial = align(run, qrels), align(run, qrels, complete=False)
+    assert Recall(5).score(view(cover(*whole[:2]), whole.rankings, 1)).values.tolist() == [1.0, 0.0]
+    assert Recall(5).score(view(cover(*partial[:2]), partial.rankings, 1)).values.tolist() == [1.0]
+    assert whole.golden.left_out == {"in the run, not in the qrels": 1}
+    assert partial.golden.left_out == {"in the run, not in the qrels": 1, "in the qrels, not in the run": 1}
+
+
+def test_run_without_any_judged_question_gives_empty_arrays() -> None:
+    chunks, golden, rankings = align({"9": [("a", 1.0)]}, {"1": {"a": 1}}, complete=False)
+    assert Ndcg(10).score(view(cover(chunks, golden), rankings, 3)).values.tolist() == []
+
+
+# --- trec_eval's own files ---------------------------------------------------------------------------------------
+
+PATTERNS = {
+    r"ndcg": Ndcg, r"ndcg_cut_(\d+)": Ndcg, r"map": MeanAveragePrecision, r"map_cut_(\d+)": MeanAveragePrecision,
+    r"recall_(\d+)": Recall, r"set_recall": Recall, r"P_(\d+)": Precision, r"success_(\d+)": HitRate,
+    r"recip_rank": Mrr,
+    r"ndcg_1=3,2=9,4=4.5": Ndcg,  # all relevant documents of this file have grade 1: one gain, whatever its size
+}  # fmt: skip
+
+
+def metric_for(measure: str) -> Metric | None:
+    for pattern, kind in PATTERNS.items():
+        if match := re.fullmatch(pattern, measure):
+            return kind(*map(int, match.groups()))
+    return None
+
+
+@pytest.mark.parametrize(
+    ("expected", "run", "values"),
+    [("out.test", "results.test", 11), ("out.test.aq", "results.test", 172), ("out.test.aqc", "results.trunc", 172),
+     ("out.test.meas_params", "results.test", 48)],
+)  # fmt: skip
+def test_every_value_of_trec_evals_expected_files(collections: Path, expected: str, run: str, values: int) -> None:
+    folder = collections / "trec_eval"
+    chunks, golden, rankings = align(read_run(folder / run), read_qrels(folder / "qrels.test"))
+    looked = view(cover(chunks, golden), rankings, 10)
+    row = {question.id: n for n, question in enumerate(golden.questions)}
+    checked = 0
+    for line in (folder / expected).read_text().splitlines():
+        measure, question, value = line.split(maxsplit=2)
+        if metric := metric_for(measure):
+            scores = metric.score(looked).values
+            ours = scores.mean() if question == "all" else scores[row[question]]
+            assert f"{ours:.4f}" == value, f"{measure} of {question}"
+            checked += 1
+    assert checked == values
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32) | st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e-45])
+ROWS = st.lists(NUMBERS, min_size=1, max_size=9)
+
+
+@given(ROWS)
+def test_written_scores_fall_strictly_and_move_no_further_than_they_must(row: list[float]) -> None:
+    scores = np.array(row, dtype=np.float32)
+    written = strictly_falling(scores)
+    assert (np.diff(written.astype(np.float64)) < 0).all()
+    expected = [scores[0] + np.float32(0)]
+    for score in scores[1:]:
+        expected.append(min(score, np.nextafter(expected[-1], np.float32(-np.inf))))
+    assert written.tolist() == [float(score) for score in expected]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ROWS)
+def test_run_that_was_written_is_read_back_in_the_same_order_by_us_and_by_pytrec_eval(
+    tmp_path: Path, row: list[float]
+) -> None:
+    names = [f"d{n}" for n in range(len(row))]
+    path = put(tmp_path, write_run({"q": list(zip(names, row, strict=True))}))
+    read = read_run(path)["q"]
+    assert [document for document, _ in read] == names
+    with path.open() as lines:
+        parsed = pytrec_eval.parse_run(lines)
+    for rank, name in enumerate(names, start=1):
+        judged = pytrec_eval.RelevanceEvaluator({"q": {name: 1}}, {"recip_rank"}).evaluate(parsed)
+        assert judged["q"]["recip_rank"] == pytest.approx(1 / rank)
+
+
+def test_scores_that_fall_already_are_written_as_they_are() -> None:
+    text = write_run({"q": [("a", 0.5), ("b", 0.25)]}, tag="top_k=3 reranker=none")
+    assert text == "q Q0 a 1 0.5 top_k=3%20reranker=none\nq Q0 b 2 0.25 top_k=3%20reranker=none\n"
+
+
+def test_white_space_in_ids_does_not_break_the_columns(tmp_path: Path) -> None:
+    assert read_run(put(tmp_path, write_run({"my question": [("a\tb", 1.0)]}))) == {"my%20question": [("a%09b", 1.0)]}
+
+
+def test_labels_are_written_as_qrels_with_the_best_grade_of_a_document(tmp_path: Path) -> None:
+    evidence = (Evidence("a", "x", grade=1.0), Evidence("a", "y", grade=2.0), Evidence("b", grade=-1.0))
+    text = write_qrels(grades([Question("q", "", evidence=evidence), Question("none", "")]))
+    assert text == "q 0 a 2\nq 0 b -1\n"
+    assert read_qrels(put(tmp_path, text)) == {"q": {"a": 2.0, "b": -1.0}}

@@ -1,0 +1,172 @@
+"""Chunks within chunks: what is searched is small, what is handed on is what it stands in, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs import evaluate
+from cutting import corpus, cut
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.ranking import widen
+from ragsweep.core.spans import parents_of
+from ragsweep.core.tokens import count
+from ragsweep.core.types import Chunker, Corpus, NestedChunker, Rankings
+from ragsweep.evaluation.laid import Graph, chunks_of
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.stages.executor import Executor
+from ragsweep.sweep.app import Session
+from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
+from toys import LongestFirst, Words, built, vector
+
+TEXTS = ("red cat one. blue dog two. green cat three. grey fox four.", "red owl five. blue ape six.")
+
+
+class TestParentChild(ChunkerContract):
+    def part(self) -> ParentChild:
+        return ParentChild(Recursive(60), FixedSize(20, 5))
+
+
+class TestParentsThatOverlap(ChunkerContract):
+    def part(self) -> ParentChild:
+        return ParentChild(FixedSize(50, 20), Recursive(15))
+
+
+def test_pipeline_recognises_it_by_its_parts() -> None:
+    assert isinstance(ParentChild(NoChunker(), NoChunker()), NestedChunker)
+    assert not isinstance(FixedSize(), NestedChunker)
+
+
+def test_children_are_cut_out_of_each_parent_and_shared_ones_are_one() -> None:
+    assert cut(ParentChild(FixedSize(4), FixedSize(3)), "abcdefgh") == ["abc", "d", "efg", "h"]
+    assert cut(ParentChild(FixedSize(4, 2), FixedSize(2)), "abcdefgh") == ["ab", "cd", "ef", "gh"]
+
+
+@given(
+    st.lists(st.text("ab \n", max_size=30), min_size=1, max_size=3), st.integers(2, 12), st.integers(1, 12), st.data()
+)
+def test_every_child_is_held_by_its_parent_which_is_the_first_that_does(
+    texts: list[str], large: int, small: int, data: st.DataObject
+) -> None:
+    given_corpus = corpus(*texts)
+    parents = FixedSize(large, data.draw(st.integers(0, large - 1))).split(given_corpus)
+    nested = ParentChild(FixedSize(large, 0), FixedSize(small)).split(given_corpus)
+    assert_lawful(nested, given_corpus)
+    children = FixedSize(1).split(given_corpus)  # of any chunking whose chunks some parent holds
+    held = parents_of(children, parents)
+    for child, parent in enumerate(held.tolist()):
+        holding = [
+            n
+            for n in range(len(parents.document))
+            if parents.document[n] == children.document[child]
+            and parents.start[n] <= children.start[child]
+            and children.end[child] <= parents.end[n]
+        ]
+        assert parent == holding[0]
+
+
+def rankings(*rows: list[int]) -> Rankings:
+    positions = np.array(rows, dtype=np.int32)
+    return Rankings(positions, np.where(positions < 0, -np.inf, -np.arange(positions.shape[1])).astype(np.float32))
+
+
+def test_parent_stands_where_its_first_child_stood_and_only_once() -> None:
+    wide = np.array([[3, 1, 3, 1, 0], [2, -1, -1, -1, -1], [-1] * 5])
+    found = widen(rankings([9, 3, 8, 2, 0], [7, -1, -1, -1, -1], [-1] * 5), wide, "here")
+    assert found.positions.tolist() == [[3, 1, 0, -1, -1], [2, -1, -1, -1, -1], [-1] * 5]
+    assert found.scores.tolist()[0] == [0, -1, -4, -np.inf, -np.inf]
+    assert (found.positions.dtype, found.scores.dtype, found.chunks) == (np.int32, np.float32, "here")
+
+
+@given(st.lists(st.lists(st.integers(-1, 9), min_size=50, max_size=50), min_size=1, max_size=3))
+def test_widening_equals_a_plain_loop(rows: list[list[int]]) -> None:
+    rows = [sorted(row, key=lambda n: n < 0) for row in rows]  # padding last
+    found = widen(rankings(*[[n if p >= 0 else -1 for n, p in enumerate(row)] for row in rows]), np.array(rows))
+    for row, positions, scores in zip(rows, found.positions.tolist(), found.scores.tolist(), strict=True):
+        once = list(dict.fromkeys(p for p in row if p >= 0))
+        assert positions == once + [-1] * (50 - len(once))
+        assert scores == [-row.index(p) for p in once] + [-np.inf] * (50 - len(once))
+
+
+# --- in the pipeline ---------------------------------------------------------------------------------------------
+
+
+def nested(parent: Chunker, child: Chunker, **specs: object) -> Built:
+    named = {name: Spec(type(part).__name__, "1", vars(part)) for name, part in (("parent", parent), ("child", child))}
+    return Built(ParentChild(parent, child), Spec("ParentChild", "1", named))
+
+
+def lay(
+    chunker: Built, retriever: Built | None = None, reranker: Built | None = None, texts: Corpus | None = None
+) -> Graph:
+    parts = Parts(texts or corpus(*TEXTS), chunker, retriever or built(Words()), reranker or built(NoReranker()), 8, 2)
+    return graph(parts)
+
+
+PARENT, CHILD = SentenceWindow(2, 2), SentenceWindow(1, 1)
+
+
+@pytest.mark.parametrize("retriever", [built(Words()), vector()], ids=["words", "vector"])
+def test_context_holds_parents_once_in_the_order_of_their_best_children(retriever: Built) -> None:
+    laid, executor = lay(nested(PARENT, CHILD), retriever), Executor()
+    queries = ["red cat", "grey fox", "ape"]
+    small, large = executor.get(laid.reranked, queries), executor.get(laid.ranking, queries)
+    children, parents = executor.get(laid.ranking.inputs[1]), executor.get(laid.chunks)
+    assert len(children.document) > len(parents.document)
+    assert large.chunks == laid.chunks.address
+    held = parents_of(children, parents)
+    for found, handed in zip(small.positions, large.positions, strict=True):
+        expected = list(dict.fromkeys(held[found[found >= 0]].tolist()))
+        assert handed[handed >= 0].tolist() == expected
+        assert len(expected) >= 1
+    assert executor.get(laid.context, queries).positions.tolist() == large.positions[:, :2].tolist()
+    chunks = chunks_of(laid, executor.get)
+    assert [chunks.text(n).strip() for n in range(3)] == [TEXTS[0][:26], TEXTS[0][27:], TEXTS[1]]
+    if retriever.spec.target == "Words":
+        assert large.positions[:, 0].tolist() == [0, 1, 2]
+    assert executor.get(laid.counts)["tokens"].tolist() == [count(chunks.text(n)) for n in range(3)]
+
+
+def test_parents_are_the_stage_they_are_without_children() -> None:
+    alone, together = lay(Built(PARENT, Spec("SentenceWindow", "1", vars(PARENT)))), lay(nested(PARENT, CHILD))
+    assert together.chunks.address == alone.chunks.address
+    assert together.counts.address == alone.counts.address
+    assert together.ranking.address != alone.ranking.address
+
+
+def test_another_child_leaves_the_parents_as_they_are() -> None:
+    one, other = lay(nested(PARENT, CHILD)), lay(nested(PARENT, FixedSize(9)))
+    assert one.chunks.address == other.chunks.address
+    assert one.first_stage.address != other.first_stage.address
+
+
+def test_reranker_reads_the_small_chunks() -> None:
+    part = LongestFirst(candidates=4)
+    laid = lay(nested(PARENT, CHILD), reranker=built(part, candidates=4))
+    Executor().get(laid.context, ["red cat"])
+    assert [text.count(".") for _, text in part.scored] == [1, 1, 1]
+
+
+def test_evidence_and_scores_are_told_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]
+    plain = evaluate(Session(), *overrides)
+    found = evaluate(Session(), *overrides, "reranker._target_=toys.LongestFirst", "+reranker.candidates=5")
+    assert found.first_stage == {name: plain.summaries[name] for name in found.first_stage}
+    assert plain.reranking == {}
+    # Lengths of small chunks: none of a large one's, and no score of what was not reranked.
+    assert 24 <= found.reranking["score_p0"] <= found.reranking["score_p100"] <= 450
+
+
+def test_corpus_without_documents_is_found_empty() -> None:
+    laid = lay(nested(PARENT, CHILD), texts=Corpus([], [], []))
+    assert (Executor().get(laid.context, ["red cat"]).positions == -1).all()
+
+
+def test_children_can_be_nested_themselves() -> None:
+    inner = ParentChild(FixedSize(14), FixedSize(7))
+    assert cut(ParentChild(PARENT, inner), TEXTS[1]) == cut(ParentChild(PARENT, FixedSize(7)), TEXTS[1])

@@ -1,0 +1,108 @@
+"""Cuts where the subject changes: by an embedder of letters, whose distances can be told by eye."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutting import corpus, cut
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.parts.chunkers import Semantic
+from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
+from toys import Letters
+
+CATS = "Cats act. A cat acts at Cat. Act, cats! "
+DOGS = "Good dogs dug. Dogs do good. Dig, dog! "
+
+
+class TestSemantic(ChunkerContract):
+    def part(self) -> Semantic:
+        return Semantic(Letters(), percentile=70, size=80)
+
+
+def test_cut_is_where_the_subject_changes() -> None:
+    assert cut(Semantic(Letters(), percentile=90), CATS + DOGS) == [CATS, DOGS]
+    assert cut(Semantic(Letters(), percentile=75), CATS + DOGS + CATS) == [CATS, DOGS, CATS]
+
+
+def test_lower_percentile_cuts_more_and_the_highest_nothing() -> None:
+    counts = [len(cut(Semantic(Letters(), percentile=p), (CATS + DOGS) * 3)) for p in (0, 25, 50, 75, 100)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[2] > counts[4] == 1
+
+
+def test_what_is_too_long_is_cut_where_it_is_least_alike() -> None:
+    assert cut(Semantic(Letters(), percentile=100, size=60), CATS + DOGS) == [CATS, DOGS]
+
+
+def test_sentence_that_is_too_long_is_cut_between_words() -> None:
+    assert cut(Semantic(Letters(), size=12), "many words are in this") == ["many words ", "are in this"]
+    assert max(map(len, cut(Semantic(Letters(), size=30), CATS + "cat " * 40 + ". Dogs."))) <= 30
+
+
+def test_lengths_of_vectors_do_not_matter() -> None:
+    for percentile in (0, 25, 50, 75):
+        one, other = (cut(Semantic(Stretched(by), percentile), CATS + DOGS + CATS) for by in (1.0, 9.0))
+        assert one == other
+
+
+class Stretched(Letters):
+    """Give every third vector another length."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = by
+
+    def _vectors(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = super()._vectors(texts)
+        vectors[::3] *= self.by
+        return vectors
+
+
+def test_every_sentence_is_embedded_once_beside_those_of_its_document_alone() -> None:
+    embedder = Letters()
+    Semantic(embedder).split(corpus(CATS, DOGS + DOGS, "Alone."))
+    assert embedder.calls == [3, 6]  # one sentence has no neighbour
+
+
+@given(st.lists(st.text(st.sampled_from("abc. \n!"), max_size=60), max_size=3), st.integers(1, 40), st.integers(0, 100))
+def test_no_text_is_lost_and_no_chunk_is_longer_than_its_size(texts: list[str], size: int, percentile: int) -> None:
+    spans = Semantic(Letters(), percentile, size).split(corpus(*texts))
+    assert_lawful(spans, corpus(*texts))
+    for document, start, end in zip(*(column.tolist() for column in spans), strict=True):
+        assert end - start <= size or not texts[document].strip()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"percentile": 101}, r"chunker\.percentile is 101; it must lie between 0 and 100"),
+        ({"percentile": -1}, r"chunker\.percentile is -1"),
+        ({"percentile": float("nan")}, r"chunker\.percentile is nan"),
+        ({"size": 0}, r"chunker\.size is 0"),
+        ({"language": "klingon"}, r"chunker\.language is 'klingon'"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Semantic(Letters(), **parameters)
+
+
+def test_embedder_is_part_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+    specs = [
+        Builder()
+        .build(
+            {"_target_": "ragsweep.parts.chunkers.Semantic", "embedder": {"_target_": "toys.Letters", **parameters}},
+            "chunker",
+        )
+        .spec
+        for parameters in ({}, {"weight": 2.0}, {"batch_size": 3})
+    ]
+    assert specs[0].digest == specs[2].digest != specs[1].digest
+    assert set(specs[0].files) == {"sentencex"}

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Evidence
+from ragsweep.parts.datasets import Beir
+
+CORPUS = [{"_id": "d1", "title": "Rain", "text": "It rains."}, {"_id": "d2", "text": ""}]
+QUERIES = [
+    {"_id": "q1", "text": "Does it rain?", "metadata": {"category": "weather", "year": 1957, "wet": True, "more": {}}},
+    {"_id": "q2", "text": "Who knows?", "metadata": {"unanswerable": True, "category": "weather"}},
+    {"_id": "q3", "text": "And tomorrow?"},
+]
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
+
+
+def folder(path: Path, **files: str) -> Path:
+    """Write the small collection, with files replaced by name."""
+    (path / "qrels").mkdir(parents=True)
+    given = {"corpus": lines(CORPUS), "queries": lines(QUERIES), "test": QRELS} | files
+    for name, content in given.items():
+        place = path / f"{name}.jsonl" if name in ("corpus", "queries") else path / "qrels" / f"{name}.tsv"
+        place.write_text(content)
+    return path
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def beir(path: Path, **arguments: Any) -> Beir:
+    usual = {"split": "test", "grades": None, "unknown": "error", "limit": None, "seed": 0}
+    return Beir(str(path), **(usual | arguments))
+
+
+def refused(path: Path, **arguments: Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        beir(path, **arguments).load()
+    return str(caught.value).replace(f"{path}/", "").splitlines()
+
+
+def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) -> None:
+    dataset = beir(folder(tmp_path)).load()
+    assert dataset.name == tmp_path.name
+    assert (dataset.corpus.ids, dataset.corpus.titles, dataset.corpus.texts) == (
+        ["d1", "d2"],
+        ["Rain", ""],
+        ["It rains.", ""],
+    )
+    labelled, unanswerable = dataset.golden.questions
+    assert (labelled.id, labelled.text, labelled.category) == ("q1", "Does it rain?", "weather")
+    assert labelled.evidence == (Evidence("d1", grade=2.0), Evidence("d2", grade=0.0))
+    assert labelled.labels == {"year": "1957", "wet": "true"}
+    assert (unanswerable.id, unanswerable.category, unanswerable.answerable) == ("q2", "unanswerable", False)
+    assert unanswerable.evidence == ()
+    assert unanswerable.labels == {}
+    assert dataset.golden.left_out == {"not in split test": 1}
+    assert not dataset.golden.repeated_passages
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        "q1 0 d1 2\nq1 0 d2 0\n",
+        "q1\t0\td1\t2\nq1\t0\td2\t0\n",
+        "q1\td1\t2.0\r\nq1\td2\t0\r\n",
+        "\ufeffquery-id\tcorpus-id\tscore\n\nq1\td1\t2\nq1\td2\t0",
+    ],
+    ids=["trec", "trec with tabs", "no header", "bom"],
+)
+def test_other_forms_of_labels_read_as_the_usual_one(tmp_path: Path, qrels: str) -> None:
+    first = beir(folder(tmp_path, test=qrels)).load().golden.questions[0]
+    assert first.evidence == (Evidence("d1", grade=2.0), Evidence("d2", grade=0.0))
+
+
+def test_gzipped_files_read_as_plain_ones(tmp_path: Path) -> None:
+    plain = beir(folder(tmp_path)).load()
+    for file in (tmp_path / "corpus.jsonl", tmp_path / "queries.jsonl", tmp_path / "qrels" / "test.tsv"):
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    zipped = beir(tmp_path).load()
+    assert (zipped.corpus.digest, zipped.golden.digest) == (plain.corpus.digest, plain.golden.digest)
+
+
+def test_missing_split_names_those_that_exist(tmp_path: Path) -> None:
+    path = folder(tmp_path, train=QRELS)
+    (path / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
+    assert refused(path, split="tset") == ['qrels: no split "tset"; did you mean "test"? known: dev, test, train']
+
+
+def test_split_is_looked_up_and_never_made_a_path(tmp_path: Path) -> None:
+    path = folder(tmp_path / "data")
+    (tmp_path / "secret.tsv").write_text(QRELS)
+    assert refused(path, split="../../secret") == ['qrels: no split "../../secret"; known: test']
+
+
+def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: no such folder; dataset\.path needs"):
+        beir(tmp_path / "nowhere").load()
+    path = folder(tmp_path)
+    (path / "corpus.jsonl").unlink()
+    (path / "queries.jsonl").unlink()
+    assert [fault.split(" (")[0] for fault in refused(path)] == [
+        "corpus.jsonl: no such file",
+        "queries.jsonl: no such file",
+    ]
+
+
+def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path,
+        corpus='{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "y"}\n{"_id": "d3"}\n{"_id": 4, "text": "z"}\n',
+        queries='{"_id": "q1", "text": "x"}\n{"_id": "q2"\n{"_id": "q1", "text": "x"}\n',
+        test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
+    )
+    assert refused(path) == [
+        'corpus.jsonl:2: document "d1" is given twice; first in corpus.jsonl:1',
+        'corpus.jsonl:3: has no "text"',
+        'corpus.jsonl:4: "_id" is 4, not a text in quotes',
+        "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
+        'queries.jsonl:3: question "q1" is given twice; first in queries.jsonl:1',
+        "qrels/test.tsv:2: 2 columns where three are needed: query-id, corpus-id and score, with tabs between them",
+        'qrels/test.tsv:3: score "yes" is no whole number of 0 or more; mend it, or say what each score stands for, '
+        'e.g. dataset.grades=\'{yes: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
+        'qrels/test.tsv:4: score "inf" is no whole number of 0 or more; mend it, or say what each score stands for, '
+        'e.g. dataset.grades=\'{inf: null, 1: 2}\'; seen: "inf" (1), "yes" (1)',
+    ]
+
+
+def test_empty_corpus_is_refused(tmp_path: Path) -> None:
+    assert refused(folder(tmp_path, corpus="\n")) == ["corpus.jsonl: holds no document"]
+
+
+def test_split_without_a_question_is_refused(tmp_path: Path) -> None:
+    path = folder(tmp_path, queries=lines(QUERIES[:1]), empty="query-id\tcorpus-id\tscore\n")
+    assert refused(path, split="empty") == ["qrels/empty.tsv: no question to evaluate (not in split empty: 1)"]
+
+
+STRANGE = "q1\td1\t1\nq1\td9\t1\nq9\td1\t1\nq3\td8\t1\n"
+
+
+def test_labels_naming_what_does_not_exist_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    assert refused(folder(tmp_path, test=STRANGE)) == [
+        "3 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        'qrels/test.tsv:3: question "q9" is not in the queries',
+        'qrels/test.tsv:2: document "d9" is not in the corpus',
+        'qrels/test.tsv:4: document "d8" is not in the corpus',
+    ]
+
+
+def test_dropped_labels_are_counted(tmp_path: Path) -> None:
+    golden = beir(folder(tmp_path, test=STRANGE), unknown="drop").load().golden
+    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1"),)), ("q2", ())]
+    assert golden.left_out == {
+        "labels naming an unknown question": 1,
+        "labels naming an unknown document": 2,
+        "questions with no label left": 1,
+    }
+
+
+@pytest.mark.parametrize(("document", "label"), [("cafe\u0301", "caf\u00e9"), ("caf\u00e9", "cafe\u0301")])
+def test_ids_in_another_unicode_form_meet_their_labels(tmp_path: Path, document: str, label: str) -> None:
+    corpus = lines([{"_id": document, "text": "x"}])
+    golden = beir(folder(tmp_path, corpus=corpus, test=f"q1\t{label}\t1\n")).load().golden
+    assert golden.questions[0].evidence == (Evidence("caf\u00e9"),)
+
+
+def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:
+    path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
+    golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
+    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
+
+
+@pytest.mark.parametrize("grade", ["best", True, math.nan, math.inf])
+def test_grade_that_is_no_number_is_refused_before_any_file_is_read(grade: object) -> None:
+    with pytest.raises(ConfigError, match=r'dataset\.grades: "2" has the grade .*; give a number, or null for none'):
+        beir(Path("nowhere"), grades={2: grade}).load()
+
+
+def test_limit_is_checked_before_any_file_is_read() -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.limit=0"):
+        beir(Path("nowhere"), limit=0).load()
+
+
+def test_limit_draws_a_sample(tmp_path: Path) -> None:
+    golden = beir(folder(tmp_path), limit=1).load().golden
+    assert len(golden.questions) == 1
+    assert golden.left_out == {"not in split test": 1, "beyond dataset.limit=1": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "questions", "unanswerable", "labels", "left_out"),
+    [
+        ("scifact", 5183, 300, 0, 339, {"not in split test": 505}),
+        ("python_faq_en", 748, 172, 0, 172, {}),
+        ("python_faq_fr", 748, 171, 0, 171, {}),
+        ("squad2_dev", 1216, 6078, 3168, 2910, {}),
+        ("piaf_1_1", 1518, 7569, 0, 7569, {}),
+        ("cranfield", 1400, 225, 0, 1837, {}),
+    ],
+)
+def test_real_collection_loads_unedited(
+    collections: Path,
+    name: str,
+    documents: int,
+    questions: int,
+    unanswerable: int,
+    labels: int,
+    left_out: dict[str, int],
+) -> None:
+    dataset = beir(collections / name).load()
+    golden = dataset.golden.questions
+    assert (dataset.name, len(dataset.corpus.ids), len(golden)) == (name, documents, questions)
+    assert sum(not question.answerable for question in golden) == unanswerable
+    assert sum(len(question.evidence) for question in golden) == labels
+    assert dataset.golden.left_out == left_out
+
+
+CODES = {1: 4, 2: 3, 3: 2, 4: 1, -1: None}
+
+
+def test_cranfields_own_codes_become_grades_and_its_source_documents_are_left_out(collections: Path) -> None:
+    golden = beir(collections / "cranfield", split="test_rawcode", grades=CODES).load().golden
+    grades = Counter(label.grade for question in golden.questions for label in question.evidence)
+    assert grades == {4.0: 128, 3.0: 387, 2.0: 734, 1.0: 363}
+    assert golden.left_out == {"labels without a grade in dataset.grades": 225}
+    mended = beir(collections / "cranfield", split="test_nobase").load().golden
+    assert golden.digest == mended.digest
+
+
+def test_cranfields_own_codes_are_no_grades(collections: Path) -> None:
+    path = collections / "cranfield"
+    (fault,) = refused(path, split="test_rawcode")
+    assert fault.startswith('qrels/test_rawcode.tsv:30: score "-1" is no whole number of 0 or more; mend it, or say')
+    assert fault.endswith('seen: "-1" (225), "1" (128), "2" (387), "3" (734), "4" (363)')
+    (fault,) = refused(path, split="test_rawcode", grades={code: CODES[code] for code in (1, 2, 3, -1)})
+    assert fault == (
+        'qrels/test_rawcode.tsv:8: score "4" has no grade in dataset.grades; give it one, or null to leave it out; '
+        'seen: "-1" (225), "1" (128), "2" (387), "3" (734), "4" (363)'
+    )

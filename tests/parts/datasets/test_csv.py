@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Evidence
+from ragsweep.parts.datasets import Csv
+
+CORPUS = 'id,title,text,size\na,Apples,"An apple a day\n\nkeeps the ""doctor"" away",3\nb,,to be or not to be,4\n'
+FULL = (
+    "id,question,category,answerable,unanswerable_type,needs_retrieval,reference,keywords,notes,document,anchor,start,grade,team\n"
+    "q1,What helps?,factual,yes,,true,Fruit.,apple; day,,a,apple,,2,health\n"
+    "q1,,,,,,,,,b,to be,13,,\n"
+    "q2,Who knows?,,No,nonsensical,,,,hm,,,,,\n"
+)
+
+
+def csv(folder: Path, questions: str, corpus: str = CORPUS, name: str = "questions.csv", **arguments: Any) -> Csv:
+    files = {"corpus": folder / "corpus.csv", "questions": folder / name}
+    for path, content in zip(files.values(), (corpus, questions), strict=True):
+        path.write_text(content)
+    usual = {"columns": None, "corpus_columns": None, "grades": None, "unknown": "error", "limit": None, "seed": 0}
+    return Csv(**{key: str(path) for key, path in files.items()}, **(usual | arguments))
+
+
+def refused(folder: Path, questions: str, **arguments: Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        csv(folder, questions, **arguments).load()
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_rows_become_questions_and_rows_of_one_id_one_question(tmp_path: Path) -> None:
+    dataset = csv(tmp_path, FULL).load()
+    assert (dataset.corpus.ids, dataset.corpus.titles) == (["a", "b"], ["Apples", ""])
+    assert dataset.corpus.texts[0] == 'An apple a day\n\nkeeps the "doctor" away'
+    first, second = dataset.golden.questions
+    assert (first.id, first.text, first.category, first.answerable) == ("q1", "What helps?", "factual", True)
+    assert (first.references, first.keywords, first.labels) == (("Fruit.",), ("apple", "day"), {"team": "health"})
+    assert first.evidence == (Evidence("a", "apple", grade=2.0), Evidence("b", "to be", 13))
+    assert (second.answerable, second.unanswerable_type, second.category) == (False, "nonsensical", "unanswerable")
+    assert (second.evidence, second.notes) == ((), "hm")
+    assert dataset.notes == ("columns read as labels: team",)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_header_shows_the_delimiter(tmp_path: Path, delimiter: str) -> None:
+    questions = 'id,question,document\nq1,"what, why; how\tcome",b\n'
+    rows = questions if delimiter == "," else "id@question@document\nq1@what@b\n".replace("@", delimiter)
+    (question,) = csv(tmp_path, rows).load().golden.questions
+    assert question.text == ("what, why; how\tcome" if delimiter == "," else "what")
+
+
+def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path) -> None:
+    columns = {"id": "Query", "question": "Query", "document": "URL"}
+    corpus = "URL,Body\nx/1,some text\n"
+    reader = csv(
+        tmp_path, "Query,URL\nwhat?,x/1\n", corpus, columns=columns, corpus_columns={"id": "URL", "text": "Body"}
+    )
+    (question,) = reader.load().golden.questions
+    assert (question.id, question.text, question.evidence) == ("what?", "what?", (Evidence("x/1"),))
+    assert question.labels == {}
+
+
+def test_documents_may_be_json_lines(tmp_path: Path) -> None:
+    reader = csv(tmp_path, "id,question,document\nq1,what,d\n")
+    (tmp_path / "corpus.csv").rename(tmp_path / "old")
+    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "x"}\n')
+    reader = Csv(str(tmp_path / "corpus.jsonl"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0)
+    assert reader.load().corpus.ids == ["d"]
+
+
+def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_path: Path) -> None:
+    rows = "id,question,document,grade\nq1,what,a,perfect\nq1,what,b,unsure\nq2,who,a,unsure\nq3,why,,\n"
+    golden = csv(tmp_path, rows, grades={"perfect": 3, "unsure": None}).load().golden
+    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("a", grade=3.0),)), ("q3", ())]
+    assert golden.left_out == {"labels without a grade in dataset.grades": 2, "questions with no label left": 1}
+
+
+def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r'dataset\.columns: "questoin" is nothing .* did you mean "question"\?'):
+        csv(tmp_path, FULL, columns={"questoin": "Query"}).load()
+
+
+def test_header_faults_are_told_at_once(tmp_path: Path) -> None:
+    assert refused(tmp_path, "id,qestion,id,note\nq1,what,x,y\n", columns={"document": "URL"}) == [
+        'questions.csv:1: column "id" is given 2 times; rename all but one',
+        'questions.csv:1: no column "question" in the header; did you mean "qestion"? known: id, note, qestion; '
+        "say which one it is with dataset.columns='{question: NAME}'",
+        'questions.csv:1: no column "URL" in the header; known: id, note, qestion; '
+        "say which one it is with dataset.columns='{document: NAME}'",
+    ]
+
+
+def test_faults_of_rows_are_told_at_once_with_the_line_where_a_row_begins(tmp_path: Path) -> None:
+    rows = (
+        "id,question,document,anchor,start,answerable,grade\n"
+        'q1,"what\nis it",a,apple,x,,1\n'
+        "q1,other,a,day,,,1\n"
+        "q2,who,,apple,,maybe,1\n"
+        "q3,why\n"
+        'q4,"a "bad" quote",,,,,\n'
+        ",,,,,,\n"
+        'q5,how,a,apple,,,"2\n'
+    )  # fmt: skip
+    table = "quote the whole cell, and double a quote inside it"
+    assert refused(tmp_path, rows) == [
+        "questions.csv:6: 2 cells where the header names 7 columns; quote a cell that holds a comma",
+        f"questions.csv:7: not a row of a table: ',' expected after '\"'; {table}",
+        f"questions.csv:9: not a row of a table: unexpected end of data; {table}",
+        'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows of one id must agree',
+        'questions.csv:5: "answerable" is "maybe", not true or false',
+        'questions.csv:2: "start" is "x", not a whole number',
+        'questions.csv:5: "anchor" belongs to a "document", but there is none',
+        'questions.csv:5: "grade" belongs to a "document", but there is none',
+    ]
+
+
+def test_documents_may_be_a_folder_of_pages(tmp_path: Path) -> None:
+    (tmp_path / "pages" / "in").mkdir(parents=True)
+    (tmp_path / "pages" / "in" / "a.md").write_text("# Apples\n\nAn **apple** a day.\n")
+    (tmp_path / "pages" / "b.png").touch()
+    (tmp_path / "questions.csv").write_text("id,question,document,anchor,team\nq,what,in/a.md,An apple,x\n")
+    dataset = Csv(str(tmp_path / "pages"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0).load()
+    assert (dataset.corpus.ids, dataset.corpus.titles) == (["in/a.md"], ["Apples"])
+    assert dataset.notes == ("files of other kinds left out: 1 .png", "columns read as labels: team")

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Dataset
+from ragsweep.parts.chunkers import Markdown
+from ragsweep.parts.datasets import Folder
+
+GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
+
+
+def pdf(text: str, password: str = "") -> bytes:
+    """Make a page with one line of text, as a word processor's export would hold it."""
+    writer = PdfWriter()
+    page = writer.add_blank_page(200, 200)
+    font = DictionaryObject({
+        NameObject("/Type"): NameObject("/Font"),
+        NameObject("/Subtype"): NameObject("/Type1"),
+        NameObject("/BaseFont"): NameObject("/Helvetica"),
+    })  # fmt: skip
+    resources = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+    page[NameObject("/Resources")] = resources
+    content = DecodedStreamObject()
+    content.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode() if text else b"")
+    page[NameObject("/Contents")] = content
+    writer.add_metadata({"/Title": "A printed page"})
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    data = BytesIO()
+    writer.write(data)
+    return data.getvalue()
+
+
+def folder(path: Path, pages: Mapping[str, str | bytes], golden: list[dict[str, Any]] = GOLDEN, **more: Any) -> Folder:
+    """Write pages by their ids, and the golden file beside their folder."""
+    root = path / "pages"
+    root.mkdir(exist_ok=True)
+    for name, content in pages.items():
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+    (path / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in golden))
+    usual = {"exclude": [], "unknown": "error", "limit": None, "seed": 0, "repeated_passages": False}
+    return Folder(str(root), str(path / "golden.jsonl"), **(usual | more))
+
+
+def texts(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    corpus = dataset.corpus
+    return {name: (title, text) for name, title, text in zip(corpus.ids, corpus.titles, corpus.texts, strict=True)}
+
+
+def refused(reader: Folder, path: Path) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        reader.load()
+    return str(caught.value).replace(f"{path}/", "").splitlines()
+
+
+def test_ids_are_paths_from_the_folder_with_slashes_in_their_order(tmp_path: Path) -> None:
+    dataset = folder(tmp_path, {"b.md": "b", "a/z.txt": "z", "a/b/c.rst": "c", "A.HTML": "<p>x"}).load()
+    assert dataset.corpus.ids == ["A.HTML", "a/b/c.rst", "a/z.txt", "b.md"]
+    assert dataset.name == "pages"
+    assert dataset.notes == ()
+
+
+PAGES = {
+    "text.txt": ("  As it\nis. \n", ("", "  As it\nis. \n")),
+    "markdown.md": (
+        "# The *title*\n\nSome [link](http://x) and `code`\nagain.\n\n"
+        "```python\ndef f():\n    return 1\n```\n\n* one\n",
+        (
+            "The title",
+            "# The *title*\n\nSome [link](http://x) and `code`\nagain.\n\n"
+            "```python\ndef f():\n    return 1\n```\n\n* one\n",
+        ),
+    ),
+    "front.md": ("---\ntitle: 'In front'\ntags: [a]\n---\n\n# Body\n", ("In front", "# Body\n")),
+    "page.html": (
+        "<html><head><title>A &amp; b</title><style>p {}</style></head><body><h1>He<b>ll</b>o</h1><p>one<br>two"
+        "<!-- no --></p><script>no</script><pre><span>x = 1\n</span>  <span>y</span></pre></body></html>",
+        ("A & b", "Hello\n\none\n\ntwo\n\nx = 1\n  y"),
+    ),
+    "restructured.rst": (
+        "Title\n=====\n\nSome *text* and :func:`os.path`.\n\n.. a comment\n\n"
+        ".. versionadded:: 3\n   New.\n\n.. code::\n\n   x = 1\n",
+        ("Title", "Title\n\nSome text and :func:`os.path`.\n\n.. versionadded:: 3\n   New.\n\nx = 1"),
+    ),
+    "printed.pdf": (pdf("Hello from a page"), ("A printed page", "Hello from a page")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
+    content, expected = PAGES[name]
+    assert texts(folder(tmp_path, {name: content}).load()) == {name: expected}
+
+
+@pytest.mark.parametrize("anchor", ["Some link and code again", "Some [link](http://x) and `code` again"])
+def test_anchor_quoted_from_what_is_seen_or_from_what_is_written_resolves(tmp_path: Path, anchor: str) -> None:
+    label = {"document": "guide/a.md", "anchor": anchor}
+    page = {"guide/a.md": PAGES["markdown.md"][0]}
+    golden = folder(tmp_path, page, [{"id": "q", "question": "what", "evidence": [label]}]).load().golden
+    assert golden.questions[0].evidence[0].document == "guide/a.md"
+
+
+def test_markdown_chunker_cuts_the_pages_of_a_folder_at_their_headings_and_never_inside_code(tmp_path: Path) -> None:
+    code = "```\nx = 1\n\ny = 2\n```\n"
+    page = f"# One\n\nfirst words\n\n# Two\n\n{code}"
+    corpus = folder(tmp_path, {"a.md": page}).load().corpus
+    spans = Markdown(28).split(corpus)
+    chunks = [corpus.texts[0][start:end] for start, end in zip(spans.start, spans.end, strict=True)]
+    assert chunks == ["# One\n\nfirst words\n\n", f"# Two\n\n{code}"]
+
+
+def test_what_is_no_page_is_left_out_and_told(tmp_path: Path) -> None:
+    pages = {"a.md": "a", "a.png": b"\x89", "b.png": b"", "LICENSE": "x", ".git/b.md": "b", "drafts/c.md": "c"}
+    dataset = folder(tmp_path, pages, exclude=["drafts/*"]).load()
+    assert dataset.corpus.ids == ["a.md"]
+    assert dataset.notes == ("files of other kinds left out: 2 .png, 1 no ending",)
+
+
+def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
+    reader = folder(tmp_path, {"a.md": "a", "in/b.md": "b"})
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "s.md").write_text("secret")
+    root = tmp_path / "pages"
+    (root / "out").symlink_to(tmp_path / "secret")
+    (root / "in" / "s.md").symlink_to(tmp_path / "secret" / "s.md")
+    (root / "in" / "round").symlink_to(root)
+    (root / "gone.md").symlink_to("nowhere.md")
+    dataset = reader.load()
+    assert dataset.corpus.ids == ["a.md", "in/b.md"]
+    assert dataset.notes == ("4 links not followed",)
+
+
+def test_restructured_text_brings_in_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret words")
+    path = tmp_path / "secret.txt"
+    page = f".. include:: {path}\n\n.. raw:: html\n   :file: {path}\n\n.. csv-table::\n   :file: {path}\n\nEnd.\n"
+    (page_text,) = texts(folder(tmp_path, {"a.rst": page}).load()).values()
+    assert "secret words" not in page_text[1]
+    assert page_text[1].endswith("End.")
+
+
+def test_pages_that_cannot_be_read_are_told_at_once_each_with_its_file(tmp_path: Path) -> None:
+    pages = {
+        "a.md": "good",
+        "broken.pdf": b"%PDF-1.4 nonsense",
+        "latin.txt": b"caf\xe9",
+        "locked.pdf": pdf("Hello", password="x"),
+        "scan.pdf": pdf(""),
+        "line\nend.md": "x",
+        "cafe\u0301.md": "x",
+        "caf\u00e9.md": "x",
+    }
+    faults = refused(folder(tmp_path, pages), tmp_path)
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "pages/caf\u00e9.md",
+        r"pages/line\x0aend.md",
+        "pages/broken.pdf",
+        "pages/latin.txt",
+        "pages/locked.pdf",
+        "pages/scan.pdf",
+    ]
+    told = "\n".join(faults)
+    assert 'document "caf\u00e9.md" is given twice' in faults[0]
+    assert "holds the control character U+000A; an id is one line of plain text" in faults[1]
+    assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
+    assert "it holds no text; if it is a scan, run character recognition on it first" in faults[5]
+    assert told.count("mend it, or leave it out with dataset.exclude") == 3
+
+
+def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    reader = folder(tmp_path, {"a.md": "a"})
+    with open(os.fsencode(tmp_path / "pages") + b"/caf\xe9.md", "w") as file:  # noqa: PTH123
+        file.write("x")
+    assert refused(reader, tmp_path) == [r"pages/caf\xe9.md: the name is not UTF-8; rename the file"]
+
+
+def test_folder_without_a_page_and_missing_folder_are_refused(tmp_path: Path) -> None:
+    (fault,) = refused(folder(tmp_path, {"a.png": b""}), tmp_path)
+    assert fault.startswith("pages: holds no document; known endings: .txt, ")
+    missing = Folder(str(tmp_path / "no"), "golden.jsonl", [], "error", None, 0, False)
+    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path needs the documents' folder"]

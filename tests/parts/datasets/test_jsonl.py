@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.types import Dataset, Evidence, Turn
+from ragsweep.parts.datasets import Jsonl
+
+DOCUMENTS = [
+    {"id": "a", "title": "Apples", "text": "An apple a day\nkeeps the doctor away.", "metadata": {"path": "a.md"}},
+    {"id": "b", "text": "to be or not to be"},
+]
+FULL = {
+    "id": "q1",
+    "question": "What helps?",
+    "category": "factual",
+    "answerable": True,
+    "unanswerable_type": None,
+    "needs_retrieval": True,
+    "reference": "Fruit.",
+    "keywords": ["apple", "day"],
+    "evidence": [
+        {"document": "a", "anchor": "day keeps", "grade": 2},
+        {"document": "b", "anchor": "to be", "start": 13},
+        {"document": "b"},
+    ],
+    "language": "en",
+    "content_type": "prose",
+    "expected_section": "Apples",
+    "distractors": ["b"],
+    "notes": "a proverb",
+    "labels": {"team": "health", "round": 2},
+}
+
+
+def files(folder: Path, questions: list[object], documents: list[object] | None = None) -> tuple[Path, Path]:
+    """Write a corpus and a golden file; a text is written as it is, anything else as JSON."""
+    paths = folder / "corpus.jsonl", folder / "golden.jsonl"
+    for path, rows in zip(paths, (DOCUMENTS if documents is None else documents, questions), strict=True):
+        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return paths
+
+
+def load(folder: Path, questions: list[object], documents: list[object] | None = None) -> Dataset:
+    corpus, golden = files(folder, questions, documents)
+    return Jsonl(str(corpus), str(golden), "error", None, 0, False).load()
+
+
+def refused(folder: Path, questions: list[object], documents: list[object] | None = None) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load(folder, questions, documents)
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_full_line_becomes_a_question(tmp_path: Path) -> None:
+    dataset = load(tmp_path, [FULL])
+    assert dataset.name == "golden"
+    assert (dataset.corpus.ids, dataset.corpus.titles, dataset.corpus.version) == (["a", "b"], ["Apples", ""], "")
+    (question,) = dataset.golden.questions
+    assert (question.id, question.text, question.category) == ("q1", "What helps?", "factual")
+    assert (question.answerable, question.unanswerable_type, question.needs_retrieval) == (True, None, True)
+    assert (question.references, question.keywords) == (("Fruit.",), ("apple", "day"))
+    assert question.evidence == (Evidence("a", "day keeps", None, 2.0), Evidence("b", "to be", 13), Evidence("b"))
+    assert question.labels == {"language": "en", "content_type": "prose", "team": "health", "round": "2"}
+    assert (question.distractors, question.notes) == (("b",), "a proverb")
+    assert question.where == f"{tmp_path}/golden.jsonl:1"
+
+
+def test_id_and_question_are_enough(tmp_path: Path) -> None:
+    (question,) = load(tmp_path, [{"id": "q1", "question": "What helps?"}]).golden.questions
+    assert (question.category, question.answerable, question.needs_retrieval) == ("", True, True)
+    assert (question.evidence, question.labels) == ((), {})
+
+
+def test_category_follows_from_the_kind_where_none_is_given(tmp_path: Path) -> None:
+    rows = [
+        {"id": "q1", "question": "Why?", "answerable": False, "unanswerable_type": "nonsensical"},
+        {"id": "q2", "question": "Hello?", "needs_retrieval": False},
+    ]
+    unanswerable, conversational = load(tmp_path, rows).golden.questions
+    assert (unanswerable.category, unanswerable.labels) == ("unanswerable", {"unanswerable_type": "nonsensical"})
+    assert conversational.category == "conversational"
+
+
+def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
+    documents = [*DOCUMENTS, {"id": "a", "text": ""}, {"id": "c", "text": "x", "titel": "y"}, {"id": " ", "text": "x"}]
+    questions = [
+        FULL,
+        FULL,
+        {"id": "q2", "question": "Who?"},
+        {"question": "Who?", "awnserable": False},
+        {"id": "q3", "question": "Who?", "unanswerable_type": "nonsensical"},
+        {"id": "q4", "question": "Who?", "evidence": [{"document": "a", "ancor": "x"}]},
+        {"id": "q5", "question": "Who?", "evidence": [{"anchor": "\n"}, {"document": "a", "start": 3}]},
+        {"id": "q6", "question": "Who?", "keywords": "apple", "answerable": 1, "expected_section": 3},
+        '{"id": "q7", "question": "Who?", "evidence": [{"document": "a", "grade": NaN}]}',
+        '{"id": "q8", "question": "Who?"',
+    ]
+    assert refused(tmp_path, questions, documents) == [
+        'corpus.jsonl:3: document "a" is given twice; first in corpus.jsonl:1',
+        'corpus.jsonl:4: unknown key "titel"; did you mean "title"? known: id, metadata, text, title, version',
+        'corpus.jsonl:5: "id" is blank',
+        'golden.jsonl:2: question "q1" is given twice; first in golden.jsonl:1',
+        'golden.jsonl:4: unknown key "awnserable"; did you mean "answerable"? known: answerable, category, '
+        "content_type, corpus_version, distractors, evidence, expected_section, history, id, keywords, labels, "
+        "language, needs_retrieval, notes, question, reference, references, unanswerable_type",
+        'golden.jsonl:4: has no "id"',
+        'golden.jsonl:5: is answerable, yet has the unanswerable_type "nonsensical"',
+        'golden.jsonl:6: unknown key "ancor"; did you mean "anchor"? known: anchor, document, grade, start',
+        'golden.jsonl:7: "anchor" is blank; quote a few words, or leave it out: the whole document is the evidence '
+        "then",
+        'golden.jsonl:7: has no "document"',
+        'golden.jsonl:7: "start" says where an "anchor" begins, but there is none',
+        'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
+        'golden.jsonl:8: "answerable" is 1, not true or false',
+        'golden.jsonl:8: "keywords" is "apple", not a list',
+        "golden.jsonl:9: not JSON: NaN is no JSON value; use a number or null",
+        "golden.jsonl:10:32: not JSON: expecting ',' delimiter",
+    ]
+
+
+def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None:
+    history = [{"role": "user", "text": "What do apples do?"}, {"role": "assistant", "text": "They help."}]
+    right = {"reference": "Fruit.", "references": ["An apple.", "Fruit."]}
+    (question, plain) = load(tmp_path, [{**FULL, **right, "history": history}, {**FULL, "id": "q2"}]).golden.questions
+    assert question.history == (Turn("user", "What do apples do?"), Turn("assistant", "They help."))
+    assert question.references == ("Fruit.", "An apple.")
+    assert (plain.history, plain.references) == ((), ("Fruit.",))
+
+
+def test_faults_of_a_conversation_are_told_with_their_place(tmp_path: Path) -> None:
+    history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
+    assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
+        'golden.jsonl:1: "references" holds 3 where a text in quotes is needed',
+        'golden.jsonl:1: "references" holds a blank text',
+        'golden.jsonl:1: "history" holds "hello" where an object {...} is needed',
+        'golden.jsonl:1.history[0]: "role" is "usr"; did you mean "user"? known: assistant, user',
+        'golden.jsonl:1.history[1]: has no "text"',
+        'golden.jsonl:1.history[2]: unknown key "who"; known: role, text',
+        'golden.jsonl:1.history[2]: "text" is blank',
+    ]
+
+
+def test_evidence_that_does_not_resolve_is_refused_with_its_line(tmp_path: Path) -> None:
+    questions = [
+        {"id": "q1", "question": "Who?", "evidence": [{"document": "z"}, {"document": "a", "anchor": "apples"}]},
+        {"id": "q2", "question": "Who?", "evidence": [{"document": "b", "anchor": "to be"}]},
+    ]
+    assert refused(tmp_path, questions) == [
+        "3 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
+        'golden.jsonl:1: document "z" is not in the corpus',
+        'golden.jsonl:1: anchor "apples" does not occur in document "a"; quote it anew',
+        'golden.jsonl:2: anchor "to be" occurs 2 times in document "b", at 0, 13; quote more words or give "start"',
+    ]
+
+
+def test_unanswerable_question_with_evidence_is_refused(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Who?", "answerable": False, "evidence": [{"document": "a"}]}
+    assert refused(tmp_path, [row]) == ['golden.jsonl:1: question "q1" is unanswerable, yet has evidence']
+
+
+def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: holds no document"]
+    assert refused(tmp_path, []) == ["golden.jsonl: no question to evaluate (the file holds none)"]
+
+
+def versioned(version: str) -> list[object]:
+    return [{"id": "a", "text": "x", "version": version}, {"id": "b", "text": "y", "version": "3"}]
+
+
+def test_golden_line_written_for_another_version_of_the_corpus_is_refused(tmp_path: Path) -> None:
+    questions = [{"id": f"q{v}", "question": "Who?", "corpus_version": v} for v in ("2", "3")]
+    assert refused(tmp_path, questions, versioned("3")) == [
+        'golden.jsonl:1: written for corpus version "2", but the corpus has version "3"'
+    ]
+    assert refused(tmp_path, questions[1:]) == [
+        'golden.jsonl:1: written for corpus version "3", but the corpus states no version'
+    ]
+    assert load(tmp_path, questions[1:], versioned("3")).corpus.version == "3"
+
+
+def test_corpus_of_two_versions_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, [FULL], versioned("2"))[0] == (
+        'corpus.jsonl:2: version "3" differs from "2" of the lines before; a corpus has one version'
+    )
+
+
+def test_options_reach_the_golden_set(tmp_path: Path) -> None:
+    strange = {"id": "q2", "question": "Who?", "evidence": [{"document": "z"}]}
+    corpus, golden = files(tmp_path, [FULL, strange, {"id": "q3", "question": "Who?"}])
+    dataset = Jsonl(str(corpus), str(golden), "drop", 1, 0, True).load()
+    assert dataset.golden.repeated_passages
+    assert dataset.golden.left_out == {
+        "labels naming an unknown document": 1,
+        "questions with no label left": 1,
+        "beyond dataset.limit=1": 1,
+    }
+
+
+def test_missing_file_and_folder_are_refused_together(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        Jsonl(str(tmp_path / "no.jsonl"), str(tmp_path), "error", None, 0, False).load()
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{tmp_path}/no.jsonl: no such file")
+    assert second == f"{tmp_path}: is a folder where a file is needed"

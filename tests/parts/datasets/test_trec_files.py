@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Evidence
+from ragsweep.parts.datasets import Trec
+
+CORPUS = '{"_id": "d1", "title": "Rain", "text": "It rains.", "year": 1957}\n{"_id": "d2", "text": ""}\n'
+OPEN_TAGS = """
+<top>
+
+<num> Number: 301
+<title> Topic: heavy
+rain
+
+<desc> Description:
+When does it rain?
+
+<narr> Narrative:
+Any rain < 3 mm counts.
+
+</top>
+<top>
+<num> Number: 302
+<title> snow
+<desc> When does it snow?
+<narr> Snow.
+</top>
+"""
+CLOSED_TAGS = """<top><num>301</num><title>heavy rain</title>
+<desc>When does it rain?</desc><narr>Any rain &lt; 3 mm counts.</narr></top>
+<top><num>302</num><title>snow</title><desc>When does it snow?</desc><narr>Snow.</narr></top>
+"""
+TABS = "301\theavy rain\n302\tsnow\n"
+QRELS = "301 0 d1 2\n301 Q0 d2 0\n302 0 d2 1\n"
+
+
+def trec(folder: Path, topics: str, qrels: str = QRELS, **arguments: Any) -> Trec:
+    files = {"corpus": CORPUS, "topics": topics, "qrels": qrels}
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    usual = {"fields": ["title"], "grades": None, "unknown": "error", "limit": None, "seed": 0}
+    return Trec(**{name: str(folder / name) for name in files}, **(usual | arguments))
+
+
+def refused(folder: Path, topics: str, qrels: str = QRELS) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        trec(folder, topics, qrels).load()
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+@pytest.mark.parametrize("topics", [OPEN_TAGS, CLOSED_TAGS, TABS], ids=["open tags", "closed tags", "tabs"])
+def test_topics_and_qrels_become_questions_with_evidence(tmp_path: Path, topics: str) -> None:
+    dataset = trec(tmp_path, topics).load()
+    assert (dataset.name, dataset.corpus.ids, dataset.corpus.titles) == ("qrels", ["d1", "d2"], ["Rain", ""])
+    first, second = dataset.golden.questions
+    assert (first.id, first.text, second.id, second.text) == ("301", "heavy rain", "302", "snow")
+    assert first.evidence == (Evidence("d1", grade=2.0), Evidence("d2", grade=0.0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        (["description"], "When does it rain?"),
+        (["description", "title"], "When does it rain? heavy rain"),
+        (["narrative"], "Any rain < 3 mm counts."),
+    ],
+)
+def test_fields_of_a_topic_are_asked_in_their_order(tmp_path: Path, fields: list[str], asked: str) -> None:
+    assert trec(tmp_path, OPEN_TAGS, fields=fields).load().golden.questions[0].text == asked
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [(["desc"], 'a topic has no "desc"; did you mean "description"?'), ([], "names no part of a topic")],
+)
+def test_unknown_field_is_refused_before_anything_is_read(fields: list[str], fault: str) -> None:
+    nowhere = {"corpus": "no", "topics": "no", "qrels": "no", "grades": None, "unknown": "error", "limit": None}
+    config = {"_target_": "ragsweep.parts.datasets.Trec", **nowhere, "seed": 0, "fields": fields}
+    with pytest.raises(ConfigError) as caught:
+        Builder().build(config, "dataset")
+    assert str(caught.value).startswith(f"dataset: fields: {fault}")
+
+
+def test_gzipped_files_are_found_by_their_plain_names(tmp_path: Path) -> None:
+    plain = trec(tmp_path, OPEN_TAGS)
+    digest = plain.load().golden.digest
+    for name in ("corpus", "topics", "qrels"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+        (tmp_path / name).unlink()
+    assert plain.load().golden.digest == digest
+
+
+def test_topics_without_a_label_are_counted_and_labels_without_a_topic_refused(tmp_path: Path) -> None:
+    golden = trec(tmp_path, TABS, "301 0 d1 1\n").load().golden
+    assert ([question.id for question in golden.questions], golden.left_out) == (["301"], {"not in the qrels": 1})
+    assert refused(tmp_path, TABS, "303 0 d1 1\n")[1:] == ['qrels:1: question "303" is not in the queries']
+
+
+def test_faults_of_topics_are_told_at_once(tmp_path: Path) -> None:
+    topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
+    assert refused(tmp_path, topics) == [
+        "topics:1: the topic has no <title>; add it, or choose other fields",
+        'topics:4: "stray" stands outside of <top> ... </top>',
+        "topics:8: a topic begins before the one of topics:5 ends; close that with </top>",
+        "topics:8: the topic has no end; close it with </top>",
+        'topics:8: question "2" is given twice; first in topics:5',
+    ]
+
+
+def test_line_without_a_tab_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, "301\theavy rain\n302 snow\n") == [
+        "topics:2: has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
+    ]

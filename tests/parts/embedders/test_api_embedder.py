@@ -1,0 +1,209 @@
+"""The embedding service's client, against a real server on this machine; how it calls is tested with the reranker's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.embedders import ApiEmbedder
+from ragsweep.parts.indexes import Flat
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import Vector
+from ragsweep.services.calls import CallFailed
+from ragsweep.stages.executor import Executor
+from ragsweep.testing.embedders import TEXTS, EmbedderContract
+from serving import Reply, Server, serving
+from toys import Letters, Whole, built, corpus
+
+KEY = "k-5ecret-5ecret"
+LETTERS = Letters()
+
+
+def vectors(body: dict[str, Any]) -> list[list[float]]:
+    return (3 * LETTERS.embed_queries(body["input"])[:, : body.get("dimensions", 26)]).tolist()
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    """Answer as a service does, but in another order than it was asked."""
+    assert all(text.strip() for text in body["input"]), "services refuse empty texts"
+    data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors(body))]
+    return 200, {}, json.dumps({"object": "list", "data": data[::-1], "usage": {"prompt_tokens": 5}}).encode()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("EMBED_KEY", KEY)
+    with serving(monkeypatch, answer) as made:
+        yield made
+
+
+def embedder(server: Server, **parameters: Any) -> ApiEmbedder:
+    given = {"base_url": server.url, "model": "m", "key_env": "EMBED_KEY", "retries": 2, "timeout": 10, **parameters}
+    return ApiEmbedder(**given)
+
+
+class TestApiEmbedder(EmbedderContract):
+    @pytest.fixture(autouse=True)
+    def _served(self, server: Server) -> None:
+        self.server = server
+
+    def part(self) -> ApiEmbedder:
+        return embedder(self.server, batch_size=2)
+
+
+def test_call_is_what_services_expect_and_vectors_come_back_to_their_texts(server: Server) -> None:
+    texts = [f"text {letter}" for letter in "abcdefg"]
+    part = embedder(server, batch_size=3, concurrency=1, dimensions=26, normalize=False)
+    np.testing.assert_allclose(part.embed_queries(texts), 3 * LETTERS.embed_queries(texts), rtol=1e-6)
+    assert [body["input"] for body in server.bodies] == [texts[:3], texts[3:6], texts[6:]]
+    assert {json.dumps({**body, "input": 0}) for body in server.bodies} == {
+        json.dumps({"model": "m", "dimensions": 26, "input": 0})
+    }
+    assert set(server.paths) == {"/v1/embeddings"}
+    assert set(server.keys) == {f"Bearer {KEY}"}
+
+
+def test_dimension_that_is_not_given_is_asked_for_once(server: Server) -> None:
+    part = embedder(server)
+    assert part.embed_queries([]).shape == (0, 26)
+    part.embed_queries(["one"])
+    part.embed_documents(["two"])
+    assert [body["input"] for body in server.bodies] == [["dimension"], ["one"], ["two"]]
+    assert not any("dimensions" in body for body in server.bodies)
+
+
+def test_text_without_anything_in_it_is_not_sent_and_its_vector_is_zero(server: Server) -> None:
+    found = embedder(server, dimensions=26).embed_documents([" ", "a", ""]).vectors
+    assert found.any(axis=1).tolist() == [False, True, False]
+    assert embedder(server, dimensions=26).embed_queries(["", "\n"]).tolist() == [[0] * 26] * 2
+    assert len(server.bodies) == 1
+
+
+def test_vectors_have_length_one_unless_asked_otherwise(server: Server) -> None:
+    np.testing.assert_allclose(np.linalg.norm(embedder(server).embed_queries(["abc", "x"]), axis=1), 1, rtol=1e-6)
+    raw = embedder(server, normalize=False).embed_queries(["abc", "x"])
+    np.testing.assert_allclose(np.linalg.norm(raw, axis=1), 3, rtol=1e-6)
+
+
+def test_prompts_are_put_before_queries_and_documents(server: Server) -> None:
+    part = embedder(server, dimensions=26, query_prompt="ask: ", document_prompt="read: ")
+    part.embed_queries(["a"])
+    found = part.embed_documents(["a", ""])
+    assert [body["input"] for body in server.bodies] == [["ask: a"], ["read: a", "read: "]]
+    assert found.tokens.tolist() == found.tokens_read.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_refusal_that_may_pass_is_tried_again(server: Server, status: int) -> None:
+    server.reply = lambda body, number: (status, {}, b"not now") if number <= 2 else answer(body)
+    assert embedder(server, dimensions=26).embed_queries(["a"]).shape == (1, 26)
+    assert len(server.bodies) == 3
+
+
+def test_final_refusal_is_said_in_one_line_without_the_key(server: Server) -> None:
+    server.reply = lambda body, number: (401, {}, f"Incorrect API key\nprovided: {KEY}".encode())
+    part = embedder(server)
+    with pytest.raises(CallFailed, match=r"/v1/embeddings failed: status 401: Incorrect API key provided: \*\*\*$"):
+        part.embed_queries(["a"])
+    assert KEY not in repr(vars(part))
+    assert len(server.bodies) == 1
+
+
+def data(*entries: Any) -> bytes:
+    return json.dumps({"data": list(entries)}).encode()
+
+
+def entry(index: Any, *values: Any) -> dict[str, Any]:
+    return {"index": index, "embedding": list(values)}
+
+
+GOOD = entry(0, 0.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html>Sign in</html>", "no JSON: <html>Sign in"),
+        (b"[]", "no data with index and embedding"),
+        (b'{"data": 5}', "no data with index"),
+        (b'{"data": null}', "no data with index"),
+        (data({"embedding": [1, 2]}), "no data with index"),
+        (data(entry([0], 1, 2), GOOD), "no data with index"),
+        (data(), "0 vectors for 2 texts"),
+        (data(GOOD), "1 vectors for 2 texts"),
+        (data(GOOD, GOOD), "2 vectors for 2 texts, or not one for each"),
+        (data(GOOD, entry(2, 1, 2)), "2 vectors for 2 texts, or not one for each"),
+        (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts, or not one for each"),
+        (data(GOOD, entry("1", 1, 2)), "2 vectors for 2 texts, or not one for each"),
+        (data(GOOD, entry(1, 1, 2), entry(1, 1, 2)), "3 vectors for 2 texts"),
+        (data(GOOD, entry(1, 1, 2, 3)), "a vector of 3 values, where 2 were expected"),
+        (data(GOOD, entry(1)), "a vector of 0 values, where 2 were expected"),
+        (data(GOOD, {"index": 1, "embedding": "zzz"}), "a vector of 'zzz', where 2 were expected"),
+        (data(GOOD, entry(1, 1, float("nan"))), "a vector with nan, which is no finite number"),
+        (data(GOOD, entry(1, 1, float("-inf"))), "a vector with -inf"),
+        (data(GOOD, entry(1, 1, 1e300)), r"a vector with 1e\+300"),
+        (data(GOOD, entry(1, 1, None)), "a vector with None"),
+        (data(GOOD, entry(1, 1, "2")), "a vector with '2'"),
+        (data(GOOD, entry(1, 1, True)), "a vector with True"),
+    ],
+)
+def test_answer_that_is_not_one_vector_a_text_is_refused(server: Server, content: bytes, message: str) -> None:
+    server.reply = lambda body, number: (200, {}, content)
+    with pytest.raises(CallFailed, match=message) as caught:
+        embedder(server, dimensions=2).embed_queries(["one", "two"])
+    assert "\n" not in str(caught.value)
+    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+
+
+def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
+    server.reply = lambda body, number: answer({**body, "dimensions": 10 if number == 1 else 9})
+    with pytest.raises(CallFailed, match="a vector of 9 values, where 10 were expected"):
+        embedder(server).embed_queries(["a"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"base_url": "api.openai.com"}, r"embedder\.base_url must begin with http"),
+        ({"base_url": "https://host/v1?key=s3cret"}, r"embedder\.base_url .* no user, password or query"),
+        ({"key_env": "s3cret-abc"}, r"embedder\.key_env must be the NAME of an environment variable"),
+        ({"dimensions": 0}, r"embedder\.dimensions is 0; it must be 1 or more"),
+        ({"batch_size": 0}, r"embedder\.batch_size is 0; it must be 1 or more"),
+        ({"retries": -1}, r"embedder\.retries is -1"),
+    ],
+)
+def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        ApiEmbedder(**{"base_url": "http://host", "model": "m", **parameters}).check()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_service_and_model_are_its_identity_and_patience_is_not() -> None:
+    node = {"_target_": "ragsweep.parts.embedders.ApiEmbedder", "base_url": "http://host/v1", "model": "m"}
+    spec = Builder().build(node, "embedder").spec
+    patient = {"timeout": 3, "retries": 1, "concurrency": 9, "batch_size": 7, "key_env": "OTHER_KEY"}
+    assert Builder().build({**node, **patient}, "embedder").spec.digest == spec.digest
+    for changed in ({"model": "n"}, {"base_url": "http://other/v1"}, {"dimensions": 9}, {"query_prompt": "q"}):
+        assert Builder().build({**node, **changed}, "embedder").spec.digest != spec.digest
+
+
+def test_documents_and_queries_meet_in_the_pipeline(server: Server) -> None:
+    part, index = embedder(server, batch_size=2), Flat()
+    retriever = built(
+        Vector(part, index, index),
+        embedder=built(part, model="m").spec,
+        index=built(index).spec,
+        exact=built(index).spec,
+    )
+    laid = graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 5, 2))
+    found = Executor().get(laid.ranking, list(TEXTS[:1]))
+    likeness = LETTERS.embed_queries(TEXTS[:1]) @ LETTERS.embed_documents(corpus().texts).vectors.T
+    assert found.positions[0].tolist() == np.argsort(-likeness[0], kind="stable").tolist()

@@ -1,0 +1,258 @@
+"""The embedder, on a tiny model made here and on the bundled one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsweep.core import model_files
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.model_files import LIBRARIES
+from ragsweep.parts.embedders import SentenceTransformerEmbedder
+from ragsweep.testing.embedders import TEXTS, EmbedderContract
+
+WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "query", "passage"]
+SENTENCES = [
+    "How do I copy a list?",
+    "A shallow copy of a list can be made by slicing it.",
+    "The planet Saturn has rings of ice.",
+    "Exceptions are raised with the raise statement.",
+]
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a model of two layers that reads 16 tokens."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast, set_seed
+
+    folder = tmp_path_factory.mktemp("models")
+    words = folder / "vocab.txt"
+    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]), "utf-8")
+    set_seed(0)
+    config = BertConfig(
+        vocab_size=5 + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=24,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder / "bert")
+    BertTokenizerFast(vocab_file=str(words), vocab=str(words)).save_pretrained(folder / "bert")
+    transformer = Transformer(str(folder / "bert"), max_seq_length=16)
+    SentenceTransformer(modules=[transformer, Pooling(32)], device="cpu").save(str(folder / "tiny"))
+    return folder / "tiny"
+
+
+@pytest.fixture(scope="session")
+def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a static model as model2vec lays it out: a vector a word, and a tokenizer that splits at spaces."""
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("static")
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(["[UNK]", *WORDS])}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(1 + len(WORDS), 8)).astype(np.float32)
+    save_file({"embeddings": vectors}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "model2vec", "normalize": true, "hidden_dim": 8}', "utf-8")
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bundled() -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder("bundled", device="cpu", dtype="float32")
+
+
+class TestTinyModel(EmbedderContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_model: Path) -> None:
+        self.model = tiny_model
+
+    def part(self) -> SentenceTransformerEmbedder:
+        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="float32", batch_size=2)
+
+
+class TestTinyModelInHalfPrecision(TestTinyModel):
+    tolerance = 0.05
+
+    def part(self) -> SentenceTransformerEmbedder:
+        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="bfloat16", batch_size=2)
+
+
+class TestStaticModel(EmbedderContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, static_model: Path) -> None:
+        self.model = static_model
+
+    def part(self) -> SentenceTransformerEmbedder:
+        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="float32", batch_size=2)
+
+
+def embedder(tiny_model: Path, **parameters: object) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(str(tiny_model), **{"device": "cpu", "dtype": "float32", **parameters})
+
+
+def test_tokens_are_counted_with_special_ones_and_read_up_to_the_limit(tiny_model: Path) -> None:
+    _, tokens, read = embedder(tiny_model).embed_documents(["the cat", "", "cat " * 30])
+    assert tokens.tolist() == [4, 2, 32]
+    assert read.tolist() == [4, 2, 16]
+    _, tokens, read = embedder(tiny_model, max_length=20, document_prompt="passage ").embed_documents(["cat " * 30])
+    assert (tokens.tolist(), read.tolist()) == ([33], [20])
+
+
+def test_tokens_beyond_the_limit_change_nothing(tiny_model: Path) -> None:
+    part = embedder(tiny_model, normalize=False)
+    one, other, shorter = part.embed_documents(["cat " * 14 + "mat", "cat " * 14 + "stars moons", "cat " * 13]).vectors
+    np.testing.assert_allclose(one, other, atol=1e-6)
+    assert np.abs(one - shorter).max() > 1e-4
+
+
+def test_vectors_have_length_one_unless_asked_otherwise(tiny_model: Path) -> None:
+    for dtype in ("float32", "bfloat16"):
+        lengths = np.linalg.norm(embedder(tiny_model, dtype=dtype).embed_queries(TEXTS), axis=1)
+        np.testing.assert_allclose(lengths, 1, atol=1e-6)
+    raw = embedder(tiny_model, normalize=False).embed_queries(["cat"])
+    assert abs(np.linalg.norm(raw) - 1) > 0.1
+    np.testing.assert_allclose(raw / np.linalg.norm(raw), embedder(tiny_model).embed_queries(["cat"]), atol=1e-6)
+
+
+def test_prompts_are_put_before_queries_and_documents(tiny_model: Path) -> None:
+    plain, prompted = embedder(tiny_model), embedder(tiny_model, query_prompt="query ", document_prompt="passage ")
+    np.testing.assert_allclose(prompted.embed_queries(["cat"]), plain.embed_queries(["query cat"]), atol=1e-6)
+    documents = prompted.embed_documents(["cat"]).vectors
+    np.testing.assert_allclose(documents, plain.embed_documents(["passage cat"]).vectors, atol=1e-6)
+
+
+def with_prompts(tiny_model: Path, copy: Path, prompts: dict[str, str], default: str | None = None) -> Path:
+    """Copy a model, and let it state prompts of its own."""
+    shutil.copytree(tiny_model, copy)
+    path = copy / model_files.PROMPTS
+    stated = json.loads(path.read_text("utf-8")) | {"prompts": prompts, "default_prompt_name": default}
+    path.write_text(json.dumps(stated), "utf-8")
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default", "query", "document"),
+    [
+        ({"query": "query ", "document": "passage "}, None, "query ", "passage "),
+        ({"query": "query ", "passage": "passage "}, None, "query ", "passage "),
+        ({"query": "query ", "document": ""}, "query", "query ", ""),  # none is an answer, too
+        ({"all": "stars "}, "all", "stars ", "stars "),
+        ({"all": "stars ", "document": "passage "}, "all", "stars ", "passage "),
+        ({"all": "stars "}, None, "", ""),
+    ],
+)
+def test_prompts_of_the_model_itself_are_used_and_are_part_of_what_it_is(
+    tiny_model: Path, tmp_path: Path, prompts: dict[str, str], default: str | None, query: str, document: str
+) -> None:
+    own = embedder(with_prompts(tiny_model, tmp_path / "own", prompts, default))
+    plain = embedder(tiny_model)
+    np.testing.assert_allclose(own.embed_queries(["cat"]), plain.embed_queries([f"{query}cat"]), atol=1e-6)
+    found, expected = own.embed_documents(["cat"]), plain.embed_documents([f"{document}cat"])
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+    assert found.tokens.tolist() == expected.tokens.tolist()
+    assert own.fingerprint()["settings"] != plain.fingerprint()["settings"]
+    silent = embedder(tmp_path / "own", query_prompt="", document_prompt="")
+    np.testing.assert_allclose(silent.embed_queries(["cat"]), plain.embed_queries(["cat"]), atol=1e-6)
+
+
+def test_static_model_averages_its_tokens(static_model: Path) -> None:
+    from safetensors.numpy import load_file
+
+    rows = load_file(static_model / "model.safetensors")["embeddings"]
+    part = embedder(static_model, normalize=False)
+    found = part.embed_documents(["the cat", "Cat", ""])
+    expected = [rows[[1, 2]].mean(axis=0), rows[2], np.zeros(8)]
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-6)
+    assert found.tokens.tolist() == found.tokens_read.tolist() == [2, 1, 0]
+    with pytest.raises(InputError, match="gives no vectors of single tokens"):
+        part.embed_tokens(["cat"], "query")
+
+
+def test_static_model_reads_as_many_tokens_as_it_is_told_to(static_model: Path) -> None:
+    found = embedder(static_model, max_length=3).embed_documents(["the cat sat on the mat", "the cat sat"])
+    assert (found.tokens.tolist(), found.tokens_read.tolist()) == ([6, 3], [3, 3])
+    np.testing.assert_array_equal(found.vectors[0], found.vectors[1])
+
+
+def test_batch_size_does_not_change_vectors(tiny_model: Path) -> None:
+    one = embedder(tiny_model, batch_size=1).embed_documents(TEXTS).vectors
+    np.testing.assert_allclose(embedder(tiny_model, batch_size=4).embed_documents(TEXTS).vectors, one, atol=1e-6)
+
+
+def test_query_in_half_precision_does_not_depend_on_its_company_at_all(tiny_model: Path) -> None:
+    part = embedder(tiny_model, dtype="bfloat16")
+    together = part.embed_queries(TEXTS)
+    for row, text in enumerate(TEXTS):
+        np.testing.assert_array_equal(part.embed_queries([text])[0], together[row])
+
+
+def test_fingerprint_knows_model_and_dtype_but_not_place_or_batch(tiny_model: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tiny_model.rglob("*"):
+        if path.is_file():
+            (copy / path.relative_to(tiny_model)).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path.relative_to(tiny_model)).write_bytes(path.read_bytes())
+    own = embedder(tiny_model).fingerprint()
+    assert embedder(copy, batch_size=7).fingerprint() == own
+    assert embedder(copy, dtype="bfloat16").fingerprint() == {**own, "dtype": "bfloat16"}
+    resolved = model_files.resolve_dtype("auto", "cpu", "embedder.dtype")  # "auto" itself is in no address
+    assert embedder(copy, dtype="auto").fingerprint() == embedder(copy, dtype=resolved).fingerprint()
+    (copy / "model.safetensors").write_bytes(b"other weights")
+    assert embedder(copy).fingerprint()["weights"] != own["weights"]
+    assert embedder(copy).fingerprint()["settings"] == own["settings"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"dtype": "float23"}, r'embedder\.dtype is .float23.; did you mean "float32"'),
+        ({"batch_size": 0}, r"embedder\.batch_size is 0"),
+        ({"max_length": 25}, r"embedder\.max_length is 25; .* reads 1 to 24 tokens"),
+        ({"max_length": 0}, r"embedder\.max_length is 0"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_loading(tiny_model: Path, parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        embedder(tiny_model, **parameters).check()
+
+
+def test_checking_and_hashing_load_neither_torch_nor_a_tokenizer() -> None:
+    code = (
+        "import sys; from ragsweep.parts.embedders import SentenceTransformerEmbedder as E; e = E('bundled');"
+        "e.check(); print(sorted(e.fingerprint())); print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == [str(sorted([*LIBRARIES, "dtype", "settings", "weights"])), "[]"]
+
+
+def test_loading_writes_nothing_to_the_terminal(tiny_model: Path) -> None:
+    embedder = f"SentenceTransformerEmbedder({str(tiny_model)!r})"
+    code = f"from ragsweep.parts.embedders import SentenceTransformerEmbedder; {embedder}.embed_queries(['a'])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout + found.stderr == ""
+
+
+def test_bundled_model_puts_the_answer_first(bundled: SentenceTransformerEmbedder) -> None:
+    bundled.check()
+    likeness = bundled.embed_queries(SENTENCES[:1]) @ bundled.embed_documents(SENTENCES).vectors[1:].T
+    assert likeness.shape == (1, 3)
+    assert likeness.argmax() == 0
+    assert bundled.embed_documents(["word " * 400]).tokens_read.tolist() == [256]
+
+
+def test_half_precision_keeps_the_direction_of_vectors(bundled: SentenceTransformerEmbedder) -> None:
+    half = SentenceTransformerEmbedder("bundled", device="cpu", dtype="bfloat16").embed_documents(SENTENCES).vectors
+    cosines = np.sum(half * bundled.embed_documents(SENTENCES).vectors, axis=1)
+    assert cosines.min() > 0.999
+    assert cosines.max() < 1 - 1e-7  # it did compute in another precision

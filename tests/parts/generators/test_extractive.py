@@ -1,0 +1,118 @@
+"""Quoting what is most like the question: by vectors that can be computed by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import NO_ANSWERS
+from ragsweep.core.types import Embeddings, Floats, Passage, Request
+from ragsweep.parts.embedders import SentenceTransformerEmbedder
+from ragsweep.parts.generators import Extractive, NoGenerator
+from ragsweep.testing.generators import GeneratorContract, answers
+from toys import Letters
+
+CONF = Path(__file__).parents[3] / "conf" / "llm"
+
+
+class TestExtractive(GeneratorContract):
+    made = Extractive(Letters(), threshold=0.2)
+
+    def part(self) -> Extractive:
+        return self.made
+
+
+class TestExtractiveWithAModel(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_embedder: Path) -> None:
+        self.made = Extractive(SentenceTransformerEmbedder(str(tiny_embedder), "cpu", "float32"), threshold=-1)
+
+    def part(self) -> Extractive:
+        return self.made
+
+
+class TestNoGenerator(GeneratorContract):
+    part = NoGenerator
+
+    def test_it_says_so(self) -> None:
+        assert answers(NoGenerator(), [Request("?")])[0].failed == NO_ANSWERS
+
+
+class Angles:
+    """Embed "n ..." as the unit vector at n degrees: the cosine of two texts is that of their difference."""
+
+    def __init__(self) -> None:
+        self.read: list[list[str]] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        self.read.append(list(texts))
+        tokens = np.zeros(len(texts), np.int32)
+        return Embeddings(self.embed_queries(texts), tokens, tokens)
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        angles = np.radians([float(query.split()[0]) for query in queries])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * 3  # of any length
+
+
+def quoted(*passages: str, sentences: int = 2, degrees: float = 60, question: str = "0 ?") -> Any:
+    part = Extractive(Angles(), sentences, math.cos(math.radians(degrees)))
+    return answers(part, [Request(question, tuple(Passage(str(n), text) for n, text in enumerate(passages)))])[0]
+
+
+def test_best_sentences_stand_in_the_order_of_the_context_with_their_passage() -> None:
+    answer = quoted("30 is near. 70 is far.", "50 is nearer. 10 is best.")
+    assert answer.text == "30 is near. [1] 10 is best. [2]"
+    assert answer.support == pytest.approx(math.cos(math.radians(10)), abs=1e-6)
+    assert not answer.abstained
+
+
+def test_sentence_below_the_threshold_is_no_part_of_the_answer() -> None:
+    assert quoted("10 one. 61 two.", sentences=3).text == "10 one. [1]"
+
+
+def test_nothing_above_the_threshold_is_an_abstention_that_says_how_near_it_came() -> None:
+    answer = quoted("61 one. 80 two.")
+    assert (answer.text, answer.abstained) == ("", True)
+    assert answer.support == pytest.approx(math.cos(math.radians(61)), abs=1e-6)
+
+
+def test_what_two_passages_say_is_said_once_and_of_equals_the_first() -> None:
+    assert quoted("10 same.", "10 same. 20 other.").text == "10 same. [1] 20 other. [2]"
+    assert quoted("10 one. 10 two. 10 six.").text == "10 one. [1] 10 two. [1]"
+
+
+def test_passage_without_words_says_nothing() -> None:
+    assert quoted("", "...", "- -").abstained
+    assert quoted("", "10 x.").text == "10 x. [2]"
+
+
+def test_passage_is_read_once_and_by_itself() -> None:
+    embedder = Angles()
+    part = Extractive(embedder)
+    one, two = Passage("a", "10 one. 20 two."), Passage("b", "30 six.")
+    answers(part, [Request("0 ?", (one, two)), Request("5 ?", (two, one)), Request("9 ?", (one,))])
+    assert embedder.read == [["10 one.", "20 two."], ["30 six."]]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [({"sentences": 0}, "sentences is 0"), ({"threshold": 1.1}, "threshold is 1.1"), ({"language": "latin"}, "known:")],
+)
+def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Extractive(Letters(), **parameters).check()
+
+
+def test_option_is_what_the_constructor_takes() -> None:
+    node = yaml.safe_load((CONF / "extractive.yaml").read_text("utf-8"))
+    node.pop("defaults")
+    node["embedder"] = {"_target_": "ragsweep.parts.embedders.SentenceTransformerEmbedder", "model": "bundled"}
+    assert Builder().build(node, "llm").value.sentences == 2

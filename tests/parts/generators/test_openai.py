@@ -1,0 +1,165 @@
+"""The generator of OpenAI's protocol, against a real server on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragsweep.core import reasons
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.tokens import count
+from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
+from ragsweep.parts.generators import OpenAI
+from ragsweep.parts.prompts import Prompt
+from ragsweep.services.calls import EndpointFailed
+from ragsweep.sweep.composition import config_folder
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.llm_server import Asked, LlmServer
+
+KEY = "sk-5ecret-5ecret-5ecret"
+REQUESTS = [Request(f"Who wrote book {n}?", (Passage("doc:0", f"Book {n} is by author {n}."),)) for n in range(12)]
+
+
+def prompt_node() -> dict[str, Any]:
+    node: dict[str, Any] = yaml.safe_load((Path(config_folder()) / "prompt" / "default.yaml").read_text())
+    return node
+
+
+def prompt() -> Prompt:
+    made: Prompt = Builder().build(prompt_node(), "prompt").value
+    return made
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("LLM_KEY", KEY)
+    monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
+    with LlmServer(key=KEY) as made:
+        yield made
+
+
+def generator(server: LlmServer, **parameters: Any) -> OpenAI:
+    given = {"base_url": server.base_url, "model": "m", "prompt": prompt(), "key_env": "LLM_KEY", "timeout": 10}
+    return OpenAI(**{**given, **parameters})
+
+
+def answers(part: OpenAI, requests: list[Request]) -> list[Answer]:
+    found: dict[int, Answer] = {}
+    part.generate(requests, found.__setitem__)
+    assert sorted(found) == list(range(len(requests)))
+    return [found[number] for number in range(len(requests))]
+
+
+class TestOpenAI(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _served(self, server: LlmServer) -> None:
+        self.server = server
+
+    def part(self) -> OpenAI:
+        return generator(self.server)
+
+
+def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: LlmServer) -> None:
+    server.answer = lambda asked: f"It was author {asked.last.rpartition(' ')[2].strip('?')}."
+    found = answers(generator(server, extra={"top_p": 0.9}), REQUESTS)
+    assert [one.text for one in found] == [f"It was author {n}." for n in range(12)]
+    bodies = {one.asked.last: one.asked.body for one in server.log}
+    messages = prompt().messages(REQUESTS[3])
+    sent = bodies[messages[-1]["content"]]
+    assert sent == {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 512, "seed": 0, "top_p": 0.9}
+    read = sum(count(message["content"]) for message in messages)
+    assert found[3].usage == Usage(1, read, count("It was author 3."))
+    assert found[3].model == "m"
+    assert found[3].seconds > 0
+    assert not any(one.abstained or one.failed for one in found)
+
+
+def test_conversation_so_far_is_sent(server: LlmServer) -> None:
+    history = (Turn("user", "Hello"), Turn("assistant", "Hi"))
+    answers(generator(server), [Request("And you?", (), history)])
+    assert [message["content"] for message in server.log[0].asked.body["messages"][1:]] == ["Hello", "Hi", "And you?"]
+
+
+def test_prompts_own_words_of_refusal_say_that_it_abstained(server: LlmServer) -> None:
+    server.answer = lambda asked: "I don't know." if "book 7" in asked.last else "Somebody."
+    assert [n for n, one in enumerate(answers(generator(server), REQUESTS)) if one.abstained] == [7]
+
+
+def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered(server: LlmServer) -> None:
+    server.faults, server.seed = {"length": 0.3, "bad_request": 0.2}, 3
+    found = answers(generator(server), REQUESTS)
+    logged = {one.asked.last: one.fault for one in server.log}
+    expected = {"": "", "length": reasons.TRUNCATED, "bad_request": reasons.REFUSED_BY_SERVICE}
+    asked = [prompt().messages(request)[-1]["content"] for request in REQUESTS]
+    assert [one.failed for one in found] == [expected[logged[text]] for text in asked]
+    assert {one.failed for one in found} == set(expected.values())
+    assert all((one.text == "") == (one.failed != "") for one in found)
+    assert all(one.usage.tokens_out > 0 for one in found if one.failed == reasons.TRUNCATED)  # paid all the same
+
+
+@pytest.mark.parametrize("fault", ["unauthorised", "forbidden", "not_found"])
+def test_what_fails_for_all_raises_in_one_line(server: LlmServer, fault: str) -> None:
+    server.faults = {fault: 1}
+    with pytest.raises(EndpointFailed, match="status 40") as caught:
+        answers(generator(server), REQUESTS)
+    assert "\n" not in str(caught.value)
+    assert len(server.log) == 1
+
+
+def test_ten_percent_of_faults_change_no_answer(server: LlmServer) -> None:
+    many = [Request(f"question {n}") for n in range(60)]
+    expected = [one.text for one in answers(generator(server), many)]
+    server.log.clear()
+    server.faults = dict.fromkeys(("server_error", "drop", "html", "null_content", "rate_limited"), 0.02)
+    assert [one.text for one in answers(generator(server), many)] == expected
+    assert 60 < len(server.log) <= 75
+
+
+def test_service_model_prompt_and_sampling_are_its_identity_and_patience_is_not() -> None:
+    node = {
+        "_target_": "ragsweep.parts.generators.OpenAI",
+        "base_url": "http://host/v1",
+        "model": "m",
+        "prompt": prompt_node(),
+    }
+    spec = Builder().build(node, "llm").spec
+    patient = {"timeout": 3, "deadline": 9, "retries": 1, "concurrency": 9, "key_env": "OTHER_KEY",
+               "requests_per_minute": 5, "tokens_per_minute": 7}  # fmt: skip
+    assert Builder().build({**node, **patient}, "llm").spec.digest == spec.digest
+    changed = [{"model": "n"}, {"base_url": "http://other/v1"}, {"temperature": 0.5}, {"max_tokens": 9}, {"seed": 1},
+               {"extra": {"top_p": 0.5}}, {"prompt": {**prompt_node(), "passage": "{text}"}}]  # fmt: skip
+    assert len({spec.digest, *(Builder().build({**node, **one}, "llm").spec.digest for one in changed)}) == 8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"base_url": "localhost:8000"}, r"llm\.base_url must begin with http"),
+        ({"base_url": "http://me:s3cret@host"}, r"llm\.base_url .* no user, password or query"),
+        ({"key_env": "sk-s3cret"}, r"llm\.key_env must be the NAME of an environment variable"),
+        ({"extra": {"api_key": "s3cret"}}, r"llm\.extra\.api_key: a secret in a config ends up in files"),
+        ({"extra": {"stream": True}}, r"llm\.extra\.stream: is no further key"),
+        ({"extra": {"temperature": 1}}, r"llm\.extra\.temperature: is no further key .* set llm\.temperature"),
+        ({"max_tokens": 0}, r"llm\.max_tokens is 0; it must be 1 or more, or null"),
+        ({"deadline": 0}, r"llm\.deadline is 0 seconds"),
+        ({"requests_per_minute": 0}, r"llm\.requests_per_minute is 0; it must be more than 0, or null"),
+        ({"retries": -1}, r"llm\.retries is -1"),
+    ],
+)
+def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        OpenAI(**{"base_url": "http://host", "model": "m", "prompt": prompt(), **parameters}).check()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_script_sees_what_was_asked(server: LlmServer) -> None:
+    seen: list[Asked] = []
+    server.answer = lambda asked: seen.append(asked) or "yes"  # type: ignore[func-returns-value]
+    answers(generator(server), REQUESTS[:1])
+    assert "Book 0 is by author 0." in seen[0].prompt

@@ -1,0 +1,139 @@
+"""A local language model, tiny and random: it loads and writes as large ones do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import TOO_LONG
+from ragsweep.core.types import Passage, Request, Turn
+from ragsweep.parts.generators import Transformers
+from ragsweep.parts.prompts import Prompt
+from ragsweep.testing.generators import GeneratorContract, answers
+
+SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)
+ASKED = Request("who sat", (Passage("n", "the cat sat"),))
+
+
+def writer(folder: Path, **parameters: Any) -> Transformers:
+    return Transformers(
+        str(folder), **{"prompt": SHORT, "max_new_tokens": 8, "device": "cpu", "dtype": "float32", **parameters}
+    )
+
+
+class TestTransformers(GeneratorContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_writer: Path) -> None:
+        self.made = writer(tiny_writer)
+
+    def part(self) -> Transformers:
+        return self.made
+
+
+class TestTransformersThatDraw(TestTransformers):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_writer: Path) -> None:
+        self.made = writer(tiny_writer, temperature=1.5, seed=5)
+
+
+def written(folder: Path, text: str, tokens: int) -> tuple[str, int]:
+    """Write on by taking the likeliest word again and again, with nothing but the model's logits."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    read = tokenizer(text, return_tensors="pt")["input_ids"]
+    whole = read
+    with torch.inference_mode():
+        for _ in range(tokens):
+            best = model(whole).logits[0, -1].argmax()
+            whole = torch.cat([whole, best.reshape(1, 1)], dim=1)
+            if best == tokenizer.eos_token_id:
+                break
+    return tokenizer.decode(whole[0, read.shape[1] :], skip_special_tokens=True).strip(), read.shape[1]
+
+
+def test_answer_is_the_likeliest_text_behind_the_chat_template(tiny_writer: Path) -> None:
+    request = ASKED._replace(history=(Turn("user", "stars"), Turn("assistant", "moons")))
+    (answer,) = answers(writer(tiny_writer), [request])
+    said = "<system> the who knows <user> stars <assistant> moons <user> the cat sat who sat <assistant>"
+    text, length = written(tiny_writer, said, 8)
+    assert text
+    assert (answer.text, answer.usage.tokens_in, answer.usage.calls) == (text, length, 0)
+    assert 1 <= answer.usage.tokens_out <= 8
+
+
+def test_without_a_template_the_messages_are_read_as_they_are(tiny_writer: Path, tmp_path: Path) -> None:
+    plain = Path(shutil.copytree(tiny_writer, tmp_path / "plain"))
+    (plain / "chat_template.jinja").unlink()
+    (answer,) = answers(writer(plain), [ASKED])
+    assert answer.text == written(plain, "the who knows\n\nthe cat sat who sat\n\nAnswer:", 8)[0]
+
+
+def test_prompt_beyond_the_window_is_a_failure_and_not_half_an_answer(tiny_writer: Path) -> None:
+    long = Request("who sat", (Passage("n", "cat " * 120),))
+    found = answers(writer(tiny_writer), [long, ASKED])
+    assert [answer.failed for answer in found] == [TOO_LONG, ""]
+
+
+def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
+    (said,) = answers(writer(tiny_writer), [ASKED])
+    first = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows", said.text], False)
+    (answer,) = answers(writer(tiny_writer, prompt=first), [ASKED])
+    assert answer.abstained
+    assert not said.abstained
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [({"max_new_tokens": 0}, "max_new_tokens is 0"), ({"temperature": -1.0}, "temperature is -1.0"),
+     ({"dtype": "float7"}, "llm.dtype is 'float7'")],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str, tiny_writer: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        writer(tiny_writer, **parameters).check()
+
+
+def test_model_that_writes_nothing_is_refused(tiny_classifier: Path) -> None:
+    with pytest.raises(ConfigError, match="no language model"):
+        writer(tiny_classifier).check()
+
+
+def test_model_that_asks_to_run_code_or_has_pickled_weights_is_refused(tiny_writer: Path, tmp_path: Path) -> None:
+    hostile = Path(shutil.copytree(tiny_writer, tmp_path / "hostile"))
+    config = json.loads((hostile / "config.json").read_text())
+    (hostile / "config.json").write_text(json.dumps({**config, "attn_implementation": "someone/kernel"}))
+    with pytest.raises(ConfigError, match="run code of its own"):
+        writer(hostile).check()
+    (hostile / "config.json").write_text(json.dumps(config))
+    (hostile / "model.safetensors").rename(hostile / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match="pickled"):
+        writer(hostile).check()
+
+
+def test_identity_is_what_the_files_hold_and_the_prompt_and_not_where_they_lie(
+    tiny_writer: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(tiny_writer, tmp_path / "copy"))
+    words = {"_target_": "ragsweep.parts.prompts.Prompt", **vars(SHORT)}
+
+    def digest(folder: Path, **prompt: str) -> str:
+        node = {
+            "_target_": "ragsweep.parts.generators.Transformers",
+            "model": str(folder),
+            "prompt": {**words, **prompt},
+        }
+        return Builder().build(node, "llm").spec.digest
+
+    same = digest(tiny_writer)
+    assert digest(copy) == same
+    assert digest(copy, system="another") != same
+    template = copy / "chat_template.jinja"
+    template.write_text(template.read_text() + " ")
+    assert digest(copy) != same

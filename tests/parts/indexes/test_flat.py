@@ -1,0 +1,104 @@
+"""Exact search: ties, boundaries, and the independence of a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsweep.core.types import Floats, Rankings
+from ragsweep.parts.indexes import Flat, flat
+from ragsweep.testing.indexes import VectorIndexContract
+
+
+class TestFlat(VectorIndexContract):
+    part = Flat
+
+
+def search(vectors: object, queries: object, depth: int) -> Rankings:
+    part, given = Flat(), np.array(vectors, dtype=np.float32)
+    return part.search(part.build(given), given, np.array(queries, dtype=np.float32), depth)
+
+
+def test_inner_products_of_a_hand_computed_example() -> None:
+    found = search([[1, 0], [0, 1], [0.5, 0.5]], [[1, 0.5], [-1, 0]], 3)
+    assert found.positions.tolist() == [[0, 2, 1], [1, 2, 0]]
+    assert found.scores.tolist() == [[1.0, 0.75, 0.5], [0.0, -0.5, -1.0]]
+
+
+def test_fewer_vectors_than_the_depth_are_padded() -> None:
+    found = search([[1, 0]], [[2, 0]], 3)
+    assert found.positions.tolist() == [[0, -1, -1]]
+    assert found.scores.tolist() == [[2.0, -np.inf, -np.inf]]
+
+
+def test_no_vectors_are_padding_only() -> None:
+    assert search(np.empty((0, 2)), [[1, 0]], 2).positions.tolist() == [[-1, -1]]
+
+
+def test_of_a_thousand_equal_vectors_the_first_are_found() -> None:
+    vectors = np.tile(unit(1, seed=3), (1000, 1))
+    vectors[0] = -vectors[0]
+    for queries in (vectors[1:2], vectors[1:41]):
+        assert (search(vectors, queries, 10).positions == np.arange(1, 11)).all()
+
+
+def test_ties_beyond_what_is_fetched_at_first_are_found() -> None:
+    chance = np.random.default_rng(0)
+    vectors = unit(500)
+    copies = np.sort(chance.choice(500, 120, replace=False))
+    vectors[copies] = vectors[copies[0]]
+    found = search(vectors, vectors[copies[:1]], 50)
+    assert found.positions[0].tolist() == copies[:50].tolist()
+
+
+def test_ranking_equals_that_of_all_products_in_float64() -> None:
+    vectors, queries = unit(700), unit(50, seed=1)
+    products = (queries.astype(np.float64) @ vectors.astype(np.float64).T).astype(np.float32)
+    expected = np.argsort(-products, axis=1, kind="stable")[:, :30]
+    np.testing.assert_array_equal(search(vectors, queries, 30).positions, expected)
+
+
+def test_in_a_crowd_of_nearly_equal_vectors_the_order_is_that_of_float64() -> None:
+    chance = np.random.default_rng(0)
+    vectors = (unit(1, dimension=384) + chance.normal(scale=1e-8, size=(2000, 384))).astype(np.float32)
+    queries = np.concatenate([unit(30, seed=1, dimension=384), vectors[:10]])
+    products = (queries.astype(np.float64) @ vectors.astype(np.float64).T).astype(np.float32)
+    expected = np.argsort(-products, axis=1, kind="stable")[:, :20]
+    np.testing.assert_array_equal(search(vectors, queries, 20).positions, expected)
+    np.testing.assert_array_equal(search(vectors, queries[:1], 20).positions, expected[:1])
+
+
+def test_ranking_does_not_depend_on_how_vectors_and_queries_fall_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, queries = unit(700), unit(50, seed=1)
+    vectors[300:340] = vectors[3]
+    queries[7] = vectors[3]
+    whole = search(vectors, queries, 30)
+    for block, together in ((1, 50), (7, 3), (64, 1), (699, 49)):
+        monkeypatch.setattr(flat, "BLOCK", block)
+        monkeypatch.setattr(flat, "QUERIES", together)
+        parts = search(vectors, queries, 30)
+        np.testing.assert_array_equal(parts.positions, whole.positions)
+        np.testing.assert_array_equal(parts.scores, whole.scores)
+
+
+def test_nearest_that_come_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "BLOCK", 16)
+    found = search(np.arange(200)[:, None], [[1.0], [-1.0]], 3)
+    assert found.positions.tolist() == [[199, 198, 197], [0, 1, 2]]
+
+
+def test_index_holds_no_vectors_and_mapped_ones_are_searched_where_they_lie(tmp_path: Path) -> None:
+    vectors, queries = unit(500), unit(5, seed=1)
+    np.save(tmp_path / "vectors.npy", vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = Flat().build(mapped)
+    assert sum(array.nbytes for array in index.values()) < 100
+    found = Flat().search(index, mapped, queries, 9)
+    np.testing.assert_array_equal(found.positions, search(vectors, queries, 9).positions)
+
+
+def unit(number: int, seed: int = 0, dimension: int = 48) -> Floats:
+    vectors = np.random.default_rng(seed).normal(size=(number, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,339 @@
+"""RAGAS's metrics over our calls: its own numbers, nothing but numbers, and nothing asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
+from ragsweep.core.types import Case, JudgedMetric, Size
+from ragsweep.parts.judges import NoJudge, OpenAIJudge
+from ragsweep.parts.metrics import (
+    RagasAnswerRelevancy,
+    RagasContextPrecision,
+    RagasFaithfulness,
+    RagasSemanticSimilarity,
+)
+from ragsweep.parts.metrics.ragas_library import library
+from ragsweep.testing.llm_server import Asked, LlmServer
+from ragsweep.testing.llm_server.asked import example
+from ragsweep.testing.metrics import MetricContract
+from scripted_judge import METRICS, cases, form, judge_at, judged, text_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+def by_prompt(asked: Asked) -> dict[str, Any]:
+    """Answer as the schema wants it, from a hash of ragas' prompt: whoever sends it, in whatever mode."""
+    prompt = next(message["content"] for message in reversed(asked.body["messages"]) if message["role"] == "user")
+    prompt = prompt if isinstance(prompt, str) else prompt[0]["text"]
+    made: dict[str, Any] = example(asked.schema, Random(hashlib.sha256(prompt.encode()).hexdigest()))
+    return _counted(made, text_of(prompt))
+
+
+def _counted(made: dict[str, Any], prompt: str) -> dict[str, Any]:
+    """Give as many verdicts as there are statements in the prompt."""
+    if isinstance(made.get("statements"), list) and isinstance(made["statements"][0], dict):
+        listed = prompt[prompt.index('"statements"') :]
+        count = len(json.loads(listed[listed.index("[") : listed.index("]") + 1]))
+        verdicts = Random(prompt)
+        made["statements"] = [
+            {"statement": f"s{n}", "reason": "r", "verdict": verdicts.randint(0, 1)} for n in range(count)
+        ]
+    return made
+
+
+@pytest.fixture
+def server() -> Iterator[LlmServer]:
+    with LlmServer(by_prompt) as running:
+        yield running
+
+
+# --- ragas' own numbers -------------------------------------------------------------------------------------------
+
+
+def of_ragas(server: LlmServer, metric: Any, asked: list[Case]) -> list[float]:
+    """Score by ragas' own class with its own clients: openai and instructor."""
+    import openai
+    from ragas.embeddings import OpenAIEmbeddings
+    from ragas.llms import llm_factory
+
+    async def score() -> list[float]:
+        async with openai.AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client:
+            parts: dict[str, Any] = {}
+            if metric.of_ragas != "SemanticSimilarity":
+                parts["llm"] = llm_factory("scripted", client=client)
+            if metric.embeddings:
+                blocking = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
+                own = client if metric.of_ragas != "SemanticSimilarity" else blocking
+                parts["embeddings"] = OpenAIEmbeddings(client=own, model="words")
+            theirs = getattr(library().metrics, metric.of_ragas)(**parts)
+            words = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts"}
+            found = []
+            for case in asked:
+                given = {words.get(name, name): getattr(case, name) for name in metric.uses}
+                given |= {"retrieved_contexts": list(case.contexts)} if "contexts" in metric.uses else {}
+                found.append((await theirs.ascore(**given)).value)
+            return found
+
+    library()
+    return asyncio.run(score())
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_scores_are_those_of_ragas_own_classes(kind: Any, server: LlmServer) -> None:
+    metric, asked = kind(judge_at(server, fence=False)), cases(6)
+    ours = judged(metric, asked)
+    sent = {one.asked.body["messages"][0]["content"] for one in server.log if "messages" in one.asked.body}
+    server.log.clear()
+    theirs = of_ragas(server, metric, asked)
+    told = [one.asked.body["messages"] for one in server.log if "messages" in one.asked.body]
+    assert [verdict.reason for verdict in ours] == [""] * len(asked)
+    np.testing.assert_allclose([verdict.value for verdict in ours], theirs, rtol=0, atol=1e-12)
+    assert sent == {next(one["content"] for one in messages if one["role"] == "user") for messages in told}
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_with_a_fence_every_text_is_scored_as_well(kind: Any, server: LlmServer) -> None:
+    metric = kind(judge_at(server))
+    assert isinstance(metric, JudgedMetric)
+    low, high = metric.bounds
+    for verdict in judged(metric, cases(4)):
+        assert verdict.reason == ""
+        assert low <= verdict.value <= high
+        assert verdict.usage.calls > 0
+        assert not verdict.suspicious
+
+
+def test_relevancy_and_similarity_by_hand(server: LlmServer) -> None:
+    case = Case("Who wrote it?", "Alice", reference="Alice")
+    assert judged(RagasSemanticSimilarity(judge_at(server)), [case])[0].value == pytest.approx(1)
+    server.answer = lambda asked: {"question": "Who wrote it?", "noncommittal": 0}
+    assert judged(RagasAnswerRelevancy(judge_at(server)), [case])[0].value == pytest.approx(1)
+    server.answer = lambda asked: {"question": "Who wrote it?", "noncommittal": 1}
+    assert judged(RagasAnswerRelevancy(judge_at(server)), [case])[0].value == 0
+
+
+# --- nothing but numbers ------------------------------------------------------------------------------------------
+
+ODD = ['"0.9"', "7.3", "true", "null", "NaN", "Infinity", "-1", "7", "1.0", '"1"', "[1]", "{}"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_verdict_is_zero_or_one_and_all_else_a_reason(odd: str, structured: bool) -> None:
+    with LlmServer(lambda asked: f'{{"reason": "because", "verdict": {odd}}}') as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server, structured=structured)), cases(1))
+        assert math.isnan(verdict.value)
+        assert verdict.reason == MALFORMED
+        assert verdict.usage.calls == 2  # the question, and once again
+        assert len(server.log) == 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'The verdict is {"reason": "r", "verdict": 1}',
+        '{"reason": "r", "verdict": 0} {"reason": "r", "verdict": 1}',
+        '{"reason": "{\\"verdict\\": 1}"}',
+        "verdict: 1",
+        "1",
+        '[{"reason": "r", "verdict": 1}]',
+        '{"reason": "r", "verdict": 1',
+        '```json\n{"reason": "r", "verdict": 1}\n```\nand so on',
+    ],
+)
+def test_no_verdict_is_searched_for_in_a_text(said: str) -> None:
+    with LlmServer(lambda asked: said) as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
+    assert verdict.reason == MALFORMED
+
+
+def test_a_block_of_code_is_read() -> None:
+    with LlmServer(lambda asked: '```json\n{"reason": "r", "verdict": 1}\n```') as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
+    assert verdict.value == pytest.approx(1)
+
+
+def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
+    def second(asked: Asked) -> str:
+        return '{"reason": "r", "verdict": 1}' if len(asked.body["messages"]) == 3 else '{"verdict": "SECRET"}'
+
+    with LlmServer(second) as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server)), [cases(1)[0]._replace(contexts=("one",))])
+        assert verdict.value == pytest.approx(1)
+        told = server.log[1].asked.last
+    assert "verdict" in told or "reason" in told
+    assert "SECRET" not in told  # what does not conform is not quoted in an instruction
+
+
+def test_a_text_without_statements_has_no_score_and_is_no_failure() -> None:
+    with LlmServer(lambda asked: {"statements": []}) as server:
+        (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
+    assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
+    assert verdict.usage.calls == 1
+
+
+def test_an_empty_question_of_the_judge_is_a_failure() -> None:
+    with LlmServer(lambda asked: {"question": " ", "noncommittal": 0}) as server:
+        (verdict,) = judged(RagasAnswerRelevancy(judge_at(server)), cases(1))
+    assert verdict.reason == MALFORMED  # ragas makes 0 of it
+
+
+def test_a_cut_answer_is_a_failure() -> None:
+    with LlmServer(by_prompt, faults={"length": 1}) as server:
+        (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
+    assert verdict.reason == TRUNCATED
+    assert verdict.usage.calls == 1  # it was paid for
+
+
+def test_half_a_surrogate_pair_is_judged(server: LlmServer) -> None:
+    case = cases(1)[0]._replace(answer="Alice \ud800 wrote it", contexts=("by \udfff Alice",))
+    for kind in METRICS:
+        assert judged(kind(judge_at(server)), [case])[0].reason == ""
+
+
+class TestJudgedMetrics(MetricContract):
+    @pytest.fixture(autouse=True, params=METRICS, ids=lambda kind: kind.name)
+    def judged_metric(self, request: pytest.FixtureRequest, server: LlmServer) -> None:
+        self.metric = request.param(judge_at(server))
+
+
+# --- what is asked ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
+def test_a_verdict_makes_as_many_calls_as_were_told_and_costs_no_more(kind: Any, server: LlmServer) -> None:
+    metric = kind(judge_at(server, temperature=0.5))
+    case = cases(1)[0]
+    ahead = metric.ahead(Size(len(case.contexts), 40, 60))
+    (verdict,) = judged(metric, [case])
+    assert verdict.usage.calls == len(server.log) == ahead.calls
+    assert verdict.usage.tokens_in <= ahead.tokens_in
+    assert verdict.usage.tokens_out <= ahead.tokens_out
+    assert verdict.model == ahead.model == ("words" if kind is RagasSemanticSimilarity else "scripted")
+
+
+def test_metrics_that_ask_the_same_share_the_answer(server: LlmServer) -> None:
+    judge, asked = judge_at(server), cases(5)
+    first = [verdict.value for verdict in judged(RagasFaithfulness(judge), asked)]
+    count = len(server.log)
+    again = judged(RagasFaithfulness(judge), asked)
+    assert [verdict.value for verdict in again] == first
+    assert len(server.log) == count
+    assert {verdict.usage.calls for verdict in again} == {0}
+
+
+def test_nothing_is_asked_twice_at_once(server: LlmServer) -> None:
+    server.latency = 0.05
+    verdicts = judged(RagasContextPrecision(judge_at(server)), cases(1) * 20)
+    assert len({verdict.value for verdict in verdicts}) == 1
+    assert max(Counter(one.asked.digest for one in server.log).values()) == 1
+    assert sum(verdict.usage.calls for verdict in verdicts) == len(server.log)
+
+
+def test_what_is_repeated_is_asked_anew_where_it_may_differ(server: LlmServer) -> None:
+    for temperature, calls in ((0.0, 1), (0.7, 3)):
+        server.log.clear()
+        judged(RagasAnswerRelevancy(judge_at(server, temperature=temperature)), cases(1))
+        chats = [one.asked.body for one in server.log if "messages" in one.asked.body]
+        assert len(chats) == calls
+        assert len({body["seed"] for body in chats}) == calls
+        assert {body["temperature"] for body in chats} == {temperature}
+
+
+def test_samples_are_averaged_and_their_spread_is_told() -> None:
+    def by_seed(asked: Asked) -> dict[str, Any]:
+        return {"reason": "r", "verdict": int(asked.body["seed"] >= 100)}
+
+    with LlmServer(by_seed) as server:
+        one = cases(1)[0]._replace(contexts=("one",))
+        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=3)), [one])
+        assert verdict.value == pytest.approx(2 / 3)
+        assert verdict.spread == pytest.approx(np.std([0, 1, 1], ddof=1))
+        assert len(server.log) == verdict.usage.calls == 3
+
+
+def test_one_failed_sample_fails_the_verdict() -> None:
+    def second_fails(asked: Asked) -> Any:
+        return {"reason": "r", "verdict": 1 if asked.body["seed"] < 100 else 5}
+
+    with LlmServer(second_fails) as server:
+        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=2)), cases(1))
+    assert (math.isnan(verdict.value), verdict.reason) == (True, MALFORMED)
+
+
+def test_another_replicate_has_other_seeds(server: LlmServer) -> None:
+    for replicate in (0, 1):
+        judged(RagasFaithfulness(judge_at(server, replicate=replicate)), cases(3))
+    digests = Counter(one.asked.digest for one in server.log)
+    assert set(digests.values()) == {1}
+
+
+def test_with_faults_every_case_ends_and_nothing_is_paid_twice() -> None:
+    faults = dict.fromkeys(("rate_limited", "server_error", "drop", "html", "no_choices"), 0.02)
+    with LlmServer(by_prompt, faults=faults, seed=3) as server:
+        judge, asked = judge_at(server, retries=2, deadline=20), cases(30)
+        verdicts = {kind.name: judged(kind(judge), asked) for kind in METRICS}
+        good = [one for one in server.log if not one.fault or (one.fault == "no_choices" and "input" in one.asked.body)]
+        answered = Counter(one.asked.digest for one in good)
+    for found in verdicts.values():
+        assert len(found) == len(asked)
+        for verdict in found:
+            assert math.isnan(verdict.value) == bool(verdict.reason)
+            assert not verdict.reason or verdict.reason in CALL_FAILURES
+    assert set(answered.values()) == {1}
+    paid = sum(verdict.usage.calls for found in verdicts.values() for verdict in found)
+    assert paid <= sum(answered.values())
+    assert sum(bool(verdict.reason) for found in verdicts.values() for verdict in found) < 30
+
+
+# --- what cannot work ---------------------------------------------------------------------------------------------
+
+
+def test_without_a_judge_the_metrics_are_refused() -> None:
+    with pytest.raises(ConfigError, match="choose one with judge="):
+        RagasFaithfulness(NoJudge()).check()
+
+
+def test_without_embeddings_those_that_need_them_are_refused() -> None:
+    judge = OpenAIJudge("http://localhost:1/v1", "m")
+    RagasFaithfulness(judge).check()
+    with pytest.raises(ConfigError, match=r"~metrics\.ragas_answer_relevancy"):
+        RagasAnswerRelevancy(judge).check()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"base_url": "localhost"}, {"samples": 0}, {"temperature": 3.0}, {"max_tokens": 0}, {"replicate": -1},
+     {"key_env": "sk-123"}, {"embeddings_model": "m", "embeddings_base_url": "x"},
+     {"embeddings_model": "m", "embeddings": object()}],
+)  # fmt: skip
+def test_values_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="judge"):
+        OpenAIJudge(**({"base_url": "http://localhost:1/v1", "model": "m"} | given)).check()
+
+
+def test_the_fence_is_part_of_what_a_judge_is() -> None:
+    fenced, plain = (OpenAIJudge("http://localhost:1/v1", "m", fence=fence) for fence in (True, False))
+    assert fenced.fingerprint() != plain.fingerprint()
+    assert "ragas" in RagasFaithfulness(fenced).fingerprint()
+
+
+def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:
+    judged(RagasFaithfulness(judge_at(server)), cases(1))
+    kinds = {form(one.asked): one.asked.body["response_format"]["json_schema"] for one in server.log}
+    assert set(kinds) == {"statements"}
+    told = kinds["statements"]
+    assert told["strict"] is True
+    assert told["schema"]["$defs"]["StatementFaithfulnessAnswer"]["properties"]["verdict"]["enum"] == [0, 1]

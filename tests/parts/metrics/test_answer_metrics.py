@@ -1,0 +1,333 @@
+"""Metrics of answers, by hand: on the example's answers of every kind, and one rule at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.types import Answer, Answers, Case, Embeddings, Metric, Passage, Question, Verdict
+from ragsweep.parts import metrics
+from ragsweep.parts.metrics.answerability import FATES
+from ragsweep.parts.metrics.citations import claims
+from ragsweep.parts.metrics.similarity import vectors
+from ragsweep.testing.answers import ROWS, answered
+from toys import Letters
+
+NAMES = [row[0] for row in ROWS]
+
+
+def scores(metric: Metric) -> dict[str, float | str]:
+    values, reasons = metric.score(answered(metric=metric))
+    said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
+    return dict(zip(NAMES, said, strict=True))
+
+
+def one(metric: Metric, question: Question, answer: Answer | str, *passages: str) -> float | str:
+    """Score one answer."""
+    given = Answer(answer) if isinstance(answer, str) else answer
+    read = tuple(Passage(f"p{n}", text) for n, text in enumerate(passages))
+    view = replace(answered([]), questions=(question,), answers=Answers([given], [read], np.zeros(1, dtype=np.int64)))
+    values, reasons = metric.score(view)
+    return str(reasons[0]) or float(values[0])
+
+
+ASKED = Question("", "Where is it?", references=("here",), keywords=("here",))
+
+
+# --- what no generator was asked --------------------------------------------------------------------------------
+
+
+def test_without_generator_nothing_is_scored_and_nothing_failed() -> None:
+    view = replace(answered(), answers=None)
+    for metric in (metrics.TokenF1(), metrics.Refusal(), metrics.SemanticSimilarity(Letters()), metrics.RougeL()):
+        assert set(metric.score(view).reasons) == {"no answers asked for"}
+    assert "no answers asked for" in SKIPPED
+
+
+# --- keywords -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said", "share"),
+    [
+        (("Mat",), "on the MAT.", 1),
+        (("mat",), "a matter of taste", 0),  # whole words
+        (("11",), "110 lines", 0),
+        (("élève",), "l'ELEVE dort", 1),
+        (("cœur",), "coeur", 1),
+        (("red  mat",), "the red\nmat", 1),  # phrases, whatever the blanks
+        (("red mat",), "red and mat", 0),
+        (("-(x+1)", "**"), "~x is -(x+1)", 1 / 2),
+        (("__exit__",), "__exit__() returns", 1),
+        (("here", "there", "everywhere"), "here and there", 2 / 3),
+    ],
+)
+def test_keywords_are_whole_words_without_case_and_accents(keywords: tuple[str, ...], said: str, share: float) -> None:
+    question = replace(ASKED, keywords=keywords)
+    assert one(metrics.KeywordCoverage(), question, said) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("match", "language", "keyword", "said", "found"),
+    [
+        ("word", "label", "gratuit", "Les entr\u00e9es sont gratuites.", 0),
+        ("substring", "label", "gratuit", "Les entr\u00e9es sont gratuites.", 1),
+        ("stem", "french", "gratuit", "Les entr\u00e9es sont gratuites.", 1),
+        ("stem", "fr", "Gratuites", "C'est gratuit !", 1),
+        ("stem", "french", "\u00e9l\u00e8ves", "l'\u00c9le\u0300ve dort", 1),
+        ("stem", "english", "running test", "it runs tests", 1),  # phrases
+        ("stem", "english", "mat", "a matter of taste", 0),
+        ("substring", "label", "mat", "a matter of taste", 1),
+        ("stem", "english", "-(x+1)", "~x is -(x+1).", 1),
+    ],
+)
+def test_keywords_match_by_word_part_or_stem(match: Any, language: str, keyword: str, said: str, found: float) -> None:
+    question = replace(ASKED, keywords=(keyword,))
+    assert one(metrics.KeywordCoverage(match, language), question, said) == found
+
+
+def test_stems_are_those_of_the_language_that_the_question_is_labelled_with_or_written_in() -> None:
+    labelled = replace(ASKED, text="Prix ?", keywords=("g\u00e9n\u00e9rale",), labels={"language": "fr"})
+    written = replace(labelled, text="Quels sont les prix de la visite et du repas ?", labels={})
+    for question in (labelled, written):
+        assert one(metrics.KeywordCoverage("stem"), question, "les r\u00e8gles g\u00e9n\u00e9raux") == 1
+
+
+def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
+    question = replace(ASKED, references=("red mat",), keywords=("walk",))
+    said = "she walked off"
+    assert [one(metrics.SuccessRate(match=match), question, said) for match in ("word", "stem")] == [0, 1]
+    assert one(metrics.AnswerFate("correct_answer", match="substring"), question, said) == 1
+
+
+def test_match_and_language_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"keyword_coverage\.match is 'stm'; did you mean \"stem\"\?"):
+        metrics.KeywordCoverage("stm")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"keyword_coverage\.language is 'klingon'"):
+        metrics.KeywordCoverage("stem", "klingon")
+
+
+def test_refusal_covers_nothing_and_an_unanswerable_question_has_no_keywords() -> None:
+    found = scores(metrics.KeywordCoverage())
+    assert (found["abstained"], found["blank"], found["without context"]) == (0, 0, 1 / 2)
+    assert found["invented"] == found["failed, unanswerable"] == "unanswerable"
+    assert (found["no keywords"], found["conversational"]) == ("no keywords", "conversational")
+
+
+# --- answered, refused, invented -------------------------------------------------------------------------------
+
+
+def test_fates_of_the_example() -> None:
+    fates = {
+        name: [fate for fate in FATES if scores(metrics.AnswerFate(fate))[name] == 1.0]  # type: ignore[arg-type]
+        for name in NAMES
+    }
+    told = {name: found[0] if found else "" for name, found in fates.items()}
+    assert all(len(found) <= 1 for found in fates.values())
+    assert {name for name, fate in told.items() if fate == "false_refusal"} == {
+        "abstained", "blank", "abstained without context",
+    }  # fmt: skip
+    assert {name for name, fate in told.items() if fate == "wrong_answer"} == {
+        "wrong", "only signs", "without context", "in another language",
+    }  # fmt: skip
+    assert (told["invented"], told["refused"]) == ("hallucinated_answer", "correct_refusal")
+    assert told["right, in a sentence"] == told["in French"] == told["no keywords"] == "correct_answer"
+    assert {name for name, fate in told.items() if not fate} == {
+        "failed", "failed, unanswerable", "nothing to compare with", "conversational",
+    }  # fmt: skip
+
+
+def test_cells_of_a_row_add_up_and_success_is_the_welcome_ones() -> None:
+    values = {fate: metrics.AnswerFate(fate).score(answered()).values for fate in FATES}  # type: ignore[arg-type]
+    success = metrics.SuccessRate().score(answered()).values
+    for row in (FATES[:3], FATES[3:]):
+        total = sum(values[fate] for fate in row)
+        scored = ~np.isnan(total)
+        assert (total[scored] == 1).all()
+        welcome = values["correct_answer" if row == FATES[:3] else "correct_refusal"]
+        np.testing.assert_array_equal(success[scored], welcome[scored])
+    assert np.isnan(success).sum() == 4  # two that failed, two without anything to compare with
+
+
+def test_answer_is_right_by_its_words_or_by_all_its_keywords() -> None:
+    metric = metrics.AnswerFate("correct_answer", threshold=0.5)
+    question = replace(ASKED, references=("red mat",), keywords=())
+    assert one(metric, question, "red mat on floor") == 1  # F1 = 4 / 6
+    assert one(metric, question, "on red floor") == 0  # F1 = 2 / 5
+    assert one(metrics.AnswerFate("correct_answer", threshold=0.4), question, "on red floor") == 1
+    assert one(metric, replace(question, keywords=("floor",)), "on some red floor") == 1
+    assert one(metric, replace(question, keywords=("floor", "mat")), "on some red floor") == 0
+
+
+@pytest.mark.parametrize("threshold", [0, 1.1, -1])
+def test_threshold_out_of_range_is_an_error(threshold: float) -> None:
+    with pytest.raises(ConfigError, match="the threshold of success_rate must be above 0 and at most 1, not"):
+        metrics.SuccessRate(threshold)
+
+
+# --- grounding ------------------------------------------------------------------------------------------------------
+
+
+def test_grounding_counts_distinct_content_words() -> None:
+    metric = metrics.GroundingLexical()
+    assert one(metric, ASKED, "The cat, a cat and the dog [1].", "A CAT sleeps.") == 1 / 2
+    assert one(metric, ASKED, "Le chat est dans l'école.", "Les chats de l'ÉCOLE") == 1 / 2  # no stem is taken
+    assert one(metric, ASKED, "It is what it is.", "other") == "nothing said"
+    assert one(metric, ASKED, "In 1984.", "x", "since 1984") == 1
+    assert one(metric, ASKED, "In 1984.") == 0  # without passages nothing supports it
+    assert one(metric, ASKED, Answer("no idea", abstained=True)) == "abstained"
+
+
+def test_semantic_grounding_counts_sentences_that_the_context_says() -> None:
+    metric = metrics.GroundingSemantic(Letters(), threshold=0.999)
+    verdicts: dict[int, Verdict] = {}
+    cases = [
+        Case(answer="Abc. Xyz. [1]", contexts=("cab bac! Something else.",)),  # the same letters in each share
+        Case(answer="?!", contexts=("abc",)),
+        Case(answer="Abc.", contexts=("...",)),
+    ]
+    metric.judge(cases, verdicts.__setitem__)
+    assert [verdicts[n].value for n in (0, 2)] == [1 / 2, 0]
+    assert verdicts[1].reason == "nothing said"
+
+
+def test_judged_in_many_batches_as_in_one() -> None:
+    cases = [Case(answer=f"cat {n}{'ab' * n}", reference="a cat", contexts=("the cat",)) for n in range(70)]
+    for metric in (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters(), 0.9)):
+        whole: dict[int, Verdict] = {}
+        metric.judge(cases, whole.__setitem__)
+        assert sorted(whole) == list(range(70))
+        alone: dict[int, Verdict] = {}
+        metric.judge(cases[66:67], alone.__setitem__)
+        assert alone[0].value == pytest.approx(whole[66].value, abs=1e-6)
+
+
+# --- similarity ---------------------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """Embed words by a table."""
+
+    def __init__(self, **table: Sequence[float]) -> None:
+        self.table = table
+        self.asked: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        self.asked += texts
+        counts = np.ones(len(texts), dtype=np.int32)
+        return Embeddings(np.array([self.table[text] for text in texts], dtype=np.float32), counts, counts)
+
+
+def test_similarity_is_the_cosine_and_each_text_is_embedded_once() -> None:
+    embedder = Fixed(a=(3, 4), b=(4, 3), c=(-6, -8), nothing=(0, 0))
+    metric = metrics.SemanticSimilarity(embedder)  # type: ignore[arg-type]
+    cases = [Case(answer=x, reference=y) for x, y in ("aa", "ab", "ac")] + [Case(answer="nothing", reference="a")]
+    verdicts: dict[int, Verdict] = {}
+    metric.judge(cases, verdicts.__setitem__)
+    assert [verdicts[n].value for n in range(4)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
+    assert sorted(embedder.asked) == ["a", "b", "c", "nothing"]
+    assert vectors(embedder, []) == {}  # type: ignore[arg-type]
+
+
+def test_similarity_of_a_refusal_is_none_and_rounding_stays_within_bounds() -> None:
+    found = scores(metrics.SemanticSimilarity(Letters()))
+    assert (found["abstained"], found["blank"]) == (0, 0)
+    assert (found["refused"], found["nothing to compare with"]) == ("unanswerable", "no reference answer")
+    metric = metrics.SemanticSimilarity(Letters())
+    view = replace(answered([0]), verdicts={metric.name: [Verdict(1.0000001)]})
+    assert metric.score(view).values[0] == 1.0
+
+
+def test_verdict_that_is_missing_is_no_score() -> None:
+    metric = metrics.SemanticSimilarity(Letters())
+    assert metric.score(answered([0])).reasons.tolist() == ["not judged"]
+    assert "not judged" not in SKIPPED
+    view = replace(answered([0]), verdicts={metric.name: [Verdict(reason="rate limited")]})
+    assert metric.score(view).reasons.tolist() == ["rate limited"]
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "correct", "recall"),
+    [
+        ("The cat sat on the mat [1].", 1, 1),
+        ("The cat sat on the mat.[1]", 1, 1),  # behind the full stop it belongs to the same sentence
+        ("The cat sat. [1] Stars shine. [2]", 1, 1),
+        ("The cat sat [2]. Stars shine [1].", 0, 0),
+        ("The cat sat [1, 2].", 1 / 2, 1),  # one of the two citations holds it, and together they do
+        ("The cat saw stars [1][2].", 0, 1),  # each holds one word of three, together they hold two
+        ("The cat sat [3].", 0, 0),  # there is no third passage
+        ("The cat sat [0].", 0, 0),
+        ("The cat sat [1]. Birds fly.", 1, 1 / 2),
+        ("The cat sat.", "no citations", 0),
+        ("Use `x[1]` for the cat.", "no citations", 0),
+        ("```\nx = y[1]\n```", "no citations", 0),
+        ("It is so [1].", 1, "nothing said"),  # small words only: any passage will do
+    ],
+)
+def test_citations(said: str, correct: float | str, recall: float | str) -> None:
+    passages = ("A cat sat on a mat.", "Stars shine at night.")
+    assert one(metrics.CitationsCorrect(), ASKED, said, *passages) == correct
+    assert one(metrics.CitationRecall(), ASKED, said, *passages) == recall
+
+
+def test_threshold_of_support() -> None:
+    half = "The cat slept [1]."
+    assert one(metrics.CitationsCorrect(0.5), ASKED, half, "A cat") == 1
+    assert one(metrics.CitationsCorrect(0.6), ASKED, half, "A cat") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Cats sleep. Dogs bark.", [("cats sleep", ()), ("bark dogs", ())]),
+        ("Cats sleep [1] and dogs bark [2, 1].", [("cats sleep", (1,)), ("bark dogs", (2, 1))]),
+        ("Cats sleep [1][2], [1]", [("cats sleep", (1, 2))]),
+        ("See [1]: cats sleep.", [("cats see sleep", (1,))]),  # what follows the last citation goes with it
+        ("Cats [1] Dogs bark [3]", [("cats", (1,)), ("bark dogs", (3,))]),  # no full stop between them
+        ("Cats sleep.[1] Dogs bark.", [("cats sleep", (1,)), ("bark dogs", ())]),
+        ("Cats `x[2]` sleep [1].", [("2 cats sleep", (1,))]),
+    ],
+)
+def test_claims(said: str, told: list[tuple[str, tuple[int, ...]]]) -> None:
+    assert [(" ".join(sorted(claim.words)), claim.cited) for claim in claims(said)] == told
+
+
+# --- language and amounts -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "label", "said", "value"),
+    [
+        ("Where is the cat?", "", "The cat is on the mat.", 1),
+        ("Where is the cat?", "", "Le chat est sur la table.", 0),
+        ("cat", "fr", "Le chat est sur la table.", 1),
+        ("cat", "French", "Die Katze ist nicht auf dem Tisch.", 0),
+        ("cat", "", "The cat is on the mat.", "unknown language"),
+        ("Where is the cat?", "", "Paris", "unknown language"),
+        ("Where is the cat?", "ja", "The cat is on the mat.", "unknown language"),
+    ],
+)
+def test_answer_language(question: str, label: str, said: str, value: float | str) -> None:
+    asked = Question("", question, labels={"language": label} if label else {})
+    assert one(metrics.AnswerLanguage(), asked, said) == value
+
+
+def test_amounts_of_the_example() -> None:
+    length, tokens, support = (
+        scores(metric) for metric in (metrics.AnswerLength(), metrics.AnswerTokensIn(), metrics.AnswerSupport())
+    )
+    assert length["right, in a sentence"] == 8  # The cat sat on the red mat .
+    assert length["abstained"] == length["blank"] == "abstained"
+    assert (tokens["right"], tokens["invented citation"]) == (120, "not told")
+    assert scores(metrics.AnswerTokensOut())["abstained"] == 9
+    assert (support["abstained"], support["blank"], support["failed"]) == (pytest.approx(0.1), "not told", "timed out")
+    assert scores(metrics.Refusal())["abstained without context"] == 1

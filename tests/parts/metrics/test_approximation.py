@@ -1,0 +1,255 @@
+"""What an index misses: hand-computed, and against faiss's own exact search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.identity import Built, Spec
+from ragsweep.core.ranking import nothing
+from ragsweep.core.types import (
+    Approximate,
+    Arrays,
+    Chunks,
+    Dataset,
+    Floats,
+    GoldenSet,
+    Question,
+    Rankings,
+    Spans,
+    View,
+)
+from ragsweep.evaluation.evaluator import Evaluator, Experiment
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.chunkers import NoChunker, ParentChild
+from ragsweep.parts.indexes import Flat, Hnsw, Ivf
+from ragsweep.parts.metrics import AnnEvidenceLost, AnnRecall, Recall
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import walk
+from ragsweep.testing.metrics import example
+from toys import Whole, Words, built, corpus, golden
+
+
+def nan(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def test_recall_of_the_example_by_hand() -> None:
+    # exact: 0 2 3 | 3 1 0 | 2 3 4 | 1 4 0 | 4 3 1 | 3 4 2 | 0 1 2 | 0 1 2 | 2 4 3 | conversation
+    # found: 0 3 1 | 3 1   | 2 3   | 0 1 2 | 4 3 1 | 3 4   |       | 0 1   | 2 4 3 |
+    scores = AnnRecall(3).score(example())
+    assert [nan(value) for value in scores.values] == pytest.approx(
+        [2 / 3, 2 / 3, 2 / 3, 2 / 3, 1, 2 / 3, 0, 2 / 3, 1, None]
+    )
+    assert scores.reasons[-1] == "conversational"
+    first = AnnRecall(1).score(example())
+    assert [nan(value) for value in first.values] == [1, 1, 1, 0, 1, 1, 0, 1, 1, None]
+
+
+def test_evidence_lost_of_the_example_by_hand() -> None:
+    # Evidences stand in the chunks: 0, 3 | 1 (two) | 2, 4 | 4 | 0 (or any of 0, 1, 2) | 3, 4 | 0
+    lost = AnnEvidenceLost().score(example())
+    assert [nan(value) for value in lost.values[:7]] == [0, 0, 0.5, 1, 0, 0, 1]
+    assert lost.reasons[7:].tolist() == ["no evidence", "unanswerable", "conversational"]
+    assert [nan(value) for value in AnnEvidenceLost(1).score(example()).values[:7]] == [0, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("metric", [AnnRecall(3), AnnEvidenceLost()])
+def test_exact_search_is_not_measured(metric: AnnRecall | AnnEvidenceLost) -> None:
+    scores = metric.score(replace(example(), approximate={}))
+    assert np.isnan(scores.values).all()
+    assert set(scores.reasons) <= {"exact", "no evidence", "unanswerable", "conversational"}
+    assert scores.reasons[0] == "exact"
+
+
+def test_several_legs_are_taken_together() -> None:
+    one = example()
+    leg = one.approximate["vector"]
+    swapped = leg._replace(found=leg.exact, found_rank=leg.exact_rank)
+    for legs in ({"a": leg, "b": swapped}, {"a": swapped, "b": leg}):
+        both = replace(one, approximate=legs)
+        assert AnnRecall(3).score(both).values[6] == 0.5  # none of three, and all of three
+        assert AnnEvidenceLost().score(both).values[6] == 0  # what one leg lost the other has
+
+
+def test_nothing_to_be_found_is_no_score() -> None:
+    rankings = nothing(1, 3)
+    golden_set = GoldenSet((Question("q", "", answerable=False),))
+    spans = Spans(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+    none = np.empty(0, np.int64)
+    looked = view(cover(Chunks(corpus(()), spans), golden_set), rankings, 1, {},
+                  {"": Approximate(rankings, rankings, none, none)})  # fmt: skip
+    assert AnnRecall(2).score(looked).reasons.tolist() == ["nothing retrieved"]
+
+
+# --- against faiss -----------------------------------------------------------------------------------------------
+
+
+def drawn(number: int, seed: int, dimension: int = 32) -> Floats:
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(50, dimension))
+    vectors = centres[chance.integers(0, 50, number)] + 0.7 * chance.normal(size=(number, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def scored(found: Rankings, exact: Rankings) -> float:
+    """Score the rankings of questions without evidence."""
+    questions = tuple(Question(str(n), "", answerable=False) for n in range(len(found.positions)))
+    spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
+    coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
+    looked: View = view(coverage, nothing(len(questions), 1), 1, {}, {"vector": Approximate(found, exact, none, none)})
+    return float(AnnRecall(10).score(looked).values.mean())
+
+
+def by_hand(found: Rankings, vectors: Floats, queries: Floats) -> float:
+    """Count what faiss's own exact search finds too."""
+    import faiss
+
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    nearest = index.search(queries, 10)[1].tolist()
+    pairs = zip(found.positions[:, :10].tolist(), nearest, strict=True)
+    return float(np.mean([len(set(one) & set(other)) / 10 for one, other in pairs]))
+
+
+def curve(parts: list[Any], index: Arrays, vectors: Floats, queries: Floats) -> list[float]:
+    """Return the recall of searches of one index, each the same as by hand."""
+    exact = Flat().search(Flat().build(vectors), vectors, queries, 20)
+    measured = []
+    for part in parts:
+        found = part.search(index, vectors, queries, 20)
+        measured.append(scored(found, exact))
+        assert measured[-1] == pytest.approx(by_hand(found, vectors, queries), abs=1e-12)
+    return measured
+
+
+def test_recall_is_that_of_faiss_and_rises_with_the_effort() -> None:
+    vectors, queries = drawn(5000, seed=0), drawn(100, seed=1)
+    rising = curve([Hnsw(4, 20, ef) for ef in (20, 40, 400)], Hnsw(4, 20).build(vectors), vectors, queries)
+    assert rising == sorted(set(rising))
+    assert rising[0] < 0.95 < rising[-1]
+    rising = curve([Ivf(100, probes) for probes in (1, 4, 100)], Ivf(100).build(vectors), vectors, queries)
+    assert rising == sorted(set(rising))
+    assert rising[-1] == 1
+
+
+@pytest.mark.nightly
+def test_recall_of_a_hundred_thousand_vectors_is_that_of_faiss_and_rises_with_the_effort() -> None:
+    vectors, queries = drawn(100_000, seed=0), drawn(200, seed=1)
+    efforts = (40, 80, 120, 200, 400)
+    rising = curve([Hnsw(8, 40, ef) for ef in efforts], Hnsw(8, 40).build(vectors), vectors, queries)
+    assert rising == sorted(set(rising))
+    rising = curve([Ivf(500, probes) for probes in (1, 2, 4, 16)], Ivf(500).build(vectors), vectors, queries)
+    assert rising == sorted(set(rising))
+
+
+# --- in a sweep --------------------------------------------------------------------------------------------------
+
+
+class HalfBlind:
+    """Search every second vector only."""
+
+    VERSION = "1"
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Build what the exact index does."""
+        return Flat().build(vectors)
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        """Return what stands at even positions."""
+        found = Flat().search(index, np.ascontiguousarray(vectors[::2]), queries, depth)
+        return found._replace(positions=np.where(found.positions >= 0, found.positions * 2, -1).astype(np.int32))
+
+
+QUESTIONS = golden(("cats in the yard", "d1"), ("source code compiler", "d2"), ("bread", "d4"), ("cat on mat", "d0"))
+METRICS = (AnnRecall(2), AnnEvidenceLost(2), Recall(2))
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", f"toys,{__name__}")
+
+
+def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: Built | None = None) -> Graph:
+    vector = {
+        "_target_": "ragsweep.parts.retrievers.Vector",
+        "embedder": {"_target_": "toys.Letters"},
+        "index": {"_target_": index},
+        "exact": {"_target_": "ragsweep.parts.indexes.Flat"},
+    }
+    legs = {"vector": vector, "words": {"_target_": "toys.Words"}}
+    fused = {"_target_": "ragsweep.parts.retrievers.HybridRrf", "legs": legs}
+    retriever = Builder().build(fused if hybrid else vector, "retriever")
+    return graph(Parts(corpus(), chunker or built(Whole()), retriever, built(NoReranker()), 4, 2, compared))
+
+
+def evaluated(laid: Graph, executor: Executor | None = None) -> Any:
+    dataset = Dataset("toy", corpus(), QUESTIONS)
+    asked = Experiment("n", (), {}, {}, dataset, laid, 2, METRICS, 0.5, "s")
+    return Evaluator(executor or Executor()).evaluate(asked)
+
+
+BLIND = f"{__name__}.HalfBlind"
+FLAT = "ragsweep.parts.indexes.Flat"
+
+
+def test_exact_retrieval_is_that_of_a_flat_config() -> None:
+    beside = lay(BLIND).approximate[""]
+    assert beside.found.address == lay(BLIND).ranking.address
+    assert beside.exact.address == lay(FLAT).ranking.address
+    executor = Executor()
+    evaluated(lay(FLAT), executor)
+    before = executor.work["retrieve"].executed
+    evaluated(lay(BLIND), executor)
+    assert executor.work["retrieve"].executed == before + 1
+
+
+def test_exact_search_runs_only_beside_an_approximate_index_and_where_it_is_asked_for() -> None:
+    assert lay(FLAT).approximate == lay(BLIND, compared=False).approximate == {}
+    words = graph(Parts(corpus(), built(Whole()), built(Words()), built(NoReranker()), 4, 2, True))
+    assert words.approximate == {}
+    wanted = {node.address for node in walk(lay(BLIND).wanted)}
+    without = {node.address for node in walk(lay(BLIND, compared=False).wanted)}
+    assert (
+        wanted - without
+        == {lay(FLAT).ranking.address}
+        | {node.address for node in lay(FLAT).ranking.inputs if node.stage == "index"} - without
+    )
+    assert lay(BLIND).ranking.address == lay(BLIND, compared=False).ranking.address
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_what_the_index_misses_is_told_apart_from_what_is_found(hybrid: bool) -> None:
+    result = evaluated(lay(BLIND, hybrid=hybrid))
+    exact = np.array(evaluated(lay(FLAT)).outcomes["first_evidence_rank"])
+    even = np.array([False, True, True, True])  # d1 is the one evidence at an odd position
+    had = (exact > 0) & (exact <= 2)
+    assert had[0]
+    assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~even).astype(float).tolist()
+    assert 0 < result.summaries["ann_recall_at_2"].value < 1
+
+
+def test_of_nested_chunks_the_ones_that_are_handed_on_count() -> None:
+    children = Builder().build({"_target_": "ragsweep.parts.chunkers.FixedSize", "size": 9, "overlap": 0}, "chunker")
+    nested = ParentChild(NoChunker(), children.value)
+    spec = Spec("ParentChild", "1", {"parent": Spec("NoChunker", "1"), "child": children.spec})
+    laid = lay(BLIND, chunker=Built(nested, spec))
+    result, exact = evaluated(laid), evaluated(lay(FLAT, chunker=Built(nested, spec)))
+    found = {name: np.array(one.outcomes["first_evidence_rank"]) for name, one in (("a", result), ("e", exact))}
+    had, has = ((ranks > 0) & (ranks <= 2) for ranks in (found["e"], found["a"]))
+    assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~has).astype(float).tolist()
+    assert 0 < result.summaries["ann_recall_at_2"].value < 1
+
+
+def test_config_with_exact_search_says_why_there_is_no_score() -> None:
+    summary = evaluated(lay(FLAT)).summaries["ann_recall_at_2"]
+    assert np.isnan(summary.value)
+    assert (summary.n_scored, summary.n_skipped, summary.n_failed) == (0, 4, 0)
+    assert summary.reasons == {"exact": 4}

@@ -1,0 +1,178 @@
+"""Exact match and token F1: the definition of SQuAD 2.0, by hand, in French, and on a real collection."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.types import Answer, Answers, Question, View
+from ragsweep.parts.metrics import ExactMatch, TokenF1
+from ragsweep.testing.answers import answered
+
+# --- the definition, written down a second time -------------------------------------------------------------------
+
+
+def tokens(text: str) -> list[str]:
+    """Lower case, without the signs of ASCII, without articles (a word is one where no letter or digit touches it)."""
+    kept = [letter for letter in text.lower() if letter not in string.punctuation]
+    words: list[str] = [""]
+    for letter in kept:
+        wordlike = letter.isalnum() or letter == "_"
+        if wordlike == (words[-1][-1:].isalnum()) or not words[-1]:
+            words[-1] += letter
+        else:
+            words.append(letter)
+    return "".join(" " if word in {"a", "an", "the"} else word for word in words).split()
+
+
+def official(prediction: str, golds: list[str]) -> tuple[float, float]:
+    """Return exact match and F1 as the evaluation of SQuAD 2.0 defines them; no gold that says something: none."""
+    wanted = [gold for gold in map(tokens, golds) if gold] or [[]]
+    said = tokens(prediction)
+    exact = float(any(said == gold for gold in wanted))
+    best = 0.0
+    for gold in wanted:
+        rest, shared = list(gold), 0
+        for word in said:
+            if word in rest:
+                rest.remove(word)
+                shared += 1
+        if not gold or not said:
+            best = max(best, float(gold == said))
+        elif shared:
+            precision, recall = shared / len(said), shared / len(gold)
+            best = max(best, 2 * precision * recall / (precision + recall))
+    return exact, best
+
+
+def looked(*rows: tuple[Question, str]) -> View:
+    """Make a view of questions and what was said; a blank answer abstains."""
+    answers = [Answer(text, abstained=not text.strip()) for _, text in rows]
+    whole = Answers(answers, [()] * len(rows), np.zeros(len(rows), dtype=np.int64))
+    return replace(answered([]), questions=tuple(question for question, _ in rows), answers=whole)
+
+
+def both(question: Question, text: str, language: str = "label") -> tuple[float, float]:
+    view = looked((question, text))
+    return tuple(float(metric(language).score(view).values[0]) for metric in (ExactMatch, TokenF1))  # type: ignore
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("references", "said", "exact", "f1"),
+    [
+        (["the cat"], "Cat!", 1, 1),
+        (["the cat"], "A cat", 1, 1),
+        (["red cat"], "the cat sat", 0, 2 * (1 / 2) * (1 / 2) / 1),
+        (["cat cat dog"], "cat dog dog dog", 0, 2 * 2 / (3 + 4)),
+        (["dog", "cat"], "cat", 1, 1),
+        (["theatre"], "re the at", 0, 0),
+        (["the"], "", 1, 1),  # nothing is left of the right answer: the right answer is none
+        (["cat"], "", 0, 0),
+        (["e-mail"], "email", 1, 1),
+        (["cat"], "Cat [1].", 1, 1),  # citations do not count
+        (["x[1]"], "`x[1]`", 1, 1),  # and code is no citation
+        (["été"], "ete", 0, 0),
+    ],
+)
+def test_hand_computed(references: list[str], said: str, exact: float, f1: float) -> None:
+    assert both(Question("", "", references=tuple(references)), said) == pytest.approx((exact, f1), abs=1e-12)
+
+
+def test_right_answer_to_an_unanswerable_question_is_none() -> None:
+    question = Question("", "", answerable=False, references=("a trap",))
+    assert both(question, "") == (1, 1)
+    assert both(question, "a trap") == (0, 0)
+    assert both(question, "The!") == (1, 1)  # nothing is left of it either, and so says the definition
+
+
+@pytest.mark.parametrize(
+    ("reference", "said", "exact", "f1"),
+    [
+        ("l'école", "École", 1, 1),
+        ("L\u2019école des fleurs", "une école fleurs", 1, 1),
+        ("la capitale d'Italie", "capitale Italie", 1, 1),
+        ("« les chats »", "chats", 1, 1),
+        ("aujourd'hui", "aujourdhui", 1, 1),
+        ("le chat noir", "un chat", 0, 2 * 1 / 3),
+        ("the cat", "cat", 0, 2 * 1 / 3),
+    ],
+)
+def test_french_articles(reference: str, said: str, exact: float, f1: float) -> None:
+    question = Question("", "", references=(reference,))
+    assert both(question, said, "french") == pytest.approx((exact, f1), abs=1e-12)
+    labelled = replace(question, labels={"language": "fr"})
+    assert both(labelled, said) == both(question, said, "french")
+    assert both(labelled, said, "english") == both(question, said)
+
+
+def test_question_without_right_answer_says_so_and_keywords_stand_in() -> None:
+    view = looked((Question("", ""), "cat"), (Question("", "", needs_retrieval=False), "hello"))
+    for metric in (ExactMatch(), TokenF1()):
+        assert metric.score(view).reasons.tolist() == ["no reference answer", "conversational"]
+    assert both(Question("", "", keywords=("red", "cat")), "red, cat") == (1, 1)
+
+
+# --- laws ---------------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.sampled_from("abthen .,'-É1"), max_size=12) | st.sampled_from(["the cat", "a", "an the", "cat sat"])
+
+
+@given(st.lists(TEXTS, max_size=4), TEXTS, st.booleans())
+def test_scores_are_those_of_the_definition_and_exact_match_is_at_most_f1(
+    references: list[str], said: str, answerable: bool
+) -> None:
+    question = Question("", "", references=(*references, "x"), answerable=answerable)
+    exact, f1 = both(question, said)
+    assert 0 <= exact <= f1 <= 1
+    assert (exact, f1) == pytest.approx(official(said, list(question.references) if answerable else []), abs=1e-12)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), TEXTS)
+def test_another_right_answer_never_costs(references: list[str], said: str) -> None:
+    one, more = (
+        both(Question("", "", references=("cat", *some)), said) for some in (references, [*references, "the cat sat"])
+    )
+    assert all(np.array(more) >= np.array(one))
+
+
+# --- a real collection --------------------------------------------------------------------------------------------
+
+
+def predictions(row: dict, chance: random.Random) -> Iterator[str]:
+    """Make what a reader might say: a right answer, a part of one, one with more around it, a wrong one, nothing."""
+    golds = row["answers"] or row["plausible_answers"] or ["nothing"]
+    gold = golds[0] if isinstance(golds[0], str) else golds[0]["text"]
+    words = gold.split()
+    yield from (gold, gold.upper() + ".", " ".join(words[1:]), f"It was the {gold}, I think", row["article"], "", "the")
+    chance.shuffle(words)
+    yield " ".join(words)
+
+
+def test_every_question_of_squad2_dev_scores_as_the_definition_says(collections: Path) -> None:
+    lines = (collections / "squad2_dev" / "golden.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    chosen = [row for row in rows if row["answerable"]][:500] + [row for row in rows if not row["answerable"]][:250]
+    chance = random.Random(0)
+    asked, wanted = [], []
+    for row in chosen:
+        question = Question(row["id"], row["question"], answerable=row["answerable"], references=tuple(row["answers"]))
+        for said in predictions(row, chance):
+            asked.append((question, said))
+            wanted.append(official(said, row["answers"] if row["answerable"] else []))
+    view = looked(*asked)
+    found = np.stack([metric.score(view).values for metric in (ExactMatch(), TokenF1())], axis=1)
+    assert len({question.id for question, _ in asked}) == 750
+    np.testing.assert_allclose(found, wanted, atol=1e-12, rtol=0)
+    assert 0.2 < found[:, 0].mean() < found[:, 1].mean() < 0.8  # all kinds of predictions were met

@@ -1,0 +1,236 @@
+"""RAGAS's context metrics that ask no judge, against ragas' own (deprecated) classes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.types import (
+    Answer,
+    Answers,
+    Chunks,
+    Corpus,
+    Evidence,
+    GoldenSet,
+    Passage,
+    Question,
+    Rankings,
+    Spans,
+    Verdict,
+    View,
+)
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.parts.metrics import (
+    JudgeSpread,
+    JudgeSuspicious,
+    RagasFaithfulness,
+    RagasIdBasedContextPrecision,
+    RagasIdBasedContextRecall,
+    RagasNonLlmContextPrecision,
+    RagasNonLlmContextRecall,
+)
+from ragsweep.parts.metrics.ragas_by_text import likeness, quoted
+from ragsweep.testing.metrics import MetricContract, example
+
+DOCUMENTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+
+
+def theirs(name: str) -> Any:
+    """Find a class that ragas has in its deprecated modules only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = "recall" if "Recall" in name else "precision"
+        return getattr(importlib.import_module(f"ragas.metrics._context_{kind}"), name)
+
+
+def sampled(**texts: list[str]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ragas.dataset_schema import SingleTurnSample
+    return SingleTurnSample(**texts)
+
+
+def scored(metric: Any, sample: Any) -> float:
+    return float(asyncio.run(metric._single_turn_ascore(sample, [])))
+
+
+def by_document(relevant: list[int], found: list[int], top_k: int) -> View:
+    """Look at one question whose evidences are whole documents, each one chunk."""
+    corpus = Corpus(DOCUMENTS, [""] * 6, DOCUMENTS)
+    ends = np.array([len(text) for text in DOCUMENTS])
+    spans = Spans(np.arange(6, dtype=np.int32), np.zeros(6, np.int64), ends)
+    question = Question("q", "", evidence=tuple(Evidence(DOCUMENTS[n]) for n in relevant))
+    positions = np.full((1, 6), -1, np.int32)
+    positions[0, : len(found)] = found
+    scores = np.where(positions >= 0, -np.arange(6.0), -np.inf).astype(np.float32)
+    return view(cover(Chunks(corpus, spans), GoldenSet((question,))), Rankings(positions, scores), top_k)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_by_id_they_are_those_of_ragas(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    relevant = chance.choice(6, chance.integers(1, 5), replace=False).tolist()
+    found = chance.permutation(6)[: chance.integers(1, 7)].tolist()
+    top_k = int(chance.integers(1, 7))
+    looked = by_document(relevant, found, top_k)
+    ids = {
+        "retrieved_context_ids": [DOCUMENTS[n] for n in found[:top_k]],
+        "reference_context_ids": [DOCUMENTS[n] for n in relevant],
+    }
+    for ours, name in (
+        (RagasIdBasedContextPrecision(), "IDBasedContextPrecision"),
+        (RagasIdBasedContextRecall(), "IDBasedContextRecall"),
+    ):
+        expected = scored(theirs(name)(), sampled(**ids))
+        assert ours.score(looked).values[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_empty_context_has_recall_and_no_precision() -> None:
+    looked = by_document([0, 1], [], 3)
+    precision = RagasIdBasedContextPrecision().score(looked)
+    assert (np.isnan(precision.values[0]), precision.reasons[0]) == (True, "nothing retrieved")
+    assert RagasIdBasedContextRecall().score(looked).values[0] == 0
+
+
+# --- by text ------------------------------------------------------------------------------------------------------
+
+
+def by_text(contexts: list[str], quotes: list[str]) -> View:
+    """Look at one question with quoted evidence, and what its generator was given."""
+    corpus = Corpus(["d"], [""], [" ".join(quotes)])
+    spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([len(corpus.texts[0])]))
+    question = Question("q", "", evidence=tuple(Evidence("d", quote) for quote in quotes))
+    looked = view(
+        cover(Chunks(corpus, spans), GoldenSet((question,))),
+        Rankings(np.zeros((1, 1), np.int32), np.ones((1, 1), np.float32)),
+        1,
+    )
+    given = tuple(Passage(str(n), text) for n, text in enumerate(contexts))
+    return replace(looked, answers=Answers([Answer("a")], [given], np.zeros(1, np.int64)))
+
+
+def plain_distance(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for n, character in enumerate(one, 1):
+        above, row = row, [n]
+        for m, against in enumerate(other, 1):
+            row.append(min(above[m] + 1, row[-1] + 1, above[m - 1] + (character != against)))
+    return row[-1]
+
+
+@given(st.text("abcé", max_size=70), st.text("abcé", max_size=90))
+def test_likeness_is_one_minus_the_normalised_edit_distance(one: str, other: str) -> None:
+    longest = max(len(one), len(other))
+    expected = 1 - plain_distance(one, other) / longest if longest else 1.0
+    assert likeness(one, other) == pytest.approx(expected, abs=1e-12)
+    assert likeness(one, other) == likeness(other, one)
+
+
+TEXTS = ["Alice wrote the letter.", "Alice wrote a letter", "the mill is old", "The mill is very old.", "nothing"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_by_text_they_are_those_of_ragas(seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ragas.metrics.base import SingleTurnMetric
+
+    class Likeness(SingleTurnMetric):
+        """Take the place of a distance whose library ragas does not install."""
+
+        name = "likeness"
+
+        def init(self, run_config: Any) -> None:
+            """Need nothing."""
+
+        async def single_turn_ascore(self, sample: Any, callbacks: Any = None, timeout: Any = None) -> float:
+            return likeness(sample.reference, sample.response)
+
+        async def _single_turn_ascore(self, sample: Any, callbacks: Any) -> float:
+            raise NotImplementedError
+
+        async def _ascore(self, row: Any, callbacks: Any) -> float:
+            raise NotImplementedError
+
+    chance = np.random.default_rng(seed)
+    contexts = [TEXTS[n] for n in chance.integers(0, 5, chance.integers(1, 5))]
+    quotes = [TEXTS[n] for n in chance.permutation(5)[: chance.integers(1, 4)]]
+    looked, sample = by_text(contexts, quotes), sampled(retrieved_contexts=contexts, reference_contexts=quotes)
+    precision = theirs("NonLLMContextPrecisionWithReference")(distance_measure=Likeness())
+    recall = theirs("NonLLMContextRecall")(_distance_measure=Likeness())
+    assert RagasNonLlmContextPrecision().score(looked).values[0] == pytest.approx(scored(precision, sample), abs=1e-9)
+    assert RagasNonLlmContextRecall().score(looked).values[0] == pytest.approx(scored(recall, sample), abs=1e-12)
+
+
+def test_without_quotes_texts_or_answers_there_is_a_reason() -> None:
+    metric, looked = RagasNonLlmContextRecall(), by_text(["Alice wrote a letter"], ["Alice wrote the letter."])
+    assert metric.score(looked).values[0] == 1
+    assert metric.score(replace(looked, answers=None)).reasons[0] == "no answers asked for"
+    assert metric.score(by_text([], ["Alice wrote"])).reasons[0] == "nothing retrieved"
+    assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d")))) == []
+    assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
+
+
+# --- contracts, and what is told of verdicts ----------------------------------------------------------------------
+
+
+class TestIdPrecision(MetricContract):
+    metric = RagasIdBasedContextPrecision()
+
+
+class TestIdRecall(MetricContract):
+    metric = RagasIdBasedContextRecall()
+
+
+class TestTextPrecision(MetricContract):
+    metric = RagasNonLlmContextPrecision()
+
+
+class TestTextRecall(MetricContract):
+    metric = RagasNonLlmContextRecall()
+
+
+class TestSuspicious(MetricContract):
+    metric = JudgeSuspicious()
+
+
+class TestSpread(MetricContract):
+    metric = JudgeSpread()
+
+
+def test_flags_and_spread_are_those_of_any_metric() -> None:
+    verdicts = {
+        "a": [Verdict(1.0, spread=0.2), Verdict(0.5, suspicious=True), Verdict(reason="no reference answer")],
+        "b": [Verdict(0.0, spread=0.4), Verdict(reason="timed out"), Verdict(reason="no reference answer")],
+    }
+    looked = replace(example([0, 1, 2]), verdicts=verdicts)
+    flags, spread = JudgeSuspicious().score(looked), JudgeSpread().score(looked)
+    np.testing.assert_array_equal(flags.values, [0, 1, np.nan])
+    np.testing.assert_allclose(spread.values, [0.3, np.nan, np.nan])
+    assert flags.reasons.tolist() == ["", "", "no reference answer"]
+    assert spread.reasons.tolist() == ["", "judged once", "no reference answer"]
+    nobody = replace(looked, verdicts={})
+    assert set(JudgeSuspicious().score(nobody).reasons) == {"nothing judged"}
+    wrong = replace(looked, verdicts={"a": [Verdict(reason="abstained")] * 3, "b": [Verdict(reason="timed out")] * 3})
+    assert set(JudgeSuspicious().score(wrong).reasons) == {"timed out"}
+    assert {"nothing judged", "judged once"} <= SKIPPED
+
+
+def test_an_answer_that_declines_and_conversation_have_no_score() -> None:
+    questions = (Question("q", ""), Question("r", ""), Question("s", "", needs_retrieval=False))
+    answers = Answers([Answer("no", abstained=True), Answer("yes"), Answer("hello")], [()] * 3, np.zeros(3, np.int64))
+    looked = replace(
+        example([0, 1, 2]), questions=questions, answers=answers, verdicts={"ragas_faithfulness": [Verdict(0.5)] * 3}
+    )
+    scores = RagasFaithfulness(None).score(looked)  # type: ignore[arg-type]
+    assert scores.reasons.tolist() == ["abstained", "", "conversational"]
+    np.testing.assert_array_equal(scores.values, [np.nan, 0.5, np.nan])

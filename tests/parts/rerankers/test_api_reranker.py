@@ -1,0 +1,345 @@
+"""The rerank service's client, against a real server on this machine that fails in every way we know of."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.rerankers import ApiReranker
+from ragsweep.services.calls import CallFailed
+from ragsweep.services.calls.waiting import LONGEST_WAIT, retry_after, waiting
+from ragsweep.stages.executor import Executor
+from ragsweep.testing.rerankers import PAIRS, RerankerContract
+from serving import Reply, Server, serving
+from toys import Whole, built, corpus, vector
+
+KEY = "k-5ecret-5ecret"
+
+
+def score(query: str, text: str) -> float:
+    return len(set(query) & set(text)) / 26
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    """Answer as a service does: best first."""
+    results = [
+        {"index": n, "relevance_score": score(body["query"], text), "document": None}
+        for n, text in enumerate(body["documents"])
+    ]
+    results.sort(key=lambda entry: -entry["relevance_score"])
+    return 200, {}, json.dumps({"id": "x", "results": results}).encode()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("RERANK_KEY", KEY)
+    with serving(monkeypatch, answer) as made:
+        yield made
+
+
+def reranker(server: Server, **parameters: Any) -> ApiReranker:
+    given = {"base_url": server.url, "model": "m", "key_env": "RERANK_KEY", "retries": 2, "timeout": 10, **parameters}
+    return ApiReranker(**given)
+
+
+class TestApiReranker(RerankerContract):
+    @pytest.fixture(autouse=True)
+    def _served(self, server: Server) -> None:
+        self.server = server
+
+    def part(self) -> ApiReranker:
+        return reranker(self.server, batch_size=2)
+
+
+def test_blank_question_is_not_sent_and_scores_nothing(server: Server) -> None:
+    scores = reranker(server).score([("abc", "abc"), (" ", "abc"), ("", "x")])
+    assert scores.tolist() == [np.float32(score("abc", "abc")), 0, 0]
+    assert [body["query"] for body in server.bodies] == ["abc"]
+
+
+def test_call_is_what_services_expect_and_answers_come_back_to_their_pairs(server: Server) -> None:
+    scores = reranker(server).score(PAIRS)
+    np.testing.assert_allclose(scores, [score(*pair) for pair in PAIRS], rtol=1e-6)
+    assert set(server.paths) == {"/v1/rerank"}
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    by_query = {body["query"]: body for body in server.bodies}
+    assert len(server.bodies) == len(by_query) == 2  # one call a question; the blank one is not sent
+    texts = by_query["who sat on the mat"].pop("documents")
+    assert len(texts) == len(set(texts)) == 4  # the text that comes twice is sent once
+    assert by_query["who sat on the mat"] == {
+        "model": "m", "query": "who sat on the mat", "top_n": 4, "return_documents": False,
+    }  # fmt: skip
+
+
+def test_without_a_key_none_is_sent(server: Server) -> None:
+    reranker(server, key_env=None).score(PAIRS[:1])
+    assert server.keys == [None]
+
+
+def test_no_more_calls_run_at_a_time_than_allowed(server: Server) -> None:
+    def slow(body: dict[str, Any], number: int) -> Reply:
+        time.sleep(0.02)
+        return answer(body)
+
+    server.reply = slow
+    reranker(server, concurrency=2).score([(f"query {n}", "text") for n in range(12)])
+    assert len(server.bodies) == 12
+    assert server.most <= 2
+
+
+def refusing(status: int, times: int, **headers: str) -> Callable[[dict[str, Any], int], Reply]:
+    return lambda body, number: (status, headers, b"not now") if number <= times else answer(body)
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_refusal_that_may_pass_is_tried_again(server: Server, status: int) -> None:
+    server.reply = refusing(status, 2)
+    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 413, 422])
+def test_final_refusal_is_not_tried_again(server: Server, status: int) -> None:
+    server.reply = refusing(status, 1, Location="/elsewhere")
+    with pytest.raises(CallFailed, match=rf"/v1/rerank failed: status {status}: not now"):
+        reranker(server).score(PAIRS[:1])
+    assert len(server.bodies) == 1
+
+
+def test_lost_connection_is_tried_again(server: Server) -> None:
+    server.reply = lambda body, number: None if number <= 2 else answer(body)
+    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
+
+
+def test_answer_that_breaks_off_is_tried_again(server: Server) -> None:
+    server.reply = lambda body, n: (200, {"Content-Length": "999"}, b'{"results"') if n == 1 else answer(body)
+    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
+    assert len(server.bodies) == 2
+
+
+def test_call_that_takes_too_long_is_tried_again(server: Server) -> None:
+    late = threading.Event()
+
+    def stuck(body: dict[str, Any], number: int) -> Reply:
+        if number == 1:
+            late.wait(20)
+        return answer(body)
+
+    server.reply = stuck
+    try:
+        assert reranker(server, timeout=0.5).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
+    finally:
+        late.set()
+    assert len(server.bodies) == 2
+
+
+def test_service_that_never_recovers_is_said_in_one_line(server: Server) -> None:
+    server.reply = refusing(503, 99)
+    with pytest.raises(CallFailed) as caught:
+        reranker(server).score(PAIRS[:1])
+    assert str(caught.value) == f"{server.url}/rerank failed: status 503: not now (after 3 calls)"
+    assert caught.value.exit_status == 1
+    assert len(server.bodies) == 3
+
+
+def test_nobody_there_is_said_in_one_line(server: Server) -> None:
+    with pytest.raises(CallFailed, match=r"failed: ConnectError .*\(after 1 calls\)$") as caught:
+        reranker(server, base_url="http://127.0.0.1:9/v1", retries=0).score(PAIRS[:1])
+    assert "\n" not in str(caught.value)
+
+
+def test_failure_does_not_wait_for_calls_that_would_be_tried_again(server: Server) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        return (429, {"Retry-After": "50"}, b"") if body["query"] == "a" else (401, {}, b"no such key")
+
+    server.reply = reply
+    with pytest.raises(CallFailed, match="status 401"):
+        reranker(server, concurrency=2).score([("b", "x"), ("a", "x")])
+    assert [body["query"] for body in server.bodies].count("a") <= 1  # it would have been called again 50 s later
+
+
+def results(*entries: Any) -> bytes:
+    return json.dumps({"results": list(entries)}).encode()
+
+
+GOOD = {"index": 0, "relevance_score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html><body>Sign in to the\nnetwork</body></html>", "no JSON: <html><body>Sign in to the network"),
+        (b"", "no JSON"),
+        (b"[]", "no results with index"),
+        (b"null", "no results with index"),
+        (b'{"error": "overloaded"}', "no results with index"),
+        (b'{"results": 5}', "no results with index"),
+        (results(5), "no results with index"),
+        (results({"index": 0}), "no results with index"),
+        (results(), "0 results for 2 texts"),
+        (results(GOOD), "1 results for 2 texts"),
+        (results(GOOD, GOOD), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, {"index": 2, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, {"index": -1, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, {"index": True, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, {"index": "1", "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
+        (results(GOOD, {"index": 1, "relevance_score": 1}, {"index": 2, "relevance_score": 1}), "3 results for 2"),
+        (results(GOOD, {"index": 1, "relevance_score": float("nan")}), "a score of nan, which is no finite number"),
+        (results(GOOD, {"index": 1, "relevance_score": float("inf")}), "a score of inf"),
+        (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score of 1e\+300"),
+        (results(GOOD, {"index": 1, "relevance_score": None}), "a score of None"),
+        (results(GOOD, {"index": 1, "relevance_score": "0.5"}), "a score of '0.5'"),
+        (results(GOOD, {"index": 1, "relevance_score": True}), "a score of True"),
+    ],
+)
+def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, content: bytes, message: str) -> None:
+    server.reply = lambda body, number: (200, {}, content)
+    with pytest.raises(CallFailed, match=message) as caught:
+        reranker(server).score([("q", "one"), ("q", "two")])
+    assert "\n" not in str(caught.value)
+    # What is no JSON comes from something between, and may pass; what is wrong JSON was meant so.
+    assert len(server.bodies) == (3 if "no JSON" in message else 1)
+
+
+# --- the key -----------------------------------------------------------------------------------------------------
+
+
+def test_key_is_in_no_error_log_or_attribute(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.reply = lambda body, number: (401, {}, f"Incorrect API key provided: {KEY}".encode())
+    part = reranker(server)
+    with pytest.raises(CallFailed, match=r"Incorrect API key provided: \*\*\*") as caught:
+        part.score(PAIRS[:1])
+    said = [str(caught.value), repr(caught.value), caplog.text, repr(vars(part)), repr(part.service)]
+    assert not any(KEY in text for text in said)
+    assert caught.value.__cause__ is None
+
+
+def test_missing_key_is_named_when_it_is_needed_and_not_before(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = reranker(server, key_env="NO_SUCH_KEY")
+    part.check()
+    for value in (None, " "):
+        if value:
+            monkeypatch.setenv("NO_SUCH_KEY", value)
+        with pytest.raises(ConfigError, match="environment variable NO_SUCH_KEY, named by key_env, is not set"):
+            part.score(PAIRS[:1])
+    assert server.bodies == []
+
+
+def test_key_that_could_end_a_header_is_refused_without_being_shown(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RERANK_KEY", "abc\r\nX-Other: 1")
+    with pytest.raises(ConfigError, match="RERANK_KEY holds characters") as caught:
+        reranker(server).score(PAIRS[:1])
+    assert "X-Other" not in str(caught.value)
+
+
+# --- what is refused before any call -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"base_url": "api.cohere.com"}, r"reranker\.base_url must begin with http"),
+        ({"base_url": "https://me:s3cret@host/v1"}, r"reranker\.base_url .* no user, password or query"),
+        ({"base_url": "https://host/v1?key=s3cret"}, r"reranker\.base_url .* no user, password or query"),
+        ({"base_url": "file:///etc/passwd"}, r"reranker\.base_url must begin with http"),
+        ({"key_env": "s3cret-abc"}, r"reranker\.key_env must be the NAME of an environment variable"),
+        ({"key_env": "co_s3cret"}, r"reranker\.key_env must be the NAME of an environment variable"),
+        ({"retries": -1}, r"reranker\.retries is -1; it must be 0 or more"),
+        ({"concurrency": 0}, r"reranker\.concurrency is 0; it must be 1 or more"),
+        ({"batch_size": 0}, r"reranker\.batch_size is 0; it must be 1 or more"),
+        ({"timeout": 0}, r"reranker\.timeout is 0 seconds"),
+        ({"mix": -0.1}, r"reranker\.mix is -0\.1"),
+    ],
+)
+def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        ApiReranker(**{"base_url": "http://host", "model": "m", **parameters}).check()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_patience_changes_no_identity_and_the_service_does() -> None:
+    node = {"_target_": "ragsweep.parts.rerankers.ApiReranker", "base_url": "http://host/v1", "model": "m"}
+    spec = Builder().build(node, "reranker").spec
+    patient = {"timeout": 3, "retries": 1, "concurrency": 9, "batch_size": 7, "key_env": "OTHER_KEY"}
+    assert Builder().build({**node, **patient}, "reranker").spec.digest == spec.digest
+    for changed in ({"model": "n"}, {"base_url": "http://other/v1"}):
+        assert Builder().build({**node, **changed}, "reranker").spec.digest != spec.digest
+
+
+# --- how long is waited ------------------------------------------------------------------------------------------
+
+
+def test_wait_grows_is_jittered_and_has_an_end() -> None:
+    for attempt in range(40):
+        longest = min(0.5 * 2**attempt, LONGEST_WAIT)
+        drawn = [waiting(attempt, None) for _ in range(20)]
+        assert all(0 <= seconds <= longest for seconds in drawn)
+        assert len(set(drawn)) > 1
+
+
+def test_service_may_ask_for_a_wait_up_to_the_end() -> None:
+    assert all(7 <= waiting(0, 7.0) <= 7.5 for _ in range(20))
+    assert waiting(0, LONGEST_WAIT) == LONGEST_WAIT
+    assert all(waiting(0, 9999.0) <= 0.5 for _ in range(20))  # nobody waits for hours: as if it had not asked
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        ("3", 3, 3), ("0.5", 0.5, 0.5), ("-4", 0, 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e9, 1e12), ("Fri, 31 Dec 9999 23:59:59 -0000", 1e9, 1e12),
+    ],
+)  # fmt: skip
+def test_asked_wait_is_read_as_seconds_or_a_date(value: str, low: float, high: float) -> None:
+    found = retry_after(value)
+    assert found is not None
+    assert low <= found <= high
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", "nan", "inf", "99 Foo 2020"])
+def test_asked_wait_that_says_nothing_is_none(value: str | None) -> None:
+    assert retry_after(value) is None
+
+
+# --- in the pipeline ---------------------------------------------------------------------------------------------
+
+
+def test_pairs_scored_before_a_failure_are_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.evaluation.pipeline.PAIRS", 3)
+    part = reranker(server, candidates=3, retries=0)
+    laid = graph(Parts(corpus(), built(Whole()), vector(), built(part, model="m"), 4, 2))
+    queries = ["cats on the mat", "source code", "bread"]
+    executor = Executor()
+    server.reply = lambda body, number: answer(body) if number < 3 else (500, {}, b"down")
+    with pytest.raises(CallFailed, match="status 500: down"):
+        executor.get(laid.ranking, queries)
+    assert [body["query"] for body in server.bodies] == queries
+    server.reply = lambda body, number: answer(body)
+    ranked = executor.get(laid.ranking, queries)
+    assert [body["query"] for body in server.bodies[3:]] == queries[2:]
+    for query, positions in zip(queries, ranked.positions, strict=True):
+        found = [score(query, corpus().texts[n]) for n in positions[:3]]
+        assert found == sorted(found, reverse=True)
+
+
+def test_all_threads_end_with_the_call(server: Server) -> None:
+    before = {thread.name for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name}
+    server.reply = refusing(401, 99)
+    with contextlib.suppress(CallFailed):
+        reranker(server).score([(f"query {n}", "text") for n in range(20)])
+    after = {thread.name for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name}
+    assert after <= before

@@ -1,0 +1,130 @@
+"""The cross-encoder, on a tiny model made for the test."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError
+from ragsweep.parts.rerankers import CrossEncoder
+from ragsweep.testing.rerankers import PAIRS, RerankerContract
+
+
+def reranker(folder: Path, **parameters: object) -> CrossEncoder:
+    return CrossEncoder(str(folder), **{"device": "cpu", "dtype": "float32", **parameters})
+
+
+class TestCrossEncoder(RerankerContract):
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_classifier: Path) -> None:
+        self.made = reranker(tiny_classifier, batch_size=3)
+
+    def part(self) -> CrossEncoder:
+        return self.made
+
+
+class TestCrossEncoderInHalfPrecision(TestCrossEncoder):
+    tolerance = 0.05
+
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_classifier: Path) -> None:
+        self.made = reranker(tiny_classifier, batch_size=3, dtype="bfloat16")
+
+
+def logits(folder: Path, pairs: list[tuple[str, str]], length: int) -> np.ndarray:
+    """Compute what the classifier says, with nothing but transformers."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        read = [tokenizer([q], [t], truncation=True, max_length=length, return_tensors="pt") for q, t in pairs]
+        return np.array([float(model(**one).logits[0, 0]) for one in read])
+
+
+def test_score_is_the_classifiers_logit(tiny_classifier: Path) -> None:
+    scores = reranker(tiny_classifier).score(PAIRS)
+    np.testing.assert_allclose(scores, logits(tiny_classifier, list(PAIRS), 48), atol=1e-4)
+    assert np.ptp(scores) > 0.1
+
+
+def test_max_length_cuts_the_pair(tiny_classifier: Path) -> None:
+    pairs = [("who sat", "cat mat stars moons the the cat " * 4)]
+    short = reranker(tiny_classifier, max_length=12).score(pairs)
+    np.testing.assert_allclose(short, logits(tiny_classifier, pairs, 12), atol=1e-4)
+    assert abs(short - reranker(tiny_classifier).score(pairs)) > 1e-3
+
+
+def test_batch_size_place_and_what_only_reorders_are_in_the_right_identity(
+    tiny_classifier: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_classifier, copy)
+    node = {"_target_": "ragsweep.parts.rerankers.CrossEncoder", "model": str(tiny_classifier), "dtype": "float32"}
+    spec = Builder().build(node, "reranker").spec
+    assert Builder().build({**node, "model": str(copy), "batch_size": 7}, "reranker").spec.digest == spec.digest
+    for changed in ({"max_length": 12}, {"dtype": "bfloat16"}, {"mix": 0.5}):
+        assert Builder().build({**node, **changed}, "reranker").spec.digest != spec.digest
+    (copy / "model.safetensors").write_bytes(b"other weights")
+    assert Builder().build({**node, "model": str(copy)}, "reranker").spec.digest != spec.digest
+
+
+def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holds BertModel and no cross-encoder .* reranker=late_interaction"):
+        reranker(tiny_embedder).check()
+
+
+def test_model_with_several_outputs_is_refused(tiny_classifier: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_classifier, copy)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "id2label": {"0": "no", "1": "yes"}}))
+    with pytest.raises(ConfigError, match="gives 2 scores a pair"):
+        reranker(copy).check()
+
+
+def test_pickled_weights_are_refused(tiny_classifier: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_classifier, copy)
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"reranker\.model is .* pickled \(pytorch_model\.bin\)"):
+        reranker(copy).check()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"dtype": "float23"}, r'reranker\.dtype is .float23.; did you mean "float32"'),
+        ({"batch_size": 0}, r"reranker\.batch_size is 0"),
+        ({"max_length": 49}, r"reranker\.max_length is 49; .* reads 1 to 48 tokens"),
+        ({"mix": 2}, r"reranker\.mix is 2"),
+        ({"candidates": -3}, r"reranker\.candidates is -3"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_loading(tiny_classifier: Path, parameters: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        reranker(tiny_classifier, **parameters).check()
+
+
+def test_hub_id_that_is_not_here_says_how_to_fetch_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"not in the local hub cache; .* reranker\.download=true"):
+        CrossEncoder("nobody/no-such-reranker").check()
+
+
+def test_checking_loads_no_torch_and_scoring_writes_nothing(tiny_classifier: Path) -> None:
+    code = (
+        "import sys; from ragsweep.parts.rerankers import CrossEncoder as C;"
+        f"c = C({str(tiny_classifier)!r}); c.check(); c.fingerprint();"
+        "assert not {'torch', 'transformers'} & set(sys.modules); c.score([('who', 'the cat')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout + found.stderr == ""

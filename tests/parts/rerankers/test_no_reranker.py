@@ -1,0 +1,14 @@
+"""The reranker that does nothing."""
+
+from __future__ import annotations
+
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.testing.rerankers import RerankerContract
+
+
+class TestNoReranker(RerankerContract):
+    part = NoReranker
+
+
+def test_no_candidates_are_asked_for() -> None:
+    assert NoReranker().candidates == 0

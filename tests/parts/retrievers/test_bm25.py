@@ -1,0 +1,219 @@
+"""BM25: both backends against formulas written anew, and against their own libraries."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Arrays
+from ragsweep.parts.retrievers import Bm25, postings
+from ragsweep.testing.retrievers import QUERIES, TEXTS, TextRetrieverContract
+
+
+class TestBm25s(TextRetrieverContract):
+    part = Bm25
+
+
+class TestRankBm25(TextRetrieverContract):
+    def part(self) -> Bm25:
+        return Bm25(backend="rank_bm25")
+
+
+class TestWithoutLanguage(TextRetrieverContract):
+    def part(self) -> Bm25:
+        return Bm25(language="none")
+
+
+word = st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff"])
+document = st.lists(word, max_size=9)
+collection = st.lists(document, min_size=1, max_size=7)
+
+
+def lucene(documents: list[list[str]], query: list[str], k1: float, b: float) -> list[float]:
+    """Score as Lucene does, by the formula of Kamphuis et al. (2020), without its lossy lengths."""
+    average = sum(map(len, documents)) / len(documents)
+    scores = []
+    for words in documents:
+        score = 0.0
+        for asked in query:
+            n = sum(asked in other for other in documents)
+            idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
+            f = words.count(asked)
+            score += idf * f / (f + k1 * (1 - b + b * len(words) / average)) if f else 0.0
+        scores.append(score)
+    return scores
+
+
+def found(part: Bm25, documents: list[list[str]], query: list[str]) -> list[float]:
+    texts = [" ".join(words) for words in documents]
+    ranking = part.retrieve(part.build(texts), [" ".join(query)], len(texts))
+    scores = [0.0] * len(texts)
+    for position, score in zip(ranking.positions[0].tolist(), ranking.scores[0].tolist(), strict=True):
+        if position >= 0:
+            scores[position] = score
+    return scores
+
+
+@settings(deadline=None, max_examples=60)
+@given(collection, document, st.sampled_from([0.0, 0.9, 1.5]), st.sampled_from([0.0, 0.4, 0.75, 1.0]))
+def test_bm25s_scores_are_those_of_lucenes_formula(
+    documents: list[list[str]], query: list[str], k1: float, b: float
+) -> None:
+    expected = lucene(documents, query, k1, b) if any(documents) else [0.0] * len(documents)
+    assert found(Bm25(k1, b, language="none"), documents, query) == pytest.approx(expected, rel=1e-5)
+
+
+@settings(deadline=None, max_examples=60)
+@given(collection, document, st.sampled_from([0.9, 1.5]), st.sampled_from([0.0, 0.75, 1.0]))
+def test_rank_bm25_scores_are_those_of_the_library(
+    documents: list[list[str]], query: list[str], k1: float, b: float
+) -> None:
+    from rank_bm25 import BM25Okapi
+
+    with np.errstate(invalid="ignore"):
+        scores = BM25Okapi(documents, k1=k1, b=b).get_scores(query) if any(documents) else np.zeros(len(documents))
+    expected = np.where(scores > 0, scores, 0)  # what scores 0 or less, or is blank (NaN), is not found
+    assert found(Bm25(k1, b, "rank_bm25", "none"), documents, query) == pytest.approx(expected.tolist(), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(word, max_size=9), min_size=1, max_size=20).filter(any),
+    st.sampled_from([(1.5, 0.75), (0.9, 0.4), (0.0, 1.0), (1.2, 0.0)]),
+    st.integers(1, 8),
+    st.integers(1, 60),
+)
+def test_arrays_are_those_of_bm25s_to_the_bit_however_texts_fall_into_blocks(
+    documents: list[list[str]], formula: tuple[float, float], texts: int, characters: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "TEXTS", texts)
+        patch.setattr(postings, "CHARACTERS", characters)
+        patch.setattr(postings, "PAIRS", texts)
+        index = Bm25(*formula, language="none").build([" ".join(words) for words in documents])
+    assert_those_of_bm25s(index, documents, *formula)
+
+
+@pytest.mark.parametrize("texts", [1, 3])
+@pytest.mark.parametrize("repeats", [255, 256, 65_536])
+def test_a_word_may_be_said_often(repeats: int, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "TEXTS", texts)
+    documents = [["cc"], ["aa"] * repeats, ["bb", "aa"]]
+    assert_those_of_bm25s(Bm25(language="none").build([" ".join(words) for words in documents]), documents, 1.5, 0.75)
+
+
+def assert_those_of_bm25s(index: Arrays, documents: list[list[str]], k1: float, b: float) -> None:
+    import bm25s
+
+    vocabulary = sorted({one for words in documents for one in words})
+    number = {one: n for n, one in enumerate(vocabulary)}
+    model = bm25s.BM25(k1=k1, b=b, method="lucene")
+    numbers = [[number[one] for one in words] for words in documents]
+    model.index((numbers, number), create_empty_token=False, show_progress=False)
+    assert json.loads(index["vocabulary"].tobytes()) == vocabulary
+    assert index["size"].tolist() == [len(documents)]
+    for ours, theirs in (("weights", "data"), ("chunks", "indices"), ("starts", "indptr")):
+        assert index[ours].dtype == model.scores[theirs].dtype
+        assert index[ours].tobytes() == model.scores[theirs].tobytes(), ours
+
+
+def test_an_index_in_a_file_is_searched_where_it_lies(tmp_path: Path) -> None:
+    index = Bm25().build(TEXTS)
+    for name, array in index.items():
+        np.save(tmp_path / name, array)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in index}
+    one, other = Bm25().retrieve(mapped, QUERIES, 5), Bm25().retrieve(index, QUERIES, 5)
+    np.testing.assert_array_equal(one.positions, other.positions)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_words_are_stemmed_and_stop_words_dropped_by_language() -> None:
+    english = Bm25()
+    ranking = english.retrieve(english.build(["the runner", "He was running home", "the"]), ["the runs"], 3)
+    assert ranking.positions.tolist() == [[1, -1, -1]]
+    french = Bm25(language="french")
+    index = french.build(["les chevaux et les étoiles", "une maison", "et"])
+    ranking = french.retrieve(index, ["un cheval", "une étoile", "les"], 3)
+    assert ranking.positions.tolist() == [[0, -1, -1], [0, -1, -1], [-1, -1, -1]]
+
+
+def test_accents_are_kept_however_they_are_written() -> None:
+    part = Bm25(language="french")
+    ranking = part.retrieve(part.build(["le pe\u0302cheur", "le pécheur"]), ["pêcheur", "PÉCHEUR"], 2)
+    assert ranking.positions.tolist() == [[0, -1], [1, -1]]
+
+
+def test_query_words_count_as_often_as_they_are_said() -> None:
+    part = Bm25(language="none")
+    one, two = part.retrieve(part.build(["cat", "dog"]), ["cat", "cat cat"], 1).scores[:, 0]
+    assert two == pytest.approx(2 * one)
+
+
+def test_chunks_that_share_no_word_are_not_found() -> None:
+    part = Bm25()
+    ranking = part.retrieve(part.build(["stars", "cats", "cats"]), ["cats and dogs", "dogs"], 3)
+    assert ranking.positions.tolist() == [[1, 2, -1], [-1, -1, -1]]
+
+
+def test_one_index_is_built_whatever_the_order_of_sets() -> None:
+    one, other = Bm25().build(TEXTS), Bm25().build(TEXTS)
+    assert bytes(one["vocabulary"]).startswith(b'["caf')
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_blank_corpus_finds_nothing() -> None:
+    for backend in ("bm25s", "rank_bm25"):
+        part = Bm25(backend=backend)
+        assert (part.retrieve(part.build(["", " "]), QUERIES, 2).positions == -1).all()
+
+
+def test_versions_of_the_libraries_are_part_of_what_it_is() -> None:
+    assert set(Bm25().fingerprint()) == {"bm25s", "PyStemmer"}
+    assert set(Bm25(backend="rank_bm25").fingerprint()) == {"bm25s", "PyStemmer", "rank-bm25"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k1": -1.0}, r"retriever\.k1 is -1\.0"),
+        ({"k1": 0, "backend": "rank_bm25"}, r"use retriever\.backend=bm25s"),
+        ({"b": 1.5}, r"retriever\.b is 1\.5"),
+        (
+            {"backend": "bm25"},
+            r'retriever\.backend is .bm25.; did you mean "(bm25s|rank_bm25)"\? known: bm25s, rank_bm25',
+        ),
+        ({"language": "englisch"}, r'did you mean "english"\? known: english, french, none'),
+    ],
+)
+def test_wrong_parameters_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Bm25(**arguments)
+
+
+@pytest.mark.nightly
+def test_scifact_ranks_as_published(collections: Path) -> None:
+    from ragsweep.core.types import NO_CHUNK
+    from ragsweep.parts.datasets import Beir
+
+    dataset = Beir(str(collections / "scifact"), "test", None, "error", None, 0).load()
+    corpus = dataset.corpus
+    part = Bm25()
+    texts = [f"{title} {text}" for title, text in zip(corpus.titles, corpus.texts, strict=True)]
+    questions = dataset.golden.questions
+    ranking = part.retrieve(part.build(texts), [question.text for question in questions], 10)
+    values = []
+    for question, row in zip(questions, ranking.positions.tolist(), strict=True):
+        grades = {corpus.position[e.document]: e.grade for e in question.evidence}
+        gains = [grades.get(chunk, 0.0) for chunk in row if chunk != NO_CHUNK]
+        ideal = sorted(grades.values(), reverse=True)[:10]
+        discount = [1 / math.log2(rank + 2) for rank in range(10)]
+        values.append(float(np.dot(gains, discount[: len(gains)]) / np.dot(ideal, discount[: len(ideal)])))
+    assert np.mean(values) == pytest.approx(0.686, abs=0.006)

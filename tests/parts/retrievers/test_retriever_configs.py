@@ -1,0 +1,88 @@
+"""The option files: they compose as documented, and hold exactly the constructor's arguments."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class, instantiate
+from omegaconf import OmegaConf
+
+from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
+from ragsweep.parts.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever, Vector
+
+CONF = Path(__file__).parents[3] / "conf"
+
+
+def composed(*overrides: str) -> Any:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose(overrides=["+embedder=minilm", *overrides])
+    OmegaConf.resolve(config)
+    return config
+
+
+@pytest.mark.parametrize("group", ["chunker", "embedder", "retriever", "retriever/index", "reranker"])
+def test_option_files_hold_exactly_the_constructors_arguments(group: str) -> None:
+    for path in sorted((CONF / group).glob("*.yaml")):
+        assert path.read_text("utf-8").startswith("# "), f"{path}: the first line says what it is"
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            node = OmegaConf.select(compose(overrides=[f"+{group}={path.stem}"]), group.replace("/", "."))
+        arguments = set(inspect.signature(get_class(node["_target_"])).parameters)
+        assert set(node) - {"_target_"} == arguments, path
+
+
+def test_every_kind_of_retriever_is_recognised_by_its_methods() -> None:
+    kinds = {"bm25": TextRetriever, "none": TextRetriever, "vector": VectorRetriever, "hybrid_rrf": HybridRetriever}
+    for option, kind in {**kinds, "hybrid_convex": HybridRetriever}.items():
+        part = instantiate(composed(f"+retriever={option}").retriever)
+        assert [k for k in (TextRetriever, VectorRetriever, HybridRetriever) if isinstance(part, k)] == [kind], option
+
+
+def test_bm25_takes_its_parameters() -> None:
+    part = instantiate(composed("+retriever=bm25", "retriever.k1=1.2", "retriever.language=none").retriever)
+    assert isinstance(part, Bm25)
+    assert (part.k1, part.b, part.backend, part.language) == (1.2, 0.75, "bm25s", "none")
+
+
+def test_index_of_the_vector_retriever_can_be_chosen() -> None:
+    config = composed("+retriever=vector", "retriever/index=flat")
+    assert config.retriever.index._target_ == "ragsweep.parts.indexes.Flat"
+    assert config.retriever.embedder == config.embedder
+    assert isinstance(instantiate(config.retriever), Vector)
+
+
+def test_legs_of_a_hybrid_are_the_retrievers_own_files() -> None:
+    for option in ("hybrid_rrf", "hybrid_convex"):
+        legs = composed(f"+retriever={option}").retriever.legs
+        assert legs.bm25 == composed("+retriever=bm25").retriever
+        assert legs.vector == composed("+retriever=vector").retriever
+
+
+def test_legs_and_rule_of_a_hybrid_take_parameters() -> None:
+    config = composed("+retriever=hybrid_convex", "retriever.alpha=.3", "retriever.legs.bm25.k1=0.9")
+    part = instantiate(config.retriever)
+    assert isinstance(part, HybridConvex)
+    assert part.weights == {"bm25": pytest.approx(0.7), "vector": pytest.approx(0.3)}
+    assert part.legs["bm25"].k1 == 0.9
+    part = instantiate(composed("+retriever=hybrid_rrf", "retriever.k=20").retriever)
+    assert isinstance(part, HybridRrf)
+    assert part.k == 20
+
+
+def test_index_of_a_hybrids_leg_can_be_chosen() -> None:
+    config = composed("+retriever=hybrid_rrf", "retriever/index@retriever.legs.vector.index=flat")
+    assert config.retriever.legs.vector.index._target_ == "ragsweep.parts.indexes.Flat"
+
+
+def test_any_retriever_can_be_a_leg() -> None:
+    part = instantiate(composed("+retriever=hybrid_rrf", "retriever@retriever.legs.vector=none").retriever)
+    assert isinstance(part.legs["vector"], NoRetriever)
+    added = ["+retriever@retriever.legs.french=bm25", "retriever.legs.french.language=french"]
+    part = instantiate(composed("+retriever=hybrid_rrf", *added).retriever)
+    assert part.weights == {"bm25": 1, "vector": 1, "french": 1}
+    assert part.legs["french"].language == "french"
+    nested = composed("+retriever=hybrid_convex", "retriever@retriever.legs.vector=hybrid_rrf").retriever
+    assert nested.legs.vector.legs.vector.index._target_ == "ragsweep.parts.indexes.Flat"

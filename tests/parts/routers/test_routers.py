@@ -1,0 +1,98 @@
+"""Routers: the contract, and what each of them decides by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import MALFORMED, SERVER_ERROR
+from ragsweep.core.types import Embeddings, Floats, Request, Turn
+from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
+from ragsweep.testing.llm_server import LlmServer
+from ragsweep.testing.routers import RouterContract, routes
+
+PATTERNS = ["hi|hello", "merci|comment ca va"]
+
+
+class Letters:
+    """Embed by which letters a text has."""
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        return np.array([[text.count(one) for one in "abcdefghijklmnopqrstuvwxyz"] for text in queries], np.float32)
+
+    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        raise AssertionError("a router embeds questions")
+
+
+class TestNoRouter(RouterContract):
+    part = NoRouter
+
+    def test_everything_is_searched_for(self) -> None:
+        assert all(route.search for route in routes(NoRouter(), [Request("hi"), Request("what?")]).values())
+
+
+class TestRule(RouterContract):
+    def part(self) -> Rule:
+        return Rule(PATTERNS)
+
+    @pytest.mark.parametrize(
+        ("said", "search"),
+        [("Hi!", False), ("  hello there", False), ("Comment ça va ?", False), ("history of Rome", True),
+         ("hi, how do I sort a list of numbers?", True), ("say hello", True), ("", True)],
+    )  # fmt: skip
+    def test_short_conversation_is_not_searched_for(self, said: str, search: bool) -> None:
+        assert routes(self.part(), [Request(said)])[0].search is search
+
+    def test_what_is_no_pattern_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
+            Rule(["hi", "("]).check()
+        with pytest.raises(ConfigError, match="list of patterns"):
+            Rule([]).check()
+
+
+class TestSimilarity(RouterContract):
+    def part(self) -> Similarity:
+        return Similarity(Letters(), ["hello"], ["define decorator"], 0.7)
+
+    def test_the_nearer_kind_decides_and_a_threshold_must_be_reached(self) -> None:
+        found = routes(self.part(), [Request("hellohello"), Request("decorator"), Request("zzz"), Request("hexxyzz")])
+        assert [found[n].search for n in range(4)] == [False, True, True, True]
+        assert found[0].score > 0 > found[1].score
+
+    def test_examples_are_needed(self) -> None:
+        with pytest.raises(ConfigError, match=r"router\.conversation"):
+            Similarity(Letters(), [], []).check()
+        with pytest.raises(ConfigError, match="between -1 and 1"):
+            Similarity(Letters(), ["a"], [], 2).check()
+
+
+class TestLlm(RouterContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
+        with LlmServer(lambda asked: json.dumps({"search": "hello" not in asked.last})) as self.server:
+            yield
+
+    def part(self, retries: int = 1) -> Llm:
+        return Llm(self.server.base_url, "router", "Does it need the corpus?", retries=retries)
+
+    def test_the_model_decides_and_sees_the_conversation_behind_a_fence(self) -> None:
+        asked = Request("hello", history=(Turn("user", "before"),))
+        assert [one.search for one in routes(self.part(), [asked, Request("what?")]).values()].count(False) == 1
+        prompt = next(one.asked.prompt for one in self.server.log if "hello" in one.asked.prompt)
+        assert "user: before\nuser: hello" in prompt
+        assert prompt.count("<conversation ") == 1
+
+    def test_what_is_no_decision_is_a_failure_that_searches(self) -> None:
+        self.server.answer = lambda asked: '{"search": "no"}'
+        route = routes(self.part(), [Request("hello")])[0]
+        assert (route.search, route.failed) == (True, MALFORMED)
+
+    def test_a_service_that_fails_is_a_reason(self) -> None:
+        self.server.faults = {"server_error": 1.0}
+        assert routes(self.part(retries=0), [Request("hello")])[0].failed == SERVER_ERROR

@@ -1,0 +1,154 @@
+"""Systems that exist already: by HTTP on a real server, and as functions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import MALFORMED, SYSTEM_RAISED
+from ragsweep.core.types import Passage, Request, Turn
+from ragsweep.parts.systems import Http, Pipeline, Python
+from ragsweep.testing.systems import SystemContract, responses
+from serving import Reply, Server, serving
+
+BODY = {"q": "{question}", "said": "{history}", "options": {"deep": True, "note": "on {question}"}}
+
+
+def reply(body: dict[str, Any]) -> Reply:
+    sources = [{"id": "d1", "text": "one"}, {"id": 2, "text": "two"}]
+    told = {"data": {"answer": f"about {body['q']}", "sources": sources}, "used": {"in": 7, "out": 3}}
+    return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with serving(monkeypatch, reply) as made:
+        yield made
+
+
+class TestHttp(SystemContract):
+    @pytest.fixture(autouse=True)
+    def _served(self, server: Server) -> None:
+        self.server = server
+
+    def part(self, **changed: Any) -> Http:
+        given = {
+            "url": f"{self.server.url}/ask", "body": BODY, "answer": "data.answer", "contexts": "data.sources[*].text",
+            "ids": "data.sources[*].id", "tokens_in": "used.in", "tokens_out": "used.out", "retries": 1,
+            "refusals": ["no idea"], **changed,
+        }  # fmt: skip
+        made = Http(**given)
+        made.check()
+        return made
+
+    def test_question_and_history_are_sent_and_all_is_found(self) -> None:
+        asked = Request("Why?", history=(Turn("user", "Is it?"), Turn("assistant", "No.")))
+        found = responses(self.part(), [asked])[0]
+        history = [{"role": "user", "content": "Is it?"}, {"role": "assistant", "content": "No."}]
+        assert self.server.bodies == [{"q": "Why?", "said": history, "options": {"deep": True, "note": "on Why?"}}]
+        assert self.server.paths == ["/v1/ask"]
+        assert found.answer.text == "about Why?"
+        assert found.contexts == (Passage("d1", "one"), Passage("2", "two"))
+        assert found.answer.usage[:3] == (1, 7, 3)
+        assert found.answer.seconds > 0
+
+    def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
+        for said in ("No idea, sorry.", "", None):
+            self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())
+            found = responses(self.part(answer="a", contexts=None, ids=None, tokens_in=None, tokens_out=None),
+                              [Request("?")])[0]  # fmt: skip
+            assert found.answer.abstained
+            assert not found.answer.failed
+
+    @pytest.mark.parametrize(
+        "told",
+        [{"data": {}}, {"data": {"answer": 3, "sources": []}}, [], {"data": {"answer": "a", "sources": "x"}},
+         {"data": {"answer": "a", "sources": [{"id": "d", "text": None}]}, "used": {"in": 1, "out": 1}}],
+    )  # fmt: skip
+    def test_a_reply_without_what_is_looked_for_is_a_failure_of_its_question(self, told: Any) -> None:
+        self.server.reply = lambda body, n: (200, {"Content-Type": "application/json"}, json.dumps(told).encode())
+        assert responses(self.part(), [Request("?")])[0].answer.failed == MALFORMED
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [({"url": "ftp://x/ask"}, "base_url"), ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
+         ({"contexts": "a..b"}, r"system\.contexts"), ({"key_env": "sk-secret"}, "key_env")],
+    )  # fmt: skip
+    def test_what_could_not_work_is_refused_before_anything_is_called(self, changed: dict[str, Any], said: str) -> None:
+        with pytest.raises(ConfigError, match=said):
+            self.part(**changed)
+        assert self.server.bodies == []
+
+
+class TestPipeline(SystemContract):
+    part = Pipeline
+
+    def test_every_request_is_answered_once(self) -> None:
+        """It stands for the config, and says nothing by itself."""
+        assert responses(Pipeline(), [Request("?")])[0].answer.text == ""
+
+
+MODULE = """
+def plain(question):
+    if question == "raise":
+        raise RuntimeError("no")
+    return f"about {question}"
+
+def full(question, history):
+    said = " ".join(turn["content"] for turn in history)
+    return {"answer": f"{question} {said}".strip(), "contexts": ["one"], "ids": ["d1"], "tokens_in": 5}
+
+def odd(question):
+    return 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "owned_system.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "owned_system")
+    yield tmp_path / "owned_system.py"
+    sys.modules.pop("owned_system", None)
+
+
+@pytest.mark.usefixtures("module")
+class TestPython(SystemContract):
+    def part(self) -> Python:
+        return Python("owned_system.full", concurrency=2)
+
+    def test_it_gets_the_history_if_it_takes_it(self) -> None:
+        asked = [Request("Why?", history=(Turn("user", "Is it?"),))]
+        found = responses(self.part(), asked)[0]
+        assert found.answer.text == "Why? Is it?"
+        assert found.contexts == (Passage("d1", "one"),)
+        assert responses(Python("owned_system.plain"), asked)[0].answer.text == "about Why?"
+
+    def test_what_it_raises_is_the_failure_of_one_question(self) -> None:
+        found = responses(Python("owned_system.plain"), [Request("raise"), Request("go on")])
+        assert found[0].answer.failed == SYSTEM_RAISED
+        assert found[1].answer.text == "about go on"
+        assert responses(Python("owned_system.odd"), [Request("?")])[0].answer.failed == SYSTEM_RAISED
+
+    def test_its_source_is_part_of_what_it_is(self, module: Path) -> None:
+        before = Python("owned_system.plain").fingerprint()
+        module.write_text(MODULE + "# changed\n")
+        assert Python("owned_system.plain").fingerprint() != before
+
+    def test_what_its_module_imports_beside_it_is_part_of_what_it_is(self, module: Path) -> None:
+        module.write_text("import owned_words\n" + MODULE)
+        (module.parent / "owned_words.py").write_text("WORDS = 1\n")
+        before = Python("owned_system.plain").fingerprint()
+        (module.parent / "owned_words.py").write_text("WORDS = 2\n")
+        assert Python("owned_system.plain").fingerprint() != before
+
+    def test_what_is_not_trusted_or_not_there_is_refused(self) -> None:
+        for function, said in (("os.system", "not trusted"), ("owned_system.missing", "missing"), ("plain", "package")):
+            with pytest.raises(ConfigError, match=said):
+                Python(function).check()

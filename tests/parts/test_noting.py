@@ -1,0 +1,136 @@
+"""Notes: what a judge answered is kept call by call, and an interrupted verdict pays for what it still lacks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsweep.core.identity import Spec
+from ragsweep.core.types import Notes, Usage, Verdict
+from ragsweep.parts.judging import Form, Said
+from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
+from ragsweep.parts.noting import Noted
+from ragsweep.services.calls import EndpointFailed
+from ragsweep.stages.notebooks import Notebook, page
+from ragsweep.stages.store import open_store
+from ragsweep.testing.llm_server import Asked, LlmServer, Logged
+from ragsweep.testing.llm_server.asked import default_answer
+from scripted_judge import cases, judge_at
+
+FORM = Form("word", {"type": "string"}, str.upper)
+
+
+class Echo:
+    """Answer with the prompt, and embed a text by its length; remember what was asked."""
+
+    samples, fence = 1, True
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def ready(self, metric: str, embeddings: bool) -> None:
+        """Take everything."""
+
+    async def ask(self, prompt: str, form: Form, sample: int, repetition: int) -> Said:
+        """Say it back."""
+        self.asked.append((prompt, sample, repetition))
+        return Said(form.read(prompt), Usage(1, 10, 2), prompt)
+
+    async def embed(self, texts: Sequence[str]) -> Said:
+        """Count characters, to many digits."""
+        self.asked.append(tuple(texts))
+        return Said([[len(text) / 3, -0.1] for text in texts], Usage(1, len(texts), 0))
+
+
+def notebook(folder: Path) -> Notebook:
+    faults: list[str] = []
+    store = open_store(folder, faults.append)
+    assert store is not None
+    return Notebook(page(Spec("judge", "1"), ""), store)
+
+
+def ask(judge: Echo, notes: Notes, payer: str = "a", repetition: int = 0) -> Said:
+    return asyncio.run(Noted(judge, notes, payer).ask("yes", FORM, 0, repetition))
+
+
+def test_answer_is_asked_for_once_and_counts_for_who_paid_only(tmp_path: Path) -> None:
+    judge = Echo()
+    first = ask(judge, notebook(tmp_path))
+    later = notebook(tmp_path)  # another process's
+    again, others = ask(judge, later), ask(judge, later, payer="b")
+    assert (first.value, again.value, others.value) == ("YES", "YES", "YES")
+    assert (first.usage, again.usage, others.usage) == (Usage(1, 10, 2), Usage(1, 10, 2), Usage())
+    assert len(judge.asked) == 1
+    ask(judge, later, repetition=1)
+    assert len(judge.asked) == 2
+
+
+def test_texts_are_embedded_once_and_to_the_last_bit(tmp_path: Path) -> None:
+    judge = Echo()
+    first = asyncio.run(Noted(judge, notebook(tmp_path), "a").embed(["one", "three", "one"]))
+    again = asyncio.run(Noted(judge, notebook(tmp_path), "a").embed(["three", "seven", "one"]))
+    assert first.value == [[1.0, -0.1], [5 / 3, -0.1], [1.0, -0.1]]
+    assert again.value == [first.value[1], first.value[1], first.value[0]]
+    assert judge.asked == [("one", "three"), ("seven",)]
+    assert (first.usage, again.usage) == (Usage(1, 2, 0), Usage(2, 3, 0))
+
+
+@pytest.mark.parametrize("text", ["", "é\n", "\0", "\ud800", '"\\'])
+def test_any_text_is_kept_as_it_is(text: str, tmp_path: Path) -> None:
+    notebook(tmp_path)["key"] = text
+    assert dict(notebook(tmp_path)) == {"key": text}
+
+
+def test_note_stays_as_it_was_first_put_down(tmp_path: Path) -> None:
+    notes = notebook(tmp_path)
+    notes["key"] = "one"
+    notes["key"] = "other"
+    assert notes["key"] == notebook(tmp_path)["key"] == "one"
+    with pytest.raises(TypeError, match="not taken back"):
+        del notes["key"]
+
+
+class Closing(LlmServer):
+    """A server that knows nobody any more after some requests."""
+
+    left = 10**9
+
+    def take(self, asked: Asked, headers: Mapping[str, str]) -> Logged:
+        """Change the lock."""
+        self.key = None if self.left > 0 else "another"
+        self.left -= 1
+        return super().take(asked, headers)
+
+
+@pytest.mark.parametrize("kind", [JudgeSwayed, RagasFaithfulness, RagasAnswerRelevancy])
+def test_interrupted_verdicts_pay_for_what_they_lack_and_no_more(kind: type, tmp_path: Path) -> None:
+    with Closing(_accepting) as server:
+        whole = _verdicts(kind, server, {})
+        needed = len(server.log)
+        assert needed >= 6
+        for answered in range(1, needed, 2):
+            server.left = answered
+            notes = tmp_path / str(answered)
+            with pytest.raises(EndpointFailed):
+                _verdicts(kind, server, notebook(notes))
+            server.left, before = 10**9, len(server.log)
+            assert _verdicts(kind, server, notebook(notes)) == whole
+            assert len(server.log) - before == needed - answered
+
+
+def _accepting(asked: Asked) -> Any:
+    """Find every answer right, so that judge_swayed asks twice."""
+    if "verdict" in (asked.schema or {}).get("properties", {}):
+        return {"reason": "so it is", "verdict": 1}
+    return default_answer(asked)
+
+
+def _verdicts(kind: type, server: LlmServer, notes: Notes) -> list[Verdict]:
+    options = {"share": 1} if kind is JudgeSwayed else {}
+    found: dict[int, Verdict] = {}
+    kind(judge_at(server, concurrency=1, retries=0), **options).judge_noting(cases(3), found.__setitem__, notes)
+    return [found[n] for n in range(3)]

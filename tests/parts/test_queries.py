@@ -1,0 +1,181 @@
+"""What a question with a history is searched with: the last turn, the conversation, or what a model makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import GOLDEN, write_dataset
+
+from configs import evaluate, prepare
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import BUDGET_SPENT
+from ragsweep.core.results import COMPLETE, PARTIAL
+from ragsweep.core.types import Answer, QueryWriter, Request, Turn
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.foretelling import foretell
+from ragsweep.parts.queries import History, Last, Rewrite
+from ragsweep.services.calls.spending import spending
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import plan
+from ragsweep.stages.store import open_store
+from ragsweep.sweep.app import Session
+from ragsweep.testing.llm_server import Asked, LlmServer
+
+TALK = [
+    {"id": "t1", "question": "And where does it sleep?", "evidence": [{"document": "cats"}],
+     "history": [{"role": "user", "text": "Tell me about the cat."}, {"role": "assistant", "text": "It is warm."}]},
+    {"id": "t2", "question": "What is it made of?", "evidence": [{"document": "bread"}],
+     "history": [{"role": "user", "text": "I like bread."}]},
+    {"id": "thanks", "question": "Thanks!", "needs_retrieval": False, "history": [{"role": "user", "text": "Ships?"}]},
+]  # fmt: skip
+STANDING = {"sleep": "Where does the cat sleep?", "made": " What is bread\nmade of? "}
+
+
+def scripted(asked: Asked) -> str:
+    """Rewrite what is asked by the instruction to rewrite, answer all else."""
+    if "Rewrite" not in asked.prompt:
+        return "It rests on the warm mat."
+    return next(said for word, said in STANDING.items() if word in asked.last)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    spending.reset()
+    with LlmServer(scripted) as made:
+        yield made
+    spending.reset()
+
+
+def overrides(folder: Path, *more: str) -> list[str]:
+    return [*write_dataset(folder, [*GOLDEN, *TALK]), "depth=4", "top_k=1", "tracking=none", *more]
+
+
+def model(server: LlmServer) -> list[str]:
+    service = [f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    return ["llm=openai", *service, "~metrics.semantic_similarity"]
+
+
+def stored(folder: Path) -> Session:
+    warnings: list[str] = []
+    return Session(Evaluator(Executor(open_store(folder / "stages", warnings.append))))
+
+
+def rewrites(server: LlmServer) -> int:
+    return sum("Rewrite" in one.asked.prompt for one in server.log)
+
+
+def written(part: QueryWriter, *requests: Request) -> list[str]:
+    found: dict[int, Answer] = {}
+    part.write(requests, found.__setitem__)
+    return [found[n].text for n in range(len(requests))]
+
+
+CHAT = Request("And then?", (), (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three")))
+
+
+def test_history_joins_the_latest_turns_of_those_who_are_chosen() -> None:
+    assert written(Last(), CHAT) == ["And then?"]
+    assert written(History(), CHAT, Request("x")) == ["one\ntwo\nthree\nAnd then?", "x"]
+    assert written(History(turns=1), CHAT) == ["three\nAnd then?"]
+    assert written(History(roles=["user"]), CHAT) == ["one\nthree\nAnd then?"]
+
+
+@pytest.mark.parametrize("wrong", [{"turns": 0}, {"roles": []}, {"roles": ["system"]}])
+def test_turns_that_are_none_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"query\.(turns|roles)"):
+        History(**wrong).check()  # type: ignore[arg-type]
+
+
+def test_history_is_searched_with_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = Session()
+    last, history = (evaluate(session, *overrides(tmp_path, f"query={query}")) for query in ("last", "history"))
+    assert "query" not in last.outcomes
+    assert history.outcomes["query"][-2] == "I like bread.\nWhat is it made of?"
+    ids = last.outcomes["question_id"]
+    recall = {name: dict(zip(ids, one.outcomes["context_recall"], strict=True)) for name, one in
+              (("last", last), ("history", history))}  # fmt: skip
+    assert (recall["last"]["t2"], recall["history"]["t2"]) == (0, 1)
+    assert all(recall["last"][one] == recall["history"][one] for one in ("q1", "q2", "q3"))
+    assert last.signature != history.signature
+    assert last.rankings.keys() != history.rankings.keys()  # two run files
+
+
+def test_model_rewrites_each_question_with_a_history_once_and_its_query_is_searched_with(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    first = evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite"))
+    assert first.state == COMPLETE
+    assert rewrites(server) == 2  # neither questions without a history nor conversation
+    assert first.outcomes["query"][4:6] == ["Where does the cat sleep?", "What is bread made of?"]
+    assert first.outcomes["context_recall"][4:6] == [1, 1]
+    assert first.usage["query"]["calls"] == 2
+    assert first.usage["query"]["money"] > 0
+    asked = len(server.log)
+    again = evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite"))
+    assert len(server.log) == asked
+    assert again.usage == first.usage
+    evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite", "prompt=cite"))
+    assert rewrites(server) == 2  # how answers are asked for is nothing to a query
+
+
+def test_cost_and_latency_of_an_answer_hold_those_of_its_query(server: LlmServer, tmp_path: Path) -> None:
+    chosen = [[*model(server), f"query={query}"] for query in ("last", "rewrite")]
+    last, written_by_model = (evaluate(stored(tmp_path), *overrides(tmp_path, *one)) for one in chosen)
+    costs = [one.outcomes["cost_per_1000"] for one in (last, written_by_model)]
+    assert costs[0][0] == costs[1][0]
+    assert costs[0][4] < costs[1][4]
+    assert written_by_model.latency["query"]["n"] == 6
+    assert "query" not in last.latency
+
+
+def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    given = overrides(tmp_path, *model(server), "query=rewrite", "llm.concurrency=1")
+    few = evaluate(stored(tmp_path), *given, "budget.calls=1")
+    assert few.state == PARTIAL
+    assert np.isnan(few.outcomes["context_recall"][5])
+    assert few.summaries["context_recall"].reasons[BUDGET_SPENT] == 1
+    spending.reset()
+    whole = evaluate(stored(tmp_path), *given)
+    assert whole.state == COMPLETE
+    assert rewrites(server) == 2
+
+
+def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
+    server.answer = lambda asked: " " if "Rewrite" in asked.prompt else "Yes."
+    result = evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", "llm.retries=0"))
+    assert result.state == PARTIAL
+    assert np.isnan(result.outcomes["context_recall"][4:6]).all()
+
+
+def test_plan_foretells_the_calls_for_queries(server: LlmServer, tmp_path: Path) -> None:
+    session = stored(tmp_path)
+    experiment = prepare(session, *overrides(tmp_path, *model(server), "query=rewrite"))
+    planned = plan([experiment.wanted], session.evaluator.executor)
+    foretell(planned, [experiment], session.evaluator.executor)
+    charge = planned.stages["query"].charge
+    assert (charge.calls, charge.estimated) == (2, True)
+    assert charge.money > 0
+    assert server.log == []
+
+
+@pytest.mark.parametrize("llm", ["none", "extractive"])
+def test_rewriting_without_a_model_is_refused(llm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^query: a model must rewrite .*; choose llm=openai, .* or query=history$"):
+        prepare(Session(), *overrides(tmp_path, f"llm={llm}", "query=rewrite"))
+
+
+def test_blank_instruction_is_refused() -> None:
+    class Model:
+        prompt = None
+
+    with pytest.raises(ConfigError, match=r"query\.instruction is empty"):
+        Rewrite(Model(), " ").check()

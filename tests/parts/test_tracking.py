@@ -1,0 +1,489 @@
+"""What is recorded comes back: the same contract on a SQLite database and on a real tracking server."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import TrackingError
+from ragsweep.core.results import Failure
+from ragsweep.parts.tracking import Mlflow, NoTracking, Place, Tracker, tables
+from ragsweep.parts.tracking.connection import Connection
+from ragsweep.parts.tracking.content import key, metrics
+from ragsweep.parts.tracking.place import absolute, database, masked
+from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
+
+NAN = math.nan
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUIET.items():
+            patch.setenv(name, value)
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sqlite_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('data base')}/mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with mlflow_server(tmp_path_factory.mktemp("server")) as uri:
+        yield uri
+
+
+@pytest.fixture(params=["sqlite", "server"])
+def tracker(request: pytest.FixtureRequest) -> Mlflow:
+    made = Mlflow(request.getfixturevalue(f"{request.param}_uri"), "an experiment")
+    made.prepare()
+    return made
+
+
+# --- the contract ---
+
+
+def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
+    run = client(tracker).get_run(tracker.log_result(a_result(), Place(parent, 3)))
+    tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
+
+    assert run.info.run_name == "top_k=3"
+    assert run.info.status == "FINISHED"
+    assert (run.info.start_time, run.info.end_time) == (1_700_000_000_500, 1_700_000_002_250)
+    tags = {name: value for name, value in run.data.tags.items() if name.startswith("ragsweep.")}
+    assert tags == {
+        "ragsweep.kind": "config", "ragsweep.signature": "5" * 64, "ragsweep.job": "3", "ragsweep.targets": "0 of 1 met"
+    }  # fmt: skip
+    assert run.data.tags["mlflow.parentRunId"] == parent
+    assert run.data.params == {"top_k": "3", "retriever.legs.a_b": "", "prompt": "short"}
+
+    over = client(tracker).get_run(parent)
+    assert over.info.status == "FINISHED"
+    assert over.info.run_name == "top_k=3,5"
+    assert over.info.experiment_id == run.info.experiment_id
+    assert client(tracker).get_experiment(run.info.experiment_id).name == "an experiment"
+    assert over.data.tags["ragsweep.kind"] == "sweep"
+    assert over.data.tags["ragsweep.command"] == "run -m"
+    assert over.data.params == {"top_k": "3,5"}
+    assert over.data.metrics == {"best": 1.0}
+    assert files(tracker, parent) == {"results.json", "plots", "rankings"}
+    assert content(tracker, parent, "plots/a.png") == b"png"
+
+
+def test_every_number_comes_back_and_nan_is_not_sent(tracker: Mlflow) -> None:
+    sent = client(tracker).get_run(tracker.log_result(a_result())).data.metrics
+    twins = {name: value for name, value in sent.items() if name.startswith("category/c__")}
+    assert sorted(twins.values()) == [0.0, 1.0]
+    assert {name: value for name, value in sent.items() if "c__" not in name} == {
+        "ndcg_at_10": 0.5, "low/ndcg_at_10": 0.25, "high/ndcg_at_10": 0.75, "n_scored/ndcg_at_10": 2.0,
+        "n_failed/ndcg_at_10": 1.0, "n_scored/mrr": 0.0, "n_failed/mrr": 3.0,
+        "category/how-to/mrr": 0.125, "n_scored/category/how-to/mrr": 2.0,
+        "index_vector/bytes": 4.0, "first_stage/ndcg_at_10": 0.375, "reranking/up": 0.5, "target/ndcg_at_10": 0.0,
+    }  # fmt: skip
+
+
+def test_golden_set_is_a_dataset_input_with_its_digest(tracker: Mlflow) -> None:
+    (given,) = client(tracker).get_run(tracker.log_result(a_result())).inputs.dataset_inputs
+    assert given.dataset.name == "python"
+    assert given.dataset.digest == "012345678901234567890123456789012345"
+    assert json.loads(given.dataset.source)["golden_digest"] == "0123456789" * 6 + "abcd"
+    assert json.loads(given.dataset.profile) == {
+        "documents": 79, "questions": 4, "with_evidence": 3, "unanswerable": 1, "left_out": {"no label": 2}
+    }  # fmt: skip
+    assert {tag.key: tag.value for tag in given.tags}["corpus_digest"] == "c" * 64
+
+
+def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -> None:
+    import io
+
+    import yaml
+    from pyarrow import parquet
+
+    run = tracker.log_result(a_result())
+    assert files(tracker, run) == {"config.yaml", "outcomes.parquet", "rankings"}
+    assert content(tracker, run, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
+    config = yaml.safe_load(content(tracker, run, "config.yaml"))
+    assert config == {"top_k": 3, "retriever": {"legs": ["bm25", "vector"]}, "name": "é"}
+    table = parquet.read_table(io.BytesIO(content(tracker, run, "outcomes.parquet")))
+    assert table.schema.metadata[b"format"] == b"ragsweep.outcomes/1"
+    rows = table.to_pydict()
+    assert rows["question_id"] == ["a", "b"]
+    assert rows["mrr"][0] == 0.5
+    assert math.isnan(rows["mrr"][1])
+    assert rows["context"] == [["x:0-5"], []]
+    assert rows["mixed"] == ["1", "one"]
+
+
+def test_qrels_lie_beside_the_ranking_that_they_judge(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), Place(parent, 0))
+    assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/ab12ab12ab12.qrels"}
+    assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
+
+
+@pytest.mark.parametrize("process", ["same", "new"])
+def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow, process: str) -> None:
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    first = tracker.log_result(a_result(), Place(parent, 3))
+    if process == "new":
+        Connection.to(tracker.uri).rankings.clear()
+    again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
+    tracker.log_result(again, Place(parent, 5))
+    tracker.close_sweep(parent, "KILLED", {}, {})
+    assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
+    assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/cd34cd34cd34.trec"}
+    assert content(tracker, parent, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
+    assert client(tracker).get_run(parent).info.status == "KILLED"
+
+
+def test_long_value_is_a_hash_and_stands_in_full_in_an_artifact(tracker: Mlflow) -> None:
+    run = tracker.log_result(a_result(parameters={"short": "x" * 6_000, "long": "é" * 6_001}))
+    sent = client(tracker).get_run(run).data.params
+    assert sent["short"] == "x" * 6_000
+    assert sent["long"].startswith("sha256:")
+    assert len(sent["long"]) == 71
+    assert json.loads(content(tracker, run, "long_parameters.json")) == {"long": "é" * 6_001}
+
+
+def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
+    many = {f"p{n}": "é" * 5_000 for n in range(110)}
+    summaries = {f"m{n}": summary(f"m{n}") for n in range(210)}
+    data = client(tracker).get_run(tracker.log_result(a_result(parameters=many, summaries=summaries))).data
+    assert data.params == many
+    assert sum(name.startswith("low/m") for name in data.metrics) == 210
+
+
+def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
+    made = tracker.log_failure(failure, Place(parent, 0))
+    tracker.close_sweep(parent, "FAILED", {}, {})
+    run = client(tracker).get_run(made)
+    assert run.info.status == "FAILED"
+    assert run.info.end_time == 2_000
+    assert run.data.tags["ragsweep.kind"] == "config"
+    shown, _, cut = run.data.tags["ragsweep.error"].partition(" ... ")
+    assert ("boom " * 2_000).startswith(shown)
+    assert (len(shown) > 4_900, cut) == (True, "(whole in long_tags.json)")
+    assert json.loads(content(tracker, made, "long_tags.json")) == {"ragsweep.error": "boom " * 2_000}
+    assert run.data.tags["mlflow.parentRunId"] == parent
+    assert run.data.params == {"top_k": "0"}
+    assert content(tracker, made, "traceback.txt") == b"Traceback: line\nboom"
+    assert client(tracker).get_run(parent).info.status == "FAILED"
+
+
+def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experiment(tracker: Mlflow) -> None:
+    from mlflow.entities import Param
+
+    mlflow, path = client(tracker), database(tracker.uri)
+    elsewhere = mlflow.create_experiment("somebody else's", (path.parent / "theirs").as_uri() if path else None)
+    theirs = mlflow.create_run(elsewhere).info.run_id
+    mlflow.log_batch(theirs, params=[Param("top_k", "given by mlflow run")])
+    assert tracker.open_sweep("a sweep", {}, {"top_k": "3,5", "seed": "0"}, adopt=theirs) == theirs
+    child = mlflow.get_run(tracker.log_result(a_result(), Place(theirs, 3)))
+    tracker.close_sweep(theirs, "FINISHED", {}, {})
+    assert child.info.experiment_id == elsewhere
+    adopted = mlflow.get_run(theirs)
+    assert adopted.info.run_name == "a sweep"
+    assert adopted.data.tags["ragsweep.kind"] == "sweep"
+    assert adopted.data.params == {"top_k": "given by mlflow run", "seed": "0"}
+
+
+def test_adopted_run_becomes_the_config(tracker: Mlflow) -> None:
+    theirs = client(tracker).create_run(client(tracker).get_experiment_by_name("an experiment").experiment_id)
+    assert tracker.log_result(a_result(), Place(adopt=theirs.info.run_id)) == theirs.info.run_id
+    run = client(tracker).get_run(theirs.info.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["ndcg_at_10"] == 0.5
+    assert run.data.params["top_k"] == "3"
+
+
+def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("sweep", {}, {}, None)
+    broken = a_result(name="broken", rankings={"../x": "text"}, outcomes={"a": [1], "b": [1, 2]})
+    with pytest.raises(ValueError, match="expected length 1"):
+        tracker.log_result(broken, Place(parent, 0))
+    query = f"tags.`mlflow.parentRunId` = '{parent}'"
+    (run,) = client(tracker).search_runs([client(tracker).get_run(parent).info.experiment_id], query)
+    assert run.info.status == "FAILED"
+    with pytest.raises(TrackingError, match=tracker.uri):
+        tracker.log_artifacts("0" * 32, {"a": b"b"})
+
+
+def test_tracker_works_after_travelling_to_another_process(tracker: Mlflow) -> None:
+    run = pickle.loads(pickle.dumps(tracker)).log_result(a_result())
+    assert client(tracker).get_run(run).info.status == "FINISHED"
+
+
+@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
+@given(st.text(st.sampled_from("a.é /-:@\n_"), max_size=20).map(lambda text: text * 20))
+def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
+    from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
+
+    _validate_metric_name(key(name))
+    assert len(key(name)) <= MAX_ENTITY_KEY_LENGTH
+
+
+@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
+@given(st.sets(st.text(st.sampled_from("ab+/."), max_size=3), max_size=6))
+def test_groups_with_different_names_never_share_a_key(values: set[str]) -> None:
+    grouped = {"category": {value: {"mrr": summary("mrr")} for value in values}}
+    sent = metrics(a_result(summaries={}, first_stage={}, reranking={}, targets=(), indexes={}, groups=grouped))
+    assert len(sent) == 2 * len(values)
+
+
+def test_groups_are_sent_for_headline_metrics_only() -> None:
+    grouped = {"category": {"a": {"mrr": summary("mrr"), "map": summary("map")}}}
+    sent = metrics(
+        a_result(
+            summaries={},
+            first_stage={},
+            reranking={},
+            targets=(),
+            indexes={},
+            groups=grouped,
+            config={"headline": ["mrr"]},
+        )
+    )
+    assert sorted(sent) == ["category/a/mrr", "n_scored/category/a/mrr"]
+
+
+# --- places ---
+
+
+def check(tracker: Mlflow) -> None:
+    tracker.check()
+
+
+def record(tracker: Mlflow) -> None:
+    tracker.open_sweep("sweep", {}, {}, None)
+
+
+def copy(uri: str, folder: Path) -> Path:
+    """Copy a database with its tables: to make them takes seconds."""
+    Mlflow(uri).prepare()
+    path = database(uri)
+    assert path is not None
+    return tables.copy_database(path, folder / "mlflow.db")
+
+
+refused = pytest.mark.parametrize("begin", [check, record, Mlflow.prepare])
+"""What cannot be used is refused by whatever comes first."""
+
+
+def test_look_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert Mlflow().look() == "mlflow ui"
+    assert Mlflow("sqlite:///a b.db").look() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
+    server = Mlflow(server_uri)
+    server.prepare()
+    identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
+    assert server.look() == f"{server_uri}/#/experiments/{identifier}"
+
+
+def test_look_can_be_typed_where_the_environment_is_not_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Mlflow().look() == f"{Path(sys.executable).parent / 'mlflow'} ui"
+    assert NoTracking().look() == ""
+
+
+def test_default_place_is_the_environment_then_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Mlflow().uri == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
+    assert Mlflow().uri == f"sqlite:///{tmp_path}/other.db"
+    assert Mlflow("http://host:5000").uri == "http://host:5000"
+
+
+@pytest.mark.parametrize("name", ["with space é.db", "100%41.db"])
+def test_database_stands_where_the_uri_says_with_artifacts_beside_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / name
+    uri = absolute(f"sqlite:///{str(path).replace('%', '%25')}")
+    assert absolute(uri) == uri
+    assert database(uri) == path
+    tracker = Mlflow(uri)
+    run = tracker.log_result(a_result())
+    assert path.is_file()
+    assert (path.parent / "mlruns" / run / "artifacts" / "config.yaml").is_file()
+
+
+COLD = """
+import sys
+from ragsweep.parts.tracking import Mlflow
+sys.stdin.read()
+tracker = Mlflow(sys.argv[1])
+tracker.check()
+assert "mlflow" not in sys.modules
+print(tracker.open_sweep("cold", {}, {"a": "b"}, None))
+"""
+
+
+def test_processes_starting_at_once_on_nothing_all_record(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    started = [
+        subprocess.Popen([sys.executable, "-c", COLD, uri], env=environment, stdin=-1, stdout=-1, stderr=-1, text=True)
+        for _ in range(4)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()  # all are let go together
+        process.stdin = None
+    ended = [(*process.communicate(timeout=300), process.returncode) for process in started]
+    assert [(code, said) for _, said, code in ended] == [(0, "")] * 4, "a process failed, or said what no user needs"
+    tracker = Mlflow(uri)
+    runs = client(tracker).search_runs([client(tracker).get_experiment_by_name("ragsweep").experiment_id])
+    assert {run.info.run_id for run in runs} == {out.strip() for out, _, _ in ended}
+
+
+def test_tables_of_an_older_mlflow_are_upgraded_after_a_copy(tmp_path: Path) -> None:
+    from alembic import command
+    from alembic.script import ScriptDirectory
+    from mlflow.store.db import utils
+    from mlflow.store.tracking.dbmodels.initial_models import Base
+
+    path = tmp_path / "mlflow.db"
+    engine = utils.create_sqlalchemy_engine(f"sqlite:///{path}")
+    Base.metadata.create_all(engine)
+    config = utils._get_alembic_config(f"sqlite:///{path}")
+    older = ScriptDirectory.from_config(config).get_revision("head").down_revision
+    command.upgrade(config, older)
+    tracker = Mlflow(f"sqlite:///{path}")
+    tracker.check()
+    tracker.prepare()
+    assert client(tracker).get_run(tracker.log_result(a_result())).info.status == "FINISHED"
+    with sqlite3.connect(tmp_path / f"mlflow.db.{older}.backup") as copy:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (older,)
+
+
+@refused
+def test_tables_of_a_newer_mlflow_are_refused(sqlite_uri: str, tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
+    path = copy(sqlite_uri, tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'fffffffffff1'")
+    with pytest.raises(TrackingError, match=r"revision fffffffffff1.*newer.*upgrade mlflow"):
+        begin(Mlflow(f"sqlite:///{path}"))
+
+
+@refused
+def test_database_of_another_program_is_refused_and_left_alone(tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
+    path = tmp_path / "optuna.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE studies (id)")
+        connection.execute("CREATE TABLE alembic_version (version_num)")
+    with pytest.raises(TrackingError, match=r"optuna\.db holds the tables of another program .*studies"):
+        begin(Mlflow(f"sqlite:///{path}"))
+    with sqlite3.connect(path) as connection:
+        assert {name for (name,) in connection.execute("SELECT name FROM sqlite_master")} == {
+            "studies",
+            "alembic_version",
+        }
+
+
+@refused
+def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Callable[[Mlflow], None]) -> None:
+    (tmp_path / "file").write_text("no database")
+    (tmp_path / "mlruns").write_text("no folder")
+    for uri in (f"sqlite:///{tmp_path}/file/mlflow.db", f"sqlite:///{tmp_path}", f"sqlite:///{tmp_path}/file",
+                f"sqlite:///{tmp_path}/mlflow.db"):  # fmt: skip
+        begun = time.monotonic()
+        with pytest.raises(TrackingError, match=r"set tracking\.uri to a place that can be written") as told:
+            begin(Mlflow(uri))
+        assert str(told.value).startswith(uri)
+        assert "\n" not in str(told.value)
+        assert time.monotonic() - begun < 60
+
+
+@refused
+@pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/mlruns"])
+def test_folder_of_files_is_refused_with_the_way_out(uri: str, begin: Callable[[Mlflow], None]) -> None:
+    with pytest.raises(TrackingError, match=r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"):
+        begin(Mlflow(uri))
+
+
+@refused
+def test_database_in_memory_is_refused(begin: Callable[[Mlflow], None]) -> None:
+    for uri in ("sqlite://", "sqlite:///:memory:"):
+        with pytest.raises(TrackingError, match="keeps nothing"):
+            begin(Mlflow(uri))
+
+
+@refused
+def test_deleted_experiment_is_said_with_the_way_out(
+    sqlite_uri: str, tmp_path: Path, begin: Callable[[Mlflow], None]
+) -> None:
+    path = copy(sqlite_uri, tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE experiments SET lifecycle_stage = 'deleted' WHERE experiment_id = 0")
+    with pytest.raises(TrackingError, match=r"was deleted.*mlflow experiments restore -x 0"):
+        begin(Mlflow(f"sqlite:///{path}", "Default"))
+
+
+@refused
+def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlflow], None]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://me:geheim@127.0.0.1:{free.getsockname()[1]}"
+    begun = time.monotonic()
+    with pytest.raises(TrackingError, match="no MLflow server answers") as told:
+        begin(Mlflow(uri))
+    assert time.monotonic() - begun < 20
+    assert "geheim" not in str(told.value)
+    assert told.value.__cause__ is None
+    assert "geheim" not in Mlflow(uri).look()
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://me:geheim@host:5000/a", "http://***@host:5000/a"),
+        ("postgresql+psycopg2://me:ge@heim@host/db?sslpassword=x&a=b", "postgresql+psycopg2://***@host/db?sslpassword=***&a=b"),
+        ("sqlite:////home/a@b/mlflow.db", "sqlite:////home/a@b/mlflow.db"),
+        ("http://host:5000", "http://host:5000"),
+    ],
+)  # fmt: skip
+def test_masked_uri_shows_no_secret(uri: str, shown: str) -> None:
+    assert masked(uri) == shown
+
+
+def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracker: Tracker = NoTracking()
+    tracker.check()
+    assert tracker.open_sweep("sweep", {}, {}, "given") == "given"
+    assert tracker.log_result(a_result(), Place(adopt="given")) == "given"
+    assert tracker.log_failure(Failure("a", (), {}, "boom")) == ""
+    tracker.close_sweep("", "FINISHED", {"a": b"b"}, {})
+    tracker.log_artifacts("", {"a": b"b"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_the_tracker_loads_no_mlflow() -> None:
+    code = "import sys, ragsweep.parts.tracking as t; t.Mlflow(); t.NoTracking(); sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}).returncode == 0

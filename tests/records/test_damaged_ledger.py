@@ -1,0 +1,162 @@
+"""What was written is read, or the damage is said in one sentence that names the file and the way out."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_ledger import opened
+
+from ragsweep.core.errors import InputError, RagsweepError
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.ledger import Ledger
+from recorded import a_result
+
+SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it away and run the command again"
+JOBS = 6
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A ledger of two sweeps and of two configs by themselves, all in the file itself."""
+    ledger = Ledger(tmp_path)
+    for key in ("one", "two"):
+        sweep = opened(ledger, *(f"top_k={n}" for n in range(JOBS)), key=key)
+        for job in range(JOBS - 1):
+            ledger.mirrored(ledger.write(sweep.id, job, replace(a_result(), name=f"{key} {job}")), f"run {job}")
+        ledger.write(sweep.id, JOBS - 1, Failure("f", (), {}, "error"))
+    ledger.set_status("one-0", "FINISHED")
+    ledger.claim("two-0", 77)
+    for name in ("single", "other"):
+        ledger.write(None, 0, replace(a_result(), name=name))
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return tmp_path
+
+
+def known(folder: Path) -> list[object]:
+    """Read all that tables and reports are made of."""
+    ledger = Ledger(folder)
+    found: list[object] = []
+    for sweep in ledger.sweeps():
+        found += [sweep, ledger.sweep(sweep.id), ledger.latest(sweep.id.partition("-")[0])]
+        for record in (*ledger.records(sweep.id), *ledger.unshown(sweep.id), *ledger.finals(sweep.id)):
+            found.append(shown(record.outcome))
+    found += [shown(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tuned("w"))]
+    return [*found, *map(str, ledger.abandoned()), *ledger.claims("one-0"), ledger.looks("w")]
+
+
+def used(folder: Path) -> None:
+    """Write as a sweep does."""
+    ledger = Ledger(folder)
+    sweep = opened(ledger, "top_k=3", key="three")
+    ledger.claim(sweep.id, 0)
+    record = ledger.write(sweep.id, 0, a_result(), fenced=True)
+    ledger.show(record)
+    ledger.mirrored(record, "run")
+    ledger.retry("one-0")
+    ledger.set_status(sweep.id, "FINISHED")
+    assert ledger.others("two-0") == []
+
+
+def shown(outcome: Result | Failure) -> object:
+    """Without NaN, which is not itself."""
+    return outcome.name, str(outcome)
+
+
+def change(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
+        assert connection.execute(statement).rowcount > 0
+
+
+FIRST = "(SELECT id FROM records WHERE sweep = 'one-0' AND job = 1)"
+WITHOUT_ID = "sweep, job, status, signature, place, run, mirrored, text, scores, counts, own, shared, digest, created"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DELETE FROM records WHERE id = {FIRST}",
+        "DELETE FROM records WHERE sweep = 'one-0'",
+        "DELETE FROM records WHERE sweep IS NULL AND id = (SELECT max(id) FROM records)",
+        f"INSERT INTO records ({WITHOUT_ID}) SELECT {WITHOUT_ID.replace('job', '77')} FROM records WHERE id = {FIRST}",
+        f"INSERT INTO records ({WITHOUT_ID}) SELECT {WITHOUT_ID.replace('sweep', 'NULL')} FROM records LIMIT 1",
+        f"UPDATE records SET job = 77 WHERE id = {FIRST}",
+        f"UPDATE records SET id = 777 WHERE id = {FIRST}",
+        f"UPDATE records SET sweep = 'two-0', job = 77 WHERE id = {FIRST}",
+        f"UPDATE records SET sweep = NULL WHERE id = {FIRST}",
+        f"UPDATE records SET status = 'partial' WHERE id = {FIRST}",
+        f"UPDATE records SET run = 'another' WHERE id = {FIRST}",
+        f"UPDATE records SET mirrored = 0 WHERE id = {FIRST}",
+        f"UPDATE records SET place = 'elsewhere' WHERE id = {FIRST}",
+        f"UPDATE records SET signature = 'other' WHERE id = {FIRST}",
+        f"UPDATE records SET scores = zeroblob(length(scores)) WHERE id = {FIRST}",
+        f"UPDATE records SET text = replace(text, 'one 1', 'one 2') WHERE id = {FIRST}",
+        f"UPDATE records SET created = created + 1 WHERE id = {FIRST}",
+        "DELETE FROM shared WHERE name != ''",
+        "UPDATE shared SET data = zeroblob(length(data)) WHERE name != ''",
+        "DELETE FROM sweeps WHERE id = 'one-0'",
+        "UPDATE sweeps SET names = replace(names, '3', '4') WHERE id = 'one-0'",
+        "UPDATE sweeps SET status = 'RUNNING' WHERE id = 'one-0'",
+        "UPDATE sweeps SET round = 1, id = 'one-1' WHERE id = 'one-0'",
+        "DELETE FROM seals WHERE name = 'sweep one-0'",
+    ],
+)
+def test_row_that_is_lost_doubled_renumbered_or_changed_is_noticed(statement: str, folder: Path) -> None:
+    known(folder)
+    change(folder, statement)
+    with pytest.raises(InputError, match=SENTENCE):
+        known(folder)
+
+
+def flipped(draw: random.Random, content: bytearray) -> None:
+    for _ in range(50):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+
+
+def zeroed(draw: random.Random, content: bytearray) -> None:
+    start = 4096 * draw.randrange(len(content) // 4096)
+    content[start : start + 4096] = bytes(4096)
+
+
+def cut(draw: random.Random, content: bytearray) -> None:
+    del content[draw.randrange(len(content)) :]
+
+
+@pytest.mark.parametrize("harm", [flipped, zeroed, cut])
+def test_damaged_file_is_read_whole_or_refused_in_one_sentence(
+    harm: Callable[[random.Random, bytearray], None], folder: Path
+) -> None:
+    before, file = known(folder), folder / "ledger.db"
+    whole = file.read_bytes()
+    said = []
+    for seed in range(100):
+        content = bytearray(whole)
+        harm(random.Random(seed), content)
+        for path in folder.iterdir():
+            path.unlink()
+        file.write_bytes(content)
+        try:
+            assert known(folder) == before
+            used(folder)
+        except RagsweepError as fault:
+            said.append(str(fault))
+    assert said
+    assert [one for one in said if "\n" in one or not re.search(r"ledger\.db.*(restore|move it away)", one)] == []
+
+
+def test_ledger_of_the_version_before_is_sealed_when_it_is_opened(folder: Path) -> None:
+    before = known(folder)
+    with closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
+        connection.execute("DROP TABLE seals")
+        connection.execute("PRAGMA user_version = 2")
+    assert known(folder) == before
+    change(folder, f"DELETE FROM records WHERE id = {FIRST}")
+    with pytest.raises(InputError, match=SENTENCE):
+        known(folder)

@@ -1,0 +1,207 @@
+"""What is written is read back, from any process."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragsweep.core.errors import InputError, TrackingError
+from ragsweep.core.leases import LAPSE
+from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
+from ragsweep.records.claims import Claim
+from ragsweep.records.ledger import Ledger, Sweep
+
+
+def result(name: str = "top_k=3") -> Result:
+    summary = Summary("mrr", 0.5, 0.4, math.nan, 4, 3, 1, 0, reasons={"no evidence": 1})
+    return Result(
+        signature="s" * 64, name=name, overrides=(name,), config={"top_k": 3}, parameters={"top_k": "3"},
+        dataset=DatasetFacts("demo", "c", "g", 5, 4, 3, 1, {"not in split": 2}, ("note",)),
+        summaries={"mrr": summary}, groups={"category": {"a": {"mrr": summary}}},
+        outcomes={"question_id": ["q"], "mrr": [math.nan]}, rankings={}, stages={"chunk": {"executed": 1.0}},
+        warnings=("careful",), started=1.0, ended=2.0,
+    )  # fmt: skip
+
+
+def opened(ledger: Ledger, *names: str, key: str = "key") -> Sweep:
+    return ledger.open_sweep(key, Sweep("", "s", "run", tuple((name,) for name in names), names, "place"))
+
+
+def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "top_k=3", "top_k=5")
+    ledger.mirrored(ledger.write(sweep.id, 0, result()), "child")
+    (record,) = Ledger(tmp_path).records(sweep.id)
+    assert (record.job, record.run) == (0, "child")
+    assert isinstance(record.outcome, Result)
+    assert math.isnan(record.outcome.summaries["mrr"].high)
+    assert math.isnan(record.outcome.outcomes["mrr"][0])
+    comparable = {"summaries": {}, "groups": {}, "outcomes": {}}
+    assert dataclasses.replace(record.outcome, **comparable) == dataclasses.replace(result(), **comparable)
+    assert Ledger(tmp_path).sweep(sweep.id) == sweep
+
+
+def test_failure_is_read_back_as_it_was(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    failure = Failure("a", ("a",), {"x": "1"}, "no luck", "trace", 1.0, 2.0)
+    ledger.write(sweep.id, 0, failure)
+    assert ledger.records(sweep.id)[0].outcome == failure
+
+
+def test_job_that_runs_again_replaces_its_record(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"))
+    ledger.write(sweep.id, 0, result("a"))
+    assert [record.outcome.name for record in ledger.records(sweep.id)] == ["a"]
+    assert isinstance(ledger.records(sweep.id)[0].outcome, Result)
+
+
+def test_single_runs_do_not_replace_each_other(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.write(None, 0, result("a"))
+    ledger.write(None, 0, result("b"))
+    with ledger._file.transaction() as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (2,)
+
+
+def test_many_processes_start_at_once_on_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from ragsweep.records.ledger import Ledger; from ragsweep.core.results import Failure\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "for n in range(10): ledger.write('sweep', int(sys.argv[2]) * 10 + n, Failure('a', (), {}, 'x'))"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "new"), str(n)]) for n in range(4)]
+    assert [process.wait() for process in started] == [0] * 4
+    assert [record.job for record in Ledger(tmp_path / "new").records("sweep")] == list(range(40))
+
+
+def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrackingError, match=r"cannot write results to .*; set store\.path"):
+        Ledger(tmp_path / "file")
+
+
+def test_sweep_is_opened_anew_as_a_further_round_of_its_key(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first, second = opened(ledger, "a"), opened(ledger, "a")
+    assert first.id != second.id
+    assert ledger.latest("key") == second
+    assert ledger.latest("other") is None
+    assert [one.id for one in ledger.sweeps()] == [first.id, second.id]
+
+
+def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a", "b")
+    code = (
+        "import sys, time; from pathlib import Path; from ragsweep.records.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "print(ledger.claim(sys.argv[2], 0), flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), sweep.id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "None\n"
+        taken = ledger.claim(sweep.id, 0)
+        assert isinstance(taken, Claim)
+        assert (taken.holder.process, taken.lives) == (other.pid, True)
+        assert ledger.claim(sweep.id, 1) is None
+        other.kill()
+    assert [(claim.job, claim.lives) for claim in ledger.claims(sweep.id)] == [(0, False), (1, True)]
+    assert ledger.claim(sweep.id, 0) is None
+    assert [(claim.job, claim.attempts) for claim in ledger.claims(sweep.id)] == [(0, 2), (1, 1)]
+
+
+def test_process_of_another_machine_lives_as_long_as_its_heart_beats(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    for silent, free in ((LAPSE / 2, False), (2 * LAPSE, True)):
+        with ledger._file.transaction() as connection:
+            connection.execute("DELETE FROM claims WHERE job = 0")
+            row = (sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
+            connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        assert (ledger.claim(sweep.id, 0) is None) == free
+
+
+def test_what_is_written_down_is_claimed_by_nobody_and_never_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a", "b")
+    ledger.claim(sweep.id, 0)
+    ledger.write(sweep.id, 0, result("a"))
+    assert ledger.claims(sweep.id) == []
+    assert ledger.claim(sweep.id, 0) == "finished"
+    ledger.claim(sweep.id, 1)
+    ledger.release(sweep.id, 1)
+    assert ledger.claims(sweep.id) == []
+
+
+def test_failed_job_that_is_run_again_keeps_its_run(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.mirrored(ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), "place"), "run")
+    assert ledger.jobs(sweep.id, "failed") == {0}
+    ledger.retry(sweep.id)
+    assert ledger.records(sweep.id) == []
+    assert ledger.jobs(sweep.id, "failed", "finished") == set()
+    again = ledger.write(sweep.id, 0, result("a"), "place")
+    assert ledger.run(again) == "run"
+    (waiting,) = ledger.records(sweep.id)
+    assert (waiting.id, waiting.run, waiting.mirrored, waiting.place) == (again, "run", False, "place")
+
+
+def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.records.ledger import Ledger, Sweep\n"
+        "print(Ledger(Path(sys.argv[1])).open_sweep('key', Sweep('', 's', '', ((),), ('a',))).id)"
+    )
+    dead = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    ledger = Ledger(tmp_path)
+    mine = opened(ledger, "a", key="mine")
+    assert [one.id for one in ledger.abandoned()] == [dead.stdout.strip()]
+    ledger.set_status(dead.stdout.strip(), "KILLED")
+    ledger.set_status(mine.id, "FINISHED")
+    assert ledger.abandoned() == []
+
+
+def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
+    with Ledger(tmp_path)._file.transaction() as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(TrackingError, match=r"another version of ragsweep \(format 99.*set store\.path"):
+        Ledger(tmp_path)
+
+
+def test_record_that_was_changed_on_disk_is_not_believed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    ledger.write(sweep.id, 0, result("a"))
+    with ledger._file.transaction() as connection:
+        connection.execute("UPDATE records SET scores = x'000000000000f03f'")
+    with pytest.raises(InputError, match=r"ledger\.db: record 1 \(job 0\) is not what was written"):
+        ledger.records(sweep.id)
+
+
+def test_write_that_fails_says_where_and_how_to_go_on(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    code = (
+        "import sqlite3, sys; from pathlib import Path; from ragsweep.records.ledger import Ledger, Sweep\n"
+        "real = sqlite3.connect\n"
+        "def full(*a, **k):\n"
+        "    c = real(*a, **k); c.execute('PRAGMA max_page_count = 1'); return c\n"
+        "sqlite3.connect = full\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "ledger.open_sweep('key', Sweep('', 's' * 500_000, '', ((),), ('a',)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "TrackingError: cannot write results to" in done.stderr
+    assert "database or disk is full" in done.stderr
+    assert "MB free); mend that, and the same command goes on from here" in done.stderr
+    assert ledger.sweeps() == []

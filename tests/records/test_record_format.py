@@ -1,0 +1,162 @@
+"""What is kept of a record is read back as it was, whatever numbers it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs import evaluate
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.records.record_format import Encoded, decode, encode
+from ragsweep.sweep.app import Session
+
+text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
+number = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])
+count = st.integers(-(2**63) + 1, 2**63 - 1)
+leaf = st.none() | st.booleans() | st.integers() | number | text
+tree = st.recursive(leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3))
+summaries = st.dictionaries(
+    text,
+    st.builds(
+        Summary, text, number, number, number, count, count, count, count, text, st.sampled_from([True, False, None]),
+        st.dictionaries(text, count, max_size=2), number, number, st.floats(0, 1),
+    ),
+    max_size=3,
+)  # fmt: skip
+facts = st.builds(
+    DatasetFacts, text, text, text, count, count, count, count, st.dictionaries(text, count, max_size=2),
+    st.lists(text, max_size=2).map(tuple),
+)  # fmt: skip
+numbers = st.dictionaries(text, st.dictionaries(text, number | count, max_size=2), max_size=2)
+
+
+@st.composite
+def outcomes(draw: st.DrawFn) -> dict[str, list[Any]]:
+    """A table of questions: the columns there are, and columns of any kind."""
+    rows = draw(st.integers(0, 4))
+    kinds = [number, count, text, st.booleans(), st.integers(), st.lists(text, max_size=2), leaf]
+    named = {
+        "evidence": count,
+        "retrieved": count,
+        "context": st.lists(text, max_size=3),
+        "unscored": text,
+        "answer": text,
+        "abstained": st.booleans(),
+        "answer_failed": text,
+    }
+    names = draw(st.lists(st.sampled_from([*named, "question", "mrr"]) | text, unique=True, max_size=7))
+    return {
+        name: draw(st.lists(named.get(name, draw(st.sampled_from(kinds))), min_size=rows, max_size=rows))
+        for name in names
+    }
+
+
+results = st.builds(
+    Result, signature=text, name=text, overrides=st.lists(text, max_size=2).map(tuple),
+    config=st.dictionaries(text, tree, max_size=3), parameters=st.dictionaries(text, text, max_size=2), dataset=facts,
+    summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3),
+    groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
+    outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers, indexes=numbers,
+    targets=st.lists(st.builds(Judged, text, text, number, number, text, st.booleans(), text), max_size=2).map(tuple),
+    warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
+    addresses=st.dictionaries(text, text, max_size=2), usage=numbers, state=st.sampled_from(["COMPLETE", "PARTIAL"]),
+)  # fmt: skip
+failures = st.builds(
+    Failure, text, st.lists(text, max_size=2).map(tuple), st.dictionaries(text, text, max_size=2), text, text, number,
+    number,
+)  # fmt: skip
+
+
+def shown(value: Any) -> Any:
+    """Make values comparable: NaN equals NaN, 1 is not 1.0 and not True, and the order of keys counts."""
+    if is_dataclass(value):
+        return type(value).__name__, [(field.name, shown(getattr(value, field.name))) for field in fields(value)]
+    if isinstance(value, dict):
+        return [(key, shown(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [shown(item) for item in value]
+    return type(value).__name__, repr(value)
+
+
+@settings(max_examples=150)
+@given(results | failures)
+def test_what_is_encoded_is_decoded_as_it_was(outcome: Result | Failure) -> None:
+    kept = encode(outcome)
+    assert shown(decode(kept)) == shown(outcome)
+    for part in (kept.text, kept.own or "[]", kept.shared or "[]"):
+        json.loads(part, parse_constant=pytest.fail)  # strict JSON, which every reader knows
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Result]:
+    session = Session()
+    return [evaluate(session, "retriever=bm25", f"top_k={top_k}") for top_k in (3, 5)]
+
+
+def test_measured_result_is_decoded_as_it_was_but_for_its_rankings(measured: list[Result]) -> None:
+    assert measured[0].rankings
+    assert shown(decode(encode(measured[0]))) == shown(replace(measured[0], rankings={}, qrels={}))
+
+
+def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured: list[Result]) -> None:
+    one, other = (encode(result) for result in measured)
+    assert one.shared == other.shared
+    assert one.shared_digest == other.shared_digest == hashlib.sha256(one.shared).hexdigest()
+    said = {"question_id", "question", "answerable", "evidence", *measured[0].groups}
+    assert said <= set(json.loads(one.shared)[0])
+    assert set(json.loads(one.own)[0]) == {"context", "unscored"}
+    questions = measured[0].dataset.questions
+    assert len(one.scores) == 8 * questions * len(measured[0].summaries)
+    assert len(one.counts) == 8 * questions * 2  # length of the ranking, first rank
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda kept: replace(kept, shared=kept.shared.replace(b"true", b"false")),
+        lambda kept: replace(kept, scores=kept.scores[:-8]),
+        lambda kept: replace(kept, counts=kept.counts + bytes(8)),
+        lambda kept: replace(kept, text=kept.text.replace("ragsweep.record/1", "ragsweep.record/9")),
+        lambda kept: replace(kept, text=kept.text[:100]),
+        lambda kept: replace(kept, own=b"[{}]"),
+        lambda kept: replace(kept, text="[[]]"),
+    ],
+)
+def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
+    with pytest.raises(InputError, match="a record of the ledger is damaged"):
+        decode(harm(encode(measured[0])))
+
+
+def test_record_of_a_time_before_answers_is_read(measured: list[Result]) -> None:
+    def older(kept: Encoded) -> Encoded:
+        document, *lost = json.loads(kept.text)
+        del document["usage"], document["state"]
+        groups = [group for values in document["groups"].values() for group in values.values()]
+        for rows in (document["summaries"], *groups):
+            rows.update({name: row[:11] for name, row in rows.items()})
+        kept_lost = [[path, number] for path, number in (lost[0] if lost else []) if path[-1] not in (11, 12)]
+        return replace(kept, text=json.dumps([document, *([kept_lost] if kept_lost else [])]))
+
+    old = decode(older(encode(measured[0])))
+    assert isinstance(old, Result)
+    assert (old.state, old.usage) == ("COMPLETE", {})
+    assert shown(old.outcomes) == shown(measured[0].outcomes)
+    assert old.summaries["mrr"].value == measured[0].summaries["mrr"].value
+
+
+def test_result_that_is_partial_is_kept_as_such(measured: list[Result]) -> None:
+    assert encode(measured[0]).status == "finished"
+    assert encode(replace(measured[0], state="PARTIAL")).status == "partial"
+
+
+def test_failure_has_no_tables() -> None:
+    kept = encode(Failure("n", ("a",), {}, "no luck"))
+    assert kept == Encoded("failed", None, kept.text)

@@ -1,0 +1,301 @@
+"""What a service does wrong costs time, never numbers: every kind of fault, at several rates, against a real server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ragsweep.core import reasons
+from ragsweep.services.calls import CallError, CallFailed, Endpoint, EndpointFailed, each, run
+from ragsweep.testing.llm_server import FINAL, TRANSIENT, LlmServer
+
+REASONS = {
+    "rate_limited": reasons.RATE_LIMITED, "rate_limited_seconds": reasons.RATE_LIMITED,
+    "rate_limited_date": reasons.RATE_LIMITED, "rate_limited_absurd": reasons.RATE_LIMITED,
+    "server_error": reasons.SERVER_ERROR, "bad_gateway": reasons.SERVER_ERROR, "unavailable": reasons.SERVER_ERROR,
+    "hang": reasons.TIMED_OUT, "slow_drip": reasons.TIMED_OUT,
+    "drop": reasons.CONNECTION_LOST, "short_body": reasons.CONNECTION_LOST,
+    "malformed_json": reasons.MALFORMED, "html": reasons.MALFORMED, "wrong_content_type": reasons.MALFORMED,
+    "big_body": reasons.MALFORMED, "no_choices": reasons.MALFORMED, "null_content": reasons.MALFORMED,
+    "empty_content": reasons.MALFORMED,
+}  # fmt: skip
+"""Every fault that may pass, and the reason that a call has if it does not."""
+
+MIXED = tuple(name for name in REASONS if name not in ("rate_limited_date", "big_body"))  # whole seconds, 50 MB each
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call again without much of a wait."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
+    monkeypatch.setattr("ragsweep.services.calls.health.PAUSE", 0.001)
+    monkeypatch.setattr("ragsweep.services.calls.health.TOUCHED", 0.05)
+
+
+@contextmanager
+def serving(**parameters: Any) -> Iterator[LlmServer]:
+    with LlmServer(**{"hang": 20.0, "retry_after": 0.02, **parameters}) as server:
+        yield server
+
+
+def endpoint(server: LlmServer, **parameters: Any) -> Endpoint:
+    """Make an endpoint that gives up soon where the server is slow by intention, and late where the machine is."""
+    slow = server.faults.keys() & {"hang", "slow_drip"}
+    timeout = 10.0 if not slow else 0.5 if len(server.faults) == 1 else 2.0
+    return Endpoint(**{"base_url": server.base_url, "model": "m", "timeout": timeout, "concurrency": 8, **parameters})
+
+
+def ask(made: Endpoint, number: int) -> Any:
+    return made.chat([{"role": "user", "content": f"question {number}"}], temperature=0)
+
+
+def ask_all(made: Endpoint, numbers: int | list[int]) -> dict[int, str]:
+    """Ask so many questions, or those of these numbers; return answers, or reasons in brackets."""
+    asked = range(numbers) if isinstance(numbers, int) else numbers
+
+    async def work(number: int) -> str:
+        try:
+            return str((await ask(made, number)).text)
+        except CallFailed as failure:
+            return f"[{failure.reason}]"
+
+    found: dict[int, str] = {}
+    each(asked, work, lambda n, text: found.update({asked[n]: text}))
+    return found
+
+
+def good_answers(server: LlmServer) -> Counter[str]:
+    return Counter(one.asked.digest for one in server.answered)
+
+
+def test_every_fault_that_may_pass_has_its_reason() -> None:
+    assert set(REASONS) == {*TRANSIENT, "no_choices", "null_content", "empty_content"}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_fault_that_passes_changes_no_answer_and_no_answer_is_paid_twice(kind: str) -> None:
+    with serving() as sound:
+        expected = ask_all(endpoint(sound), 24)
+    with serving(faults={kind: 0.3}, seed=4) as server:
+        assert ask_all(endpoint(server), 24) == expected
+    faults = Counter(one.fault for one in server.log)
+    assert faults[kind] > 0
+    assert faults[""] == 24
+    assert set(good_answers(server).values()) == {1}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_fault_that_stays_fails_the_call_with_its_reason_after_the_last_repetition(kind: str) -> None:
+    with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"\(after 3 calls\)$") as caught:
+        run(ask(endpoint(server, retries=2), 1))
+    assert caught.value.reason == REASONS[kind]
+    assert "\n" not in str(caught.value)
+    assert len(server.log) == 3
+
+
+@pytest.mark.parametrize("kind", FINAL)
+def test_final_refusal_is_one_request(kind: str) -> None:
+    with serving(faults={kind: 1}) as server, pytest.raises(CallError, match=r"failed: status [34]\d\d: ") as caught:
+        run(ask(endpoint(server), 1))
+    assert caught.value.reason == reasons.REFUSED_BY_SERVICE
+    assert isinstance(caught.value, EndpointFailed) == (kind != "bad_request")
+    assert len(server.log) == 1
+
+
+def test_endpoint_that_refuses_everything_stops_the_config() -> None:
+    with (
+        serving(faults={"bad_request": 1}) as server,
+        pytest.raises(EndpointFailed, match="so were the 7 calls before"),
+    ):
+        ask_all(endpoint(server), 1000)
+    assert len(server.log) <= 16
+
+
+def test_one_refused_question_fails_alone() -> None:
+    with serving(faults={"bad_request": 0.2}, seed=1) as server:
+        found = ask_all(endpoint(server), 30)
+    refused = [one for one in server.log if one.fault]
+    assert 0 < len(refused) < 15
+    assert sum(text == f"[{reasons.REFUSED_BY_SERVICE}]" for text in found.values()) == len(refused)
+    assert len(server.log) == len(found) == 30
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("length", reasons.TRUNCATED), ("content_filter", reasons.FILTERED)])
+def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str, reason: str) -> None:
+    with serving(faults={kind: 1}) as server, pytest.raises(CallFailed) as caught:
+        run(ask(endpoint(server), 1))
+    assert caught.value.reason == reason
+    assert caught.value.usage.calls == 1
+    assert caught.value.usage.tokens_in == 2
+    assert caught.value.usage.tokens_out > 0
+    assert len(server.log) == 1
+
+
+def test_model_that_answers_under_another_name_is_named() -> None:
+    with serving(faults={"wrong_model": 1}) as server:
+        assert run(ask(endpoint(server), 1)).model == "another-model"
+
+
+def test_tokens_of_answers_that_were_of_no_use_are_counted() -> None:
+    with serving(faults={"null_content": 0.5}, seed=2) as server:
+        replies = {}
+        made = endpoint(server, retries=20)
+        each(range(20), lambda n: ask(made, n), replies.__setitem__)
+    assert sum(reply.usage.tokens_in for reply in replies.values()) == 2 * len(server.log) > 40
+    assert sum(reply.usage.calls for reply in replies.values()) == 20
+
+
+@pytest.mark.parametrize(
+    ("share", "count"),
+    [
+        (0, 60),
+        (0.01, 60),
+        (0.1, 60),
+        (0.3, 60),
+        *(pytest.param(s, 1000, marks=pytest.mark.nightly) for s in (0, 0.01, 0.1, 0.3)),
+    ],
+)
+def test_mixed_faults_cost_requests_and_no_answers(share: float, count: int) -> None:
+    with serving() as sound:
+        expected = ask_all(endpoint(sound), count)
+    assert len(sound.log) == count
+    with serving(faults={kind: share / len(MIXED) for kind in MIXED}, seed=3) as server:
+        made = endpoint(server, concurrency=16)
+        found = ask_all(made, count)
+        failed = [number for number, text in found.items() if text.startswith("[")]
+        assert share > 0.1 or failed == []
+        assert {**found, **ask_all(made, failed)} == expected  # what failed is not kept, and the next run asks it
+    faults = Counter(one.fault for one in server.log)
+    assert faults.pop("") == count
+    assert len(server.log) == count + sum(faults.values())
+    assert len(server.log) <= count * (1.25 if share <= 0.1 else 2)
+    assert set(good_answers(server).values()) == {1}
+
+
+def test_every_question_ends_answered_or_failed_with_its_reason() -> None:
+    faults = {"server_error": 0.4, "length": 0.1, "bad_request": 0.1}
+    with serving(faults=faults, seed=5) as server:
+        found = ask_all(endpoint(server, retries=1), 60)
+    failed = Counter(text for text in found.values() if text.startswith("["))
+    logged = Counter(one.fault for one in server.log)
+    assert len(found) == 60
+    assert failed[f"[{reasons.TRUNCATED}]"] == logged["length"] > 0
+    assert failed[f"[{reasons.REFUSED_BY_SERVICE}]"] == logged["bad_request"] > 0
+    assert failed.keys() == {
+        f"[{name}]" for name in (reasons.TRUNCATED, reasons.REFUSED_BY_SERVICE, reasons.SERVER_ERROR)
+    }
+    assert 60 - failed.total() == logged[""]
+
+
+# --- an endpoint that is down --------------------------------------------------------------------------------------
+
+
+def down(**parameters: Any) -> tuple[str, int]:
+    """Ask a thousand questions of a service that fails always; return what is said, and the number of requests."""
+    with serving(**parameters) as server, pytest.raises(EndpointFailed) as caught:
+        ask_all(endpoint(server, concurrency=16), 1000)
+    assert caught.value.reason == reasons.CIRCUIT_OPEN
+    return str(caught.value), len(server.log)
+
+
+KINDS_OF_DOWN = ("server_error", "rate_limited", "rate_limited_seconds", "rate_limited_absurd", "drop", "hang", "html")
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_DOWN)
+def test_endpoint_that_is_down_is_left_alone_and_said_to_be_in_one_line(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.3)
+    monkeypatch.setattr("ragsweep.services.calls.health.PAUSE", 0.02)
+    said, requests = down(faults={kind: 1})
+    assert "it is taken to be down" in said
+    assert "\n" not in said
+    assert requests <= 40
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS_OF_DOWN)
+def test_endpoint_that_is_down_is_left_alone_with_the_patience_that_users_get(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("health.PAUSE", 0.5), ("health.TOUCHED", 1.0), ("waiting.SHORTEST_WAIT", 0.5)):
+        monkeypatch.setattr(f"ragsweep.services.calls.{name}", value)
+    assert down(faults={kind: 1}, retry_after=2.0)[1] <= 40
+
+
+def test_nobody_there_is_found_out_with_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.1)
+    made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
+    with pytest.raises(
+        EndpointFailed, match=r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
+    ):
+        ask_all(made, 1000)
+
+
+def test_endpoint_that_comes_back_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.1)
+    monkeypatch.setattr("ragsweep.services.calls.health.REST", 0.2)
+    with serving(faults={"unavailable": 1}) as server:
+        made = endpoint(server)
+        with pytest.raises(EndpointFailed):
+            ask_all(made, 100)
+        sent = len(server.log)
+        with pytest.raises(EndpointFailed):
+            run(ask(made, 1))
+        assert len(server.log) == sent  # while it rests, nobody asks
+        server.faults = {}
+        server.wait(0.3)
+        assert len(ask_all(made, 30)) == 30
+
+
+# --- time ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["hang", "slow_drip"])
+def test_deadline_of_a_call_holds_however_slowly_the_answer_comes(kind: str) -> None:
+    with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"within 0\.3 seconds \(after 1 calls\)"):
+        run(ask(endpoint(server, timeout=10, deadline=0.3), 1))
+    assert len(server.log) == 1
+    assert not any(one.ended - one.began >= 20 for one in server.log)  # what the server would have taken, had it ended
+
+
+def test_no_wait_is_begun_that_ends_after_the_deadline() -> None:
+    with serving(faults={"rate_limited_seconds": 1}, retry_after=30) as server, pytest.raises(CallFailed) as caught:
+        run(ask(endpoint(server, deadline=5), 1))
+    assert caught.value.reason == reasons.RATE_LIMITED
+    assert len(server.log) == 1
+
+
+def test_all_calls_wait_for_as_long_as_the_service_asks() -> None:
+    with serving(faults={"rate_limited_seconds": 0.2}, retry_after=0.3, seed=1) as server:
+        ask_all(endpoint(server, concurrency=2), 12)
+    refused = [one for one in server.log if one.fault]
+    assert refused
+    for one in refused:
+        between = [other for other in server.log if one.ended + 0.02 < other.began < one.ended + 0.28]
+        assert between == []
+
+
+def test_requests_of_a_minute_are_spread_over_it() -> None:
+    with serving() as server:
+        ask_all(endpoint(server, requests_per_minute=1200, concurrency=16), 40)
+    began = sorted(one.began for one in server.log)
+    for start in began:  # 20 a second, and a second's worth at once
+        assert sum(start <= other < start + 0.5 for other in began) <= 10 + 20 + 1
+    assert began[-1] - began[0] >= 0.9
+
+
+def test_tokens_of_a_minute_are_spread_over_it() -> None:
+    with serving() as server:
+        made = endpoint(server, tokens_per_minute=6000, concurrency=16)
+        each(
+            range(20),
+            lambda n: made.chat([{"role": "user", "content": "x" * 40}], max_tokens=10, seed=n),
+            lambda *_: None,
+        )
+    assert max(one.began for one in server.log) - min(one.began for one in server.log) >= 2.5  # 20 x 20 of 100 a second

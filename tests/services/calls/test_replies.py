@@ -1,0 +1,85 @@
+"""Whatever a service answers is read, or is a failure of that request: no other error comes of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.core.types import Usage
+from ragsweep.parts.rerankers.api import read as read_scores
+from ragsweep.parts.responses import response
+from ragsweep.services.calls.failures import CallFailed
+from ragsweep.services.calls.reading import read_chat, read_vectors
+from ragsweep.services.json_paths import NotThere, value_at
+
+CHAT = {
+    "choices": [{"message": {"content": "said", "refusal": None}, "finish_reason": "stop"}],
+    "model": "m", "usage": {"prompt_tokens": 3, "completion_tokens": 4},
+}  # fmt: skip
+VECTORS = {"data": [{"index": n, "embedding": [0.5, 1]} for n in range(2)], "usage": {"prompt_tokens": 3}}
+SCORES = {"results": [{"index": n, "relevance_score": 0.5} for n in range(2)]}
+SAID = {"answer": "said", "contexts": ["a", "b"], "ids": ["1", 2]}
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def said(answer: Any) -> object:
+    try:
+        found = [value_at(answer, name) for name in SAID]
+    except NotThere as fault:
+        raise ValueError(str(fault)) from None
+    return response(*found, (), Usage())
+
+
+READERS: list[tuple[Any, Callable[[Any], Any]]] = [
+    (CHAT, lambda answer: read_chat(answer, 10)),
+    (VECTORS, lambda answer: read_vectors(answer, 2)),
+    (SCORES, lambda answer: read_scores(answer, 2)),
+    (SAID, said),
+]
+
+
+@st.composite
+def changed(draw: st.DrawFn, answer: Any) -> Any:
+    """Put something else in some place of an answer."""
+    whole = {"": copy.deepcopy(answer)}
+    places = [(whole, "")]
+    for holder, key in places:
+        inside = holder[key]
+        places += [(inside, one) for one in (inside if isinstance(inside, dict) else range(len(inside)))
+                   ] if isinstance(inside, dict | list) else []  # fmt: skip
+    holder, key = draw(st.sampled_from(places))
+    holder[key] = draw(ODD)
+    return whole[""]
+
+
+@pytest.mark.parametrize(("answer", "read"), READERS, ids=["chat", "vectors", "scores", "system"])
+@given(data=st.data())
+def test_answer_is_read_or_the_request_fails(answer: Any, read: Callable[[Any], Any], data: st.DataObject) -> None:
+    read(answer)
+    odd = data.draw(changed(answer))
+    with suppress(ValueError, CallFailed):
+        read(odd)
+
+
+@pytest.mark.parametrize("reason", [["stop"], {"type": "length"}, 3, True])
+def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: object) -> None:
+    answer = copy.deepcopy(CHAT)
+    answer["choices"][0]["finish_reason"] = reason  # type: ignore[index]
+    with pytest.raises(ValueError, match=r"a finish_reason of .*, which is no word"):
+        read_chat(json.loads(json.dumps(answer)), 10)
+
+
+def test_count_of_tokens_that_no_call_has_is_not_believed() -> None:
+    chat = read_chat({**CHAT, "usage": {"prompt_tokens": 10**400, "completion_tokens": 1}}, 40)
+    assert (chat.usage.tokens_in, chat.usage.estimated) == (10, True)

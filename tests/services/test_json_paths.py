@@ -1,0 +1,47 @@
+"""Paths into JSON lead to what stands there, and say where they lead nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragsweep.services.json_paths import NotThere, steps, value_at
+
+REPLY = {"data": {"text": "yes", "sources": [{"id": 3, "parts": ["a", "b"]}, {"id": 4, "parts": []}]}, "odd key": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("data.text", "yes"),
+        ("data.sources[0].id", 3),
+        ("data.sources[*].id", [3, 4]),
+        ("data.sources[*].parts[*]", [["a", "b"], []]),
+        ("odd key", None),
+        ("", REPLY),
+    ],
+)
+def test_a_path_leads_to_what_stands_there(path: str, expected: Any) -> None:
+    assert value_at(REPLY, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("data.texts", "data.texts"),
+        ("data.sources[2].id", r"data.sources\[2\]"),
+        ("data.text[*]", "no list at data.text"),
+        ("data.sources[*].name", r"data.sources\[0\].name"),
+        ("data.sources.id", "data.sources.id"),
+    ],
+)
+def test_where_a_path_leads_nowhere_is_said(path: str, said: str) -> None:
+    with pytest.raises(NotThere, match=said):
+        value_at(REPLY, path)
+
+
+@pytest.mark.parametrize("path", ["a..b", "a[x]", "a[", ".", "a.*", "a[-1]", "a b]", "[*].*"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="no path"):
+        steps(path)

@@ -1,0 +1,293 @@
+"""Every distinct node is computed once, and of rows only those not yet known."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults import Small
+from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.types import Rankings
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Store
+
+WORDS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=8)
+
+
+class Lengths:
+    """A rows node that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def __call__(self, work: Work, rows: Rows) -> Rankings:
+        self.asked.append(list(rows))
+        column = np.array([[len(row)] for row in rows], dtype=np.int32).reshape(len(rows), 1)
+        return Rankings(column, column.astype(np.float32), "chunks")
+
+    def node(self) -> Node:
+        return Node("retrieve", Spec("lengths", "1"), (), self, "rows")
+
+
+def test_whole_node_is_computed_once() -> None:
+    calls: list[int] = []
+    node = Node("chunk", Spec("x", "1"), (), lambda work, rows: calls.append(1))
+    twin = Node("chunk", Spec("x", "1"), (), lambda work, rows: calls.append(2))
+    executor = Executor()
+    executor.get(node)
+    executor.get(twin)
+    assert calls == [1]
+    assert (executor.work["chunk"].executed, executor.work["chunk"].recalled) == (1, 1)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5))
+def test_rows_come_in_the_order_asked_and_are_computed_once(requests: list[list[str]]) -> None:
+    lengths, executor = Lengths(), Executor()
+    for rows in requests:
+        found = executor.get(lengths.node(), rows)
+        assert found.positions[:, 0].tolist() == [len(row) for row in rows]
+        assert found.chunks == "chunks"
+    computed = [row for rows in lengths.asked for row in rows]
+    assert len(computed) == len(set(computed))
+
+
+def test_rows_of_an_input_are_computed_only_where_missing() -> None:
+    lengths, executor = Lengths(), Executor()
+    source = lengths.node()
+    doubled = Node("fuse", Spec("y", "1"), (source,), lambda work, rows: work.get(source, rows).positions * 2, "rows")
+    executor.get(doubled, ["a"])
+    assert executor.get(doubled, ["a", "bb"])[:, 0].tolist() == [2, 4]
+    assert lengths.asked == [["a"], ["bb"]]
+
+
+def test_reading_what_is_no_input_is_our_own_fault() -> None:
+    stranger = Lengths().node()
+    node = Node("fuse", Spec("z", "1"), (), lambda work, rows: work.get(stranger, rows), "rows")
+    with pytest.raises(AssertionError, match="not its input"):
+        Executor().get(node, ["a"])
+
+
+def test_failed_computation_leaves_nothing_behind() -> None:
+    outcomes: list[Exception | int] = [RuntimeError("first"), 7]
+
+    def compute(work: Work, rows: Rows) -> int:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    node, executor = Node("chunk", Spec("x", "1"), (), compute), Executor()
+    with pytest.raises(RuntimeError, match="first"):
+        executor.get(node)
+    assert executor.get(node) == 7
+
+
+class Heard:
+    """A listener that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+
+    def started(self, node: Node, rows: int) -> None:
+        self.events.append(("started", node.stage))
+
+    def progressed(self, node: Node, done: int, total: int) -> None:
+        self.events.append((f"{done}/{total}", node.stage))
+
+    def finished(self, node: Node, seconds: float) -> None:
+        self.events.append(("finished", node.stage))
+
+    def waiting(self, node: Node) -> None:
+        self.events.append(("waiting", node.stage))
+
+    def warned(self, text: str) -> None:
+        self.events.append(("warned", text))
+
+
+def test_listener_hears_start_progress_and_end() -> None:
+    heard = Heard()
+
+    def compute(work: Work, rows: Sequence[str]) -> int:
+        work.progress(1, 2)
+        return 0
+
+    Executor(listener=heard).get(Node("embed", Spec("x", "1"), (), compute))
+    assert heard.events == [("started", "embed"), ("1/2", "embed"), ("finished", "embed")]
+
+
+def test_seconds_of_a_stage_leave_out_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ragsweep.stages.executor.time.perf_counter", lambda: clock[0])
+
+    def take(seconds: float) -> int:
+        clock[0] += seconds
+        return 0
+
+    slow = Node("embed", Spec("x", "1"), (), lambda work, rows: take(10.0))
+    quick = Node("index", Spec("y", "1"), (slow,), lambda work, rows: work.get(slow) + take(1.0))
+    executor = Executor()
+    executor.get(quick)
+    assert {stage: work.seconds for stage, work in executor.work.items()} == {"embed": 10.0, "index": 1.0}
+
+
+# --- with a store ------------------------------------------------------------------------------------------------
+
+SLOW = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from faults import Executor, Node, Spec, open_store
+from ragsweep.core.types import Embeddings
+
+class Heard:
+    def started(self, node, rows): print("started", flush=True)
+    def progressed(self, node, done, total): pass
+    def finished(self, node, seconds): print("finished", flush=True)
+    def waiting(self, node): print("waiting", flush=True)
+    def warned(self, text): print("warned", text, flush=True)
+
+folder, calls, pause = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+
+def shard(start):
+    with calls.open("a") as file:
+        file.write(f"{start}\\n")
+    print("shard", start, flush=True)
+    column = np.arange(start, start + 2, dtype=np.int32)
+    return Embeddings(np.sin(column[:, None].astype(np.float32)), column, column)
+
+def embed(work, rows):
+    shards = []
+    for start in range(0, 12, 2):
+        shards.append(work.piece(str(start), lambda: shard(start)))
+        time.sleep(pause)
+    return Embeddings(*(np.concatenate([one[n] for one in shards]) for n in range(3)))
+
+node = Node("embed", Spec("slow", "1"), (), embed, result=Embeddings)
+store = open_store(folder, print) if sys.argv[4] == "stored" else None
+value = Executor(store, Heard()).get(node)
+print("value", *(column.tobytes().hex() for column in value), flush=True)
+"""
+
+
+def embedding(folder: Path, pause: float = 0.0, stored: str = "stored") -> subprocess.Popen[str]:
+    """Embed in six shards in a process of its own, with a pause after each."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    command = [sys.executable, "-c", SLOW, str(folder / "store"), str(folder / "calls"), str(pause), stored]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def said(process: subprocess.Popen[str]) -> list[str]:
+    lines = process.communicate(timeout=120)[0].splitlines()
+    assert process.returncode == 0, lines
+    return lines
+
+
+def read_until(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdout is not None
+    assert any(found.strip() == line for found in process.stdout), f"it never said {line}"
+
+
+def test_two_processes_that_need_one_value_compute_it_once(tmp_path: Path) -> None:
+    first = embedding(tmp_path, pause=0.5)
+    read_until(first, "shard 0")
+    second = embedding(tmp_path)
+    heard, own = said(second), said(first)
+    assert heard[0] == "waiting"
+    assert not any(line.startswith(("started", "shard")) for line in heard)
+    assert heard[-1] == own[-1]
+    assert (tmp_path / "calls").read_text().split() == ["0", "2", "4", "6", "8", "10"]
+
+
+def test_process_that_waits_takes_over_from_one_that_dies_and_makes_only_the_rest(tmp_path: Path) -> None:
+    first = embedding(tmp_path, pause=1)
+    read_until(first, "shard 0")
+    second = embedding(tmp_path)
+    read_until(second, "waiting")
+    read_until(first, "shard 4")
+    first.kill()
+    first.communicate()
+    heard = said(second)
+    assert heard[:1] == ["started"]
+    made = (tmp_path / "calls").read_text().split()
+    assert len(made) <= 7  # the shard that the first was at may be made again
+    assert set(made) == {"0", "2", "4", "6", "8", "10"}
+    assert heard[-1] == said(embedding(tmp_path, stored="not"))[-1]
+
+
+def test_shards_of_a_dead_process_are_not_made_again(tmp_path: Path) -> None:
+    first = embedding(tmp_path, pause=1)
+    read_until(first, "shard 2")
+    read_until(first, "shard 4")
+    first.kill()
+    first.communicate()
+    resumed = said(embedding(tmp_path))
+    made = (tmp_path / "calls").read_text().split()
+    assert made[:3] == ["0", "2", "4"]
+    assert made[3:] in (["6", "8", "10"], ["4", "6", "8", "10"])
+    assert not list((tmp_path / "store" / "pieces").iterdir())
+    warm, alone = said(embedding(tmp_path)), said(embedding(tmp_path, stored="not"))
+    assert resumed[-1] == warm[-1] == alone[-1]
+    assert len(warm) == 1  # neither started nor finished
+
+
+def test_values_are_the_same_bits_cold_warm_and_without_a_store(tmp_path: Path) -> None:
+    heard: list[str] = []
+    digests = [Small(heard.append).results(Executor(store)) for store in (
+        None, Store(tmp_path, pytest.fail), Store(tmp_path, pytest.fail), None
+    )]  # fmt: skip
+    assert len(set(digests)) == 1
+    assert heard.count("made index") == 3
+
+
+def test_part_cannot_write_into_a_value_with_or_without_a_store(tmp_path: Path) -> None:
+    source = Lengths().node()
+
+    def spoil(work: Work, rows: Rows) -> Rankings:
+        found = work.get(source, rows)
+        found.positions[:] = 0
+        return found
+
+    spoiled = Node("fuse", Spec("spoil", "1"), (source,), spoil, "rows", result=Rankings)
+    for store in (None, Store(tmp_path, pytest.fail)):
+        with pytest.raises(ValueError, match="read-only"):
+            Executor(store).get(spoiled, ["a"])
+
+
+def wide(n: int) -> Node:
+    def compute(work: Work, rows: Rows) -> np.ndarray:
+        return np.full((len(rows), 1000), n, np.float64)
+
+    return Node("retrieve", Spec("wide", "1", {"n": n}), (), compute, "rows", result=np.ndarray)
+
+
+def test_rows_in_memory_are_bounded_where_a_store_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.stages.executor.MOST", 50_000)
+    executor = Executor(Store(tmp_path, pytest.fail))
+    for n in range(40):
+        source = wide(n)
+        first = lambda work, rows, source=source: work.get(source, rows)[:, :2]  # noqa: E731
+        cut = Node("context", Spec("cut", "1"), (source,), first, "rows", result=np.ndarray, stored=False)
+        assert executor.get(cut, ["x", "y"])[0].tolist() == [n, n]
+        assert executor._rows.bytes <= 50_000 + 17_000
+    assert executor.work["retrieve"].executed == 40
+    assert executor.get(wide(0), ["y"])[0, 0] == 0
+    assert (executor.work["retrieve"].executed, executor.work["retrieve"].recalled) == (40, 1)
+
+
+def test_nothing_is_dropped_that_no_store_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.stages.executor.MOST", 0)
+    broken = Store(tmp_path / "store", lambda text: None)
+    monkeypatch.setattr(broken, "keep_rows", lambda *given: False)
+    for store in (None, broken):
+        executor = Executor(store)
+        for n in [*range(5), *range(5)]:
+            assert executor.get(wide(n), ["x"])[0, 0] == n
+        assert executor.work["retrieve"].executed == 5

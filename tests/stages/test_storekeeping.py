@@ -1,0 +1,529 @@
+"""Looking changes nothing, checking finds every flipped byte, removing leaves a store whole wherever it is cut off."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_ledger import opened, result
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.identity import Node, Spec
+from ragsweep.core.leases import myself
+from ragsweep.records.ledger import FINISHED, Ledger
+from ragsweep.stages.blobs import Damaged, OtherFormat, Piece
+from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.storekeeping import (
+    Conditions,
+    Contents,
+    Item,
+    Place,
+    Results,
+    choose,
+    contents,
+    evict,
+    give_back,
+    read_results,
+    verify,
+)
+
+KEYS = tuple(f"question {n}" for n in range(40))
+NOW = 1_000_000.0
+
+
+def whole(stage: str) -> Node:
+    return Node(stage, Spec(f"parts.{stage.title()}", "1"), (), lambda work, rows: None, result=dict)
+
+
+def rows(stage: str) -> Node:
+    return Node(stage, Spec(f"parts.{stage.title()}", "1"), (), lambda work, rows: None, "rows", result=np.ndarray)
+
+
+NODES = {"chunk": whole("chunk"), "index": whole("index"), "retrieve": rows("retrieve"), "rerank": rows("rerank")}
+
+
+def value(stage: str, size: int = 1000) -> np.ndarray:
+    return np.random.default_rng(len(stage)).random(size)
+
+
+def fill(folder: Path) -> Place:
+    """Make a store of two whole values, two nodes of rows in two segments each, and a piece."""
+    said: list[str] = []
+    store = Store(folder / "stages", said.append)
+    for stage in ("chunk", "index"):
+        store.keep_whole(NODES[stage], {"a": value(stage)}, 2.0)
+    for stage in ("retrieve", "rerank"):
+        numbers = value(stage, 40)
+        for part in (slice(0, 20), slice(20, 40)):
+            store.keep_rows(NODES[stage], Piece(KEYS[part], numbers[part]), Cost(20, 1.0))
+    store.keep_piece(whole("embed"), "0", {"a": value("embed")})
+    assert said == []
+    del store
+    gc.collect()  # closes its database, as the end of its process would
+    return Place(folder)
+
+
+def kept(folder: Path) -> set[str]:
+    """Name the stages whose values a store still has; whatever it has must be right, and it must not complain."""
+    said: list[str] = []
+    store = Store(folder / "stages", said.append)
+    there = set()
+    for stage in ("chunk", "index"):
+        found = store.whole(NODES[stage])
+        if found is not None:
+            assert np.array_equal(found["a"], value(stage))
+            there.add(stage)
+    for stage in ("retrieve", "rerank"):
+        expected = dict(zip(KEYS, value(stage, 40), strict=True))
+        found = [pair for one in store.segments(NODES[stage]) for pair in zip(*one.piece, strict=True)]
+        assert all(expected[key] == number for key, number in found)
+        assert store.has(NODES[stage], KEYS) == (len(found) == 40)
+        there |= {stage} if found else set()
+    assert said == []
+    return there
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Read all files but those that SQLite makes to read."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    return {str(path): path.read_bytes() for path in files}
+
+
+def entry(place: Place, stage: str) -> Item:
+    return next(item for item in contents(place).items if item.stage == stage)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return fill(tmp_path)
+
+
+@pytest.fixture
+def held(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the store open and computes ``chunk``."""
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.stages.store import Store\n"
+        "store = Store(Path(sys.argv[1]), print)\n"
+        "with store.locks.alone(sys.argv[2]): print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(place.folder), NODES["chunk"].address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.communicate()
+
+
+# --- looking -------------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_listed_with_the_bytes_that_are_there(place: Place) -> None:
+    found = contents(place)
+    assert sorted(item.stage for item in found.entries) == ["chunk", "index", "rerank", "retrieve"]
+    chunk, retrieve = entry(place, "chunk"), entry(place, "retrieve")
+    assert chunk.bytes == (place.folder / "whole" / chunk.name).stat().st_size
+    assert (chunk.target, chunk.seconds, retrieve.rows, retrieve.seconds) == ("parts.Chunk", 2.0, 40, 2.0)
+    assert [item.name for item in found.of("pieces")] == [whole("embed").address]
+
+
+def test_looking_and_a_dry_run_change_nothing(place: Place) -> None:
+    target = place.folder / "whole" / NODES["chunk"].address
+    target.write_bytes(target.read_bytes()[:-1])
+    before = tree(place.path)
+    contents(place)
+    assert [checked.done for checked in verify(place, dry_run=True) if checked.fault] == [""]
+    assert tree(place.path) == before
+
+
+def test_value_whose_row_was_never_written_is_listed(place: Place) -> None:
+    with sqlite3.connect(place.database) as connection:
+        connection.execute("DELETE FROM entries WHERE stage = 'chunk'")
+    connection.close()
+    (found,) = (item for item in contents(place).entries if not item.stage)
+    assert found.name == NODES["chunk"].address
+
+
+def test_row_whose_file_is_gone_is_no_entry_and_can_be_removed(place: Place) -> None:
+    (place.folder / "whole" / NODES["chunk"].address).unlink()
+    assert "chunk" not in {item.stage for item in contents(place).entries}
+    assert [why for _, why in evict(place, [entry(place, "chunk")])] == [""]
+    assert "chunk" not in {item.stage for item in contents(place).items}
+
+
+def test_strange_files_are_named_and_left_alone(place: Place) -> None:
+    strange = [place.folder / "notes.txt", place.folder / "whole" / "README", place.folder / "pieces" / "x"]
+    for path in strange:
+        path.write_text("mine")
+    (place.folder / "whole" / ("a" * 64)).symlink_to(strange[0])
+    assert set(place.unknown()) == {*strange, place.folder / "whole" / ("a" * 64)}
+    assert not [checked for checked in verify(place) if checked.fault]
+    list(evict(place, choose(contents(place), Conditions(everything=True), None, time.time())))
+    assert all(path.read_text() == "mine" for path in strange)
+
+
+@pytest.mark.parametrize("name", ["", "stages"])
+def test_folder_that_is_no_store_is_said(name: str, place: Place, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"did you mean" if name else r"no store in .*--path"):
+        Place(tmp_path / name if name else tmp_path / "other")
+
+
+# --- checking ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["whole", "pieces", "segment"])
+def test_every_flipped_byte_is_found_and_put_aside(what: str, place: Place) -> None:
+    draw = random.Random(what)
+    for _ in range(25):
+        flip(place, what, draw)
+        (found,) = (checked for checked in verify(place) if checked.fault)
+        assert isinstance(found.fault, Damaged)
+        assert found.done == "put into quarantine"
+        assert not [checked for checked in verify(place) if checked.fault]
+        assert "rerank" in kept(place.path)
+        refill(place)
+    assert len(contents(place).of("quarantine")) == 25
+
+
+def flip(place: Place, what: str, draw: random.Random) -> None:
+    def changed(data: bytes) -> bytes:
+        at = draw.randrange(len(data))
+        return data[:at] + bytes([data[at] ^ (1 << draw.randrange(8))]) + data[at + 1 :]
+
+    if what == "segment":
+        with sqlite3.connect(place.database) as connection:
+            (number, data) = connection.execute(
+                "SELECT id, data FROM segments WHERE address = ? ORDER BY id LIMIT 1", (NODES["retrieve"].address,)
+            ).fetchone()
+            connection.execute("UPDATE segments SET data = ? WHERE id = ?", (changed(data), number))
+        connection.close()
+        return
+    path = place.folder / what / (NODES["chunk"].address if what == "whole" else f"{whole('embed').address}/0")
+    path.write_bytes(changed(path.read_bytes()))
+
+
+def refill(place: Place) -> None:
+    store = Store(place.folder, lambda text: None)
+    store.keep_whole(NODES["chunk"], {"a": value("chunk")}, 2.0)
+    store.keep_piece(whole("embed"), "0", {"a": value("embed")})
+    if not store.has(NODES["retrieve"], KEYS):
+        store.keep_rows(NODES["retrieve"], Piece(KEYS[:20], value("retrieve", 40)[:20]), Cost(20, 1.0))
+
+
+def test_values_under_each_others_names_are_damaged(place: Place) -> None:
+    one, other = (place.folder / "whole" / NODES[stage].address for stage in ("chunk", "index"))
+    one_data, other_data = one.read_bytes(), other.read_bytes()
+    one.write_bytes(other_data)
+    other.write_bytes(one_data)
+    with sqlite3.connect(place.database) as connection:  # and rows listed as others
+        connection.execute("UPDATE segments SET keys = 'x' WHERE id = 1")
+    connection.close()
+    assert len([checked for checked in verify(place) if isinstance(checked.fault, Damaged)]) == 3
+    assert kept(place.path) == {"retrieve", "rerank"}
+
+
+def test_value_of_another_version_is_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.stages.blobs.FORMAT", 999)
+    store = Store(place.folder, print)
+    store.keep_whole(NODES["chunk"], {"a": value("chunk")}, 2.0)
+    store.keep_rows(NODES["rerank"], Piece(("new",), value("x", 1)), Cost(1, 1.0))
+    monkeypatch.undo()
+    found = [checked for checked in verify(place) if checked.fault]
+    assert [type(checked.fault) for checked in found] == [OtherFormat] * 2
+    assert contents(place).of("quarantine") == []
+
+
+@pytest.mark.parametrize("damage", ["no database", "torn"])
+def test_damaged_database_is_put_aside_and_values_stay(damage: str, place: Place) -> None:
+    data = place.database.read_bytes()
+    place.database.write_bytes(b"x" * len(data) if damage == "no database" else data[:4096] + bytes(len(data) - 4096))
+    with pytest.raises(InputError, match="store verify"):
+        contents(place)
+    assert [checked.name for checked in verify(place, dry_run=True) if checked.fault] == ["store.db"]
+    (found,) = (checked for checked in verify(place) if checked.fault)
+    assert found.done.startswith("put into quarantine")
+    assert len(contents(place).entries) == 2  # which no row tells of
+    assert kept(place.path) == {"chunk", "index"}
+
+
+def test_damaged_database_that_another_process_has_open_is_left(place: Place, held: subprocess.Popen[str]) -> None:
+    with place.database.open("r+b") as file:
+        file.seek(4096)
+        file.write(bytes(4096))
+    (found,) = (checked for checked in verify(place) if checked.fault)
+    assert found.done.startswith("left: another process has it open")
+    assert place.database.exists()
+
+
+def test_database_that_only_cannot_be_opened_is_not_damaged(place: Place) -> None:
+    """As on a full disk: a log that SQLite can neither read nor make."""
+    before = place.database.read_bytes()
+    (place.folder / "store.db-wal").mkdir()
+    with pytest.raises(InputError, match="cannot use"):
+        list(verify(place))
+    assert place.database.read_bytes() == before
+
+
+# --- choosing ------------------------------------------------------------------------------------------------------
+
+ITEMS = st.builds(
+    Item,
+    sort=st.sampled_from(["whole", "rows", "pieces", "quarantine", "temporary"]),
+    name=st.just("n"),
+    bytes=st.integers(0, 100),
+    made=st.just(0.0),
+    used=st.floats(0, NOW),
+    stage=st.sampled_from(["", "chunk", "index"]),
+    users=st.lists(st.sampled_from(["known", "gone"]), max_size=2).map(tuple),
+    written=st.booleans(),
+)
+CONDITIONS = st.builds(
+    Conditions,
+    older_than=st.none() | st.floats(0, NOW),
+    unreachable=st.booleans(),
+    stage=st.none() | st.just("chunk"),
+    quarantine=st.booleans(),
+    everything=st.booleans(),
+    to_size=st.none() | st.integers(0, 1000),
+)
+RESULTS = Results({"known": ("sweep",)}, None)
+ANCHOR = Item("whole", "anchor", 0, 0.0, NOW, "context", users=("known",))
+
+
+@given(st.lists(ITEMS, max_size=8), CONDITIONS)
+def test_what_is_chosen_fulfils_all_conditions_and_nothing_else_is(items: list[Item], conditions: Conditions) -> None:
+    found = Contents((ANCHOR, *items), sum(item.bytes for item in items if item.sort == "rows"), 0)
+    chosen = choose(found, conditions, RESULTS, NOW)
+    whatever = choose(found, Conditions(**{**vars(conditions), "to_size": None}), RESULTS, NOW)
+    for item in found.items:
+        expected = (
+            not item.written
+            and (conditions.older_than is None or item.used <= NOW - conditions.older_than + 1e-6)
+            and (conditions.stage is None or item.stage == "chunk")
+            and (not conditions.unreachable or "known" not in item.users)
+            and (item.sort == "quarantine" or not conditions.quarantine)
+            and (item.sort != "quarantine" or conditions.quarantine or conditions.everything)
+        )
+        if item in whatever:
+            assert expected
+        elif expected:
+            assert conditions.older_than is not None
+            assert NOW - item.used == pytest.approx(conditions.older_than)
+    if conditions.to_size is not None:
+        assert chosen == whatever[: len(chosen)]  # the least recently used first
+        left = [found.bytes - sum(item.bytes for item in whatever[:n]) for n in range(len(whatever) + 1)]
+        assert chosen == whatever or left[len(chosen)] <= conditions.to_size
+        assert not chosen or left[len(chosen) - 1] > conditions.to_size
+    assert [item.used for item in chosen] == sorted(item.used for item in chosen)
+
+
+def test_what_a_result_was_made_from_is_reachable(place: Place) -> None:
+    ledger, store = Ledger(place.path), Store(place.folder, print)
+    sweep = opened(ledger, "a")
+    ledger.write(sweep.id, 0, result("a"))
+    store.used([NODES["chunk"].address], "s" * 64)
+    store.used([NODES["index"].address], "another")
+    ledger.set_status(sweep.id, FINISHED)
+    results = read_results(place)
+    assert results == Results({"s" * 64: ("s",)}, None)
+    chosen = choose(contents(place), Conditions(unreachable=True), results, time.time())
+    assert {item.stage for item in chosen} == {"index", "retrieve", "rerank", ""}
+
+
+def test_what_a_running_sweep_made_is_reachable(place: Place) -> None:
+    opened(Ledger(place.path), "a")  # claimed by this process, which lives
+    assert {
+        item.stage for item in choose(contents(place), Conditions(unreachable=True), read_results(place), 0.0)
+    } != set()
+    store = Store(place.folder, print)
+    store.used([NODES["chunk"].address], "s" * 64)
+    chosen = choose(contents(place), Conditions(unreachable=True), read_results(place), time.time())
+    assert "chunk" not in {item.stage for item in chosen}
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+def test_nothing_is_called_unreachable_only_because_nothing_is_known(ledger: bool, place: Place) -> None:
+    if ledger:
+        Ledger(place.path).write(None, 0, result("a"))
+    with pytest.raises(InputError, match="--unreachable: no "):
+        choose(contents(place), Conditions(unreachable=True), read_results(place), time.time())
+
+
+# --- removing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stages", [set(), {"chunk"}, {"retrieve"}, {"index", "rerank"}, set(NODES)])
+def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], place: Place) -> None:
+    wanted = [item for item in contents(place).items if item.stage in stages]
+    assert all(why == "" for _, why in evict(place, wanted))
+    assert kept(place.path) == set(NODES) - stages
+    assert {item.stage for item in contents(place).entries} == set(NODES) - stages
+    store = Store(place.folder, print)
+    assert [store.cost(NODES[stage]) > 0 for stage in sorted(NODES)] == [stage not in stages for stage in sorted(NODES)]
+
+
+def test_entry_that_another_process_computes_is_left(place: Place, held: subprocess.Popen[str]) -> None:
+    left = {item.stage: why for item, why in evict(place, contents(place).entries) if why}
+    assert left == {"chunk": "another process computes it"}
+    assert kept(place.path) == {"chunk"}
+
+
+def test_entry_that_was_used_after_it_was_listed_is_left(place: Place) -> None:
+    items = contents(place).entries
+    store = Store(place.folder, print)
+    store.used([NODES["index"].address], "s" * 64)
+    store.keep_rows(NODES["rerank"], Piece(("new",), value("rerank", 1)), Cost(1, 1.0))
+    left = {item.stage: why for item, why in evict(place, items) if why}
+    assert left == {"index": "it was used meanwhile", "rerank": "it was used meanwhile"}
+
+
+def test_value_that_is_mapped_stays_readable(place: Place) -> None:
+    found = Store(place.folder, print).whole(NODES["chunk"])
+    list(evict(place, contents(place).entries))
+    assert np.array_equal(found["a"], value("chunk"))
+
+
+def test_name_in_the_database_leads_nowhere(place: Place, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    with sqlite3.connect(place.database) as connection:
+        connection.execute("UPDATE entries SET address = '../../victim' WHERE stage = 'chunk'")
+    connection.close()
+    list(evict(place, contents(place).items))
+    assert victim.read_text() == "mine"
+
+
+def test_temporary_files_of_the_living_stay(place: Place) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    me = myself()
+    names = [f"{socket.gethostname()}~{number}~{me.started}~1" for number in (os.getpid(), process.pid)]
+    for name in (*names, "elsewhere~1~2~3"):
+        (place.folder / "temporary" / name).write_bytes(b"half")
+    found = choose(contents(place), Conditions(everything=True), None, time.time())
+    list(evict(place, found))
+    assert {path.name for path in (place.folder / "temporary").iterdir()} == {names[0], "elsewhere~1~2~3"}
+
+
+KILLING = """
+import os, shutil, signal, sys
+from pathlib import Path
+from ragsweep.stages import storekeeping
+from ragsweep.stages.storekeeping import Place, contents, evict, give_back, verify
+
+def work(place, what):
+    if what == "evict":
+        for _ in evict(place, contents(place).items): pass
+        give_back(place)
+    else:
+        for _ in verify(place): pass
+
+def killed_at(line):
+    # Every line of our own modules counts one; at the given one the process is gone.
+    count = 0
+    def trace(frame, event, argument):
+        nonlocal count
+        if "storekeeping" not in frame.f_code.co_filename: return None
+        count += event == "line"
+        if count == line: os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    return trace
+
+original, what = Path(sys.argv[1]), sys.argv[2]
+start, step = int(sys.argv[3]), int(sys.argv[4])
+for line in range(start, 100_000, step):
+    copy = original.with_name(f"killed-{what}-{line}")
+    shutil.copytree(original, copy)
+    child = os.fork()
+    if not child:
+        sys.settrace(killed_at(line))
+        work(Place(copy), what)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        assert status == 0
+        break
+"""
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("what", ["evict", "verify"])
+def test_whole_wherever_it_is_killed(what: str, step: int, tmp_path: Path) -> None:
+    original = tmp_path / "store"
+    fill(original)
+    if what == "verify":
+        for kind in ("whole", "pieces", "segment"):
+            flip(Place(original), kind, random.Random(0))
+    subprocess.run([sys.executable, "-c", KILLING, str(original), what, "1", str(step)], check=True)
+    copies = list(tmp_path.glob("killed-*"))
+    assert len(copies) * step > 100
+    for copy in copies:
+        place = Place(copy)
+        if what == "verify":
+            list(verify(place))
+            assert not [checked for checked in verify(place) if checked.fault]
+        kept(copy)
+        found = contents(place)
+        assert all(why == "" for _, why in evict(place, found.items))
+        assert kept(copy) == set()
+        assert contents(place).entries == []
+
+
+# --- giving room back ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(place: Place) -> Place:
+    store = Store(place.folder, print)
+    for n in range(8):
+        store.keep_rows(NODES["retrieve"], Piece((f"more {n}",), value("x", 50_000)[None]), Cost(1, 1.0))
+    store.keep_rows(NODES["rerank"], Piece(("last",), value("x", 1)), Cost(1, 1.0))
+    del store
+    gc.collect()
+    return place
+
+
+def test_room_is_given_back_and_numbers_go_on(large: Place) -> None:
+    last = Store(large.folder, print).segments(NODES["rerank"])[-1].number
+    gc.collect()
+    list(evict(large, [entry(large, "retrieve")]))
+    assert contents(large).unused > 3_000_000
+    assert give_back(large) == ""
+    assert contents(large).database < 500_000
+    store = Store(large.folder, print)
+    store.keep_rows(NODES["retrieve"], Piece(KEYS[:1], value("retrieve", 1)), Cost(1, 1.0))
+    assert store.segments(NODES["retrieve"])[0].number > last  # else who has read up to there would miss it
+
+
+def test_room_is_not_given_back_while_others_have_the_database(large: Place, held: subprocess.Popen[str]) -> None:
+    list(evict(large, [entry(large, "retrieve")]))
+    assert give_back(large) == "another process has it open"
+    assert held.poll() is None
+    connection = sqlite3.connect(large.database)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_environment_is_as_it_was(large: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for before in ({}, {"SQLITE_TMPDIR": "/somewhere"}):
+        assert environment_after(large, before, monkeypatch) == before
+
+
+def environment_after(place: Place, before: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.delenv("SQLITE_TMPDIR", raising=False)
+    for name, text in before.items():
+        monkeypatch.setenv(name, text)
+    list(evict(place, [item for item in contents(place).items if item.stage == "retrieve"]))
+    give_back(place)
+    return {name: text for name, text in os.environ.items() if name == "SQLITE_TMPDIR"}

@@ -1,0 +1,119 @@
+"""The highest mean: how likely it is the best, and how much of its lead is luck."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from matrices import matrices, matrix, normal, turned
+from ragsweep.stats.inference.best import optimism, probability_of_best, winner
+from ragsweep.stats.inference.matrix import Matrix
+
+
+def chances(one: Matrix) -> np.ndarray:
+    return probability_of_best(one, resamples=300)
+
+
+def test_two_configs_have_the_chance_of_the_normal_distribution() -> None:
+    one = normal(2, 200, 0.02, seed=1)
+    apart = one.values[1] - one.values[0]
+    expected = stats.norm.cdf(apart.mean() / stats.sem(apart))
+    assert probability_of_best(one)[1] == pytest.approx(expected, abs=0.02)
+
+
+def test_a_config_that_is_always_better_is_the_best_for_sure() -> None:
+    base = np.arange(20) / 20
+    assert chances(matrix([base, base + 0.2, base + 0.1])).tolist() == [0, 1, 0]
+
+
+def test_those_that_tie_share() -> None:
+    base = np.arange(20) / 20
+    assert chances(matrix([base, base, base - 0.1])) == pytest.approx([0.5, 0.5, 0])
+    level = np.tile(
+        [0.1, -0.1], 10
+    )  # as good as the twins on average: it wins every other time, and they share the rest
+    assert probability_of_best(matrix([base, base, base + level])) == pytest.approx([0.25, 0.25, 0.5], abs=0.06)
+
+
+@given(matrices())
+def test_chances_sum_to_one_and_follow_the_direction(one: Matrix) -> None:
+    found = chances(one)
+    assert found.sum() == pytest.approx(1)
+    assert chances(turned(one)) == pytest.approx(found, abs=0.02)
+    assert chances(dataclasses.replace(one, values=one.values + 3)) == pytest.approx(found, abs=0.02)
+
+
+def test_the_winner_is_the_first_of_those_that_tie() -> None:
+    assert winner(matrix([[0.1, 0.2], [0.3, 0.0], [0.0, 0.3]])) == 0
+    assert winner(matrix([[0.1, 0.2], [0.4, 0.0]], higher_is_better=False)) == 0
+    assert winner(matrix([[0.1, 0.2], [0.4, 0.0]])) == 1
+
+
+def test_luck_by_hand() -> None:
+    """Ten questions, each a fold: without question 0 the second config leads, and on question 0 it is worse by 1."""
+    one = matrix([[1.0] + [0.0] * 9, [0.0] + [0.1] * 9])
+    # Of all: .1 and .09. Without question 0: 0 and .1, and the second has 0 there. Without another: 1/9 and .8/9.
+    gaps = [0.1 - 0.0] + [1 / 9 - 0.0] * 9
+    found = optimism(one)
+    assert found.winner == 0
+    assert found.observed == pytest.approx(0.1)
+    assert found.optimism == pytest.approx(np.mean(gaps) * math.sqrt(0.9))
+    assert found.crossfitted == pytest.approx(found.observed - found.optimism)
+
+
+def test_luck_is_foretold_without_bias() -> None:
+    """Twenty equal configs, 400 times: what is foretold is the mean lead within three Monte Carlo errors and .002."""
+    lead, told = [], []
+    for seed in range(400):
+        generator = np.random.default_rng(seed)
+        one = matrix(generator.normal(0, 0.2, (20, 60)))
+        found = optimism(one)
+        lead.append(found.observed)
+        told.append(found.optimism)
+    error = 3 * math.hypot(stats.sem(lead), stats.sem(told))
+    assert np.mean(told) == pytest.approx(np.mean(lead), abs=error + 0.002)
+
+
+def test_one_config_needs_no_luck() -> None:
+    assert optimism(normal(1, 30)).optimism == pytest.approx(0, abs=1e-12)
+
+
+def test_with_few_clusters_nothing_is_said_of_luck() -> None:
+    few = optimism(matrix(np.eye(3, 9)))
+    assert few.observed == pytest.approx(1 / 9)
+    assert math.isnan(few.optimism)
+    assert math.isnan(few.crossfitted)
+    assert math.isnan(optimism(matrix(np.random.default_rng(0).random((3, 60)), np.arange(60) % 9)).optimism)
+    nothing = optimism(matrix(np.empty((2, 0))))
+    assert (nothing.winner, math.isnan(nothing.observed)) == (0, True)
+    assert np.isnan(probability_of_best(matrix(np.empty((2, 0))))).all()
+
+
+def test_clusters_are_not_torn_between_folds() -> None:
+    """What a config knows of a source helps it on all its questions; folds that tear sources see no luck there."""
+    known = np.repeat(np.random.default_rng(0).normal(size=(10, 12)), 6, axis=1)
+    sources = np.repeat(np.arange(12), 6)
+    torn, whole = optimism(matrix(known)), optimism(matrix(known, sources))
+    assert whole.optimism > 3 * torn.optimism > 0
+
+
+@given(matrices(), st.integers(0, 99))
+def test_luck_follows_the_direction_and_no_order_of_configs(one: Matrix, seed: int) -> None:
+    found, other = optimism(one), optimism(turned(one))
+    assert other.optimism == pytest.approx(found.optimism, abs=1e-9)
+    assert other.crossfitted == pytest.approx(-found.crossfitted, abs=1e-9)
+    order = np.random.default_rng(seed).permutation(len(one.values)).tolist()
+    assert optimism(one.among(order)).optimism == pytest.approx(found.optimism, abs=1e-9)
+
+
+def test_luck_that_is_rounding_is_zero() -> None:
+    """A winner that leads on every question has no luck, whatever the sums of floats leave."""
+    base = np.random.default_rng(0).random(90)
+    rows = np.array([base, base + 0.1, base + 0.3])
+    assert optimism(matrix(rows)).optimism == 0.0

@@ -1,0 +1,178 @@
+"""The set that cannot be told from the best: against arch, and by its laws."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrices import matrices, matrix, normal, turned
+from ragsweep.stats.inference.confidence_set import (
+    Kept,
+    Pairs,
+    Rule,
+    affordable,
+    best_p_values,
+    indistinguishable,
+    pairs,
+    range_p_values,
+)
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.resampling import clustered, deviations
+
+RULES = st.sampled_from(["range", "best"])
+
+
+def kept(one: Matrix, rule: Rule = "range", resamples: int = 200) -> Kept:
+    return indistinguishable(one, rule=rule, resamples=resamples)
+
+
+def arch_set(losses: np.ndarray, reps: int) -> object:
+    from arch.bootstrap import MCS
+
+    theirs = MCS(losses, 0.05, reps=reps, block_size=1, method="R", bootstrap="circular", seed=1)
+    theirs.compute()
+    return theirs
+
+
+@pytest.mark.parametrize(("configs", "gain", "seed"), [(2, 0.05, 0), (6, 0.0, 1), (8, 0.08, 2), (12, 0.03, 3)])
+def test_range_is_that_of_arch_on_the_same_draws(configs: int, gain: float, seed: int) -> None:
+    scores = normal(configs, 90, gain, seed).values
+    theirs = arch_set(-scores.T, 400)
+    indices = np.array(theirs._bootstrap_indices)
+    drawn = (scores[:, indices].mean(axis=2) - scores.mean(axis=1)[:, None]).T
+    errors = np.sqrt(theirs._variances)
+    means = scores.mean(axis=1)
+    compared = Pairs((means[None, :] - means[:, None]) / errors, (1 / errors).astype(np.float32))
+    expected = theirs.pvalues["Pvalue"].sort_index().to_numpy()  # beyond / drawn; ours is (beyond + 1) / (drawn + 1)
+    found = range_p_values(compared, [drawn.astype(np.float32)])
+    assert found == pytest.approx((expected * 400 + 1) / 401, abs=1e-9)
+
+
+def test_range_is_that_of_arch_on_other_draws() -> None:
+    one = normal(8, 120, 0.05, 5)
+    theirs = arch_set(-one.values.T, 4000)
+    found = indistinguishable(one)
+    assert found.p_values == pytest.approx(theirs.pvalues["Pvalue"].sort_index().to_numpy(), abs=0.03)
+    assert np.flatnonzero(found.mask).tolist() == theirs.included
+
+
+def slowly(compared: Pairs, drawn: np.ndarray) -> np.ndarray:
+    """The definition, step by step: the range of all that are left, the worse of the pair goes."""
+    left, p_values, so_far = list(range(len(compared.worse))), np.ones(len(compared.worse)), 0.0
+    while len(left) > 1:
+        inside = np.ix_(left, left)
+        worse = compared.worse[inside]
+        apart = np.abs(drawn[:, left, None] - drawn[:, None, left]) * compared.scale[inside]
+        so_far = max(so_far, float(((apart.max(axis=(1, 2)) >= worse.max()).sum() + 1) / (len(drawn) + 1)))
+        gone = left[int(worse.max(axis=1).argmax())]
+        p_values[gone] = so_far
+        left.remove(gone)
+    return p_values
+
+
+@given(matrices())
+def test_one_pass_is_the_stepwise_definition(one: Matrix) -> None:
+    data = clustered(np.unique(one.better, axis=0), one.clusters)
+    compared, drawn = pairs(data), np.concatenate(list(deviations(data.sums, data.sizes, 300)))
+    assert range_p_values(compared, [drawn]) == pytest.approx(slowly(compared, drawn), abs=1 / 300 + 1e-9)
+
+
+def test_what_only_the_one_that_left_had_shown_is_forgotten() -> None:
+    """The second is worse than the first by 4, which leaves before it; than the third, by 1, less than chance does."""
+    worse = np.array([[0.0, -4.0, 5.0], [4.0, 0.0, 1.0], [-5.0, -1.0, 0.0]])
+    drawn = np.tile(np.array([0.0, 1.0, -1.0], dtype=np.float32), (99, 1))
+    compared = Pairs(worse, np.ones((3, 3), dtype=np.float32))
+    assert range_p_values(compared, [drawn]).tolist() == [0.01, 1.0, 1.0]
+    assert slowly(compared, drawn).tolist() == [0.01, 1.0, 1.0]
+
+
+def test_comparison_with_the_best_by_its_definition() -> None:
+    data = clustered(normal(5, 40, 0.03).values, np.arange(40))
+    compared, drawn = pairs(data), np.concatenate(list(deviations(data.sums, data.sizes, 300)))
+    for config, p_value in enumerate(best_p_values(compared, [drawn])):
+        ahead = ((drawn - drawn[:, [config]]) * compared.scale[config]).max(axis=1)
+        worst = compared.worse[config].max()
+        assert p_value == pytest.approx(((ahead >= worst).sum() + 1) / 301 if worst > 0 else 1.0, abs=1 / 300 + 1e-9)
+
+
+def test_one_that_is_better_by_far_is_named_alone() -> None:
+    for rule in ("range", "best"):
+        assert kept(normal(10, 100, 0.2), rule).mask.tolist() == [False] * 9 + [True]
+
+
+def test_equal_configs_are_all_kept_in_most_cases() -> None:
+    """Someone is left out of ten equal ones in 5 % of 200 cases (at most 9.5 %, three Monte Carlo errors)."""
+    left_out = sum(not kept(normal(10, 60, seed=seed), resamples=500).mask.all() for seed in range(200))
+    assert left_out <= 19
+
+
+def test_a_constant_difference_is_a_difference() -> None:
+    base = np.arange(12) / 10
+    found = kept(matrix([base, base + 0.1, base + 0.1, base + 1e-12]))
+    assert found.mask.tolist() == [False, True, True, False]
+    assert np.isfinite(found.p_values).all()
+    assert kept(matrix([np.ones(12), np.zeros(12)])).mask.tolist() == [True, False]
+
+
+def test_with_few_questions_nobody_is_left_out() -> None:
+    found = kept(matrix([np.zeros(9), np.ones(9)]))
+    assert found.mask.all()
+    assert np.isnan(found.p_values).all()
+    assert "fewer than 10" in found.note
+    assert kept(matrix(np.empty((3, 0)))).mask.tolist() == [True] * 3
+    assert kept(matrix(np.random.default_rng(0).random((2, 40)), np.arange(40) % 9)).note
+
+
+def test_one_config_is_the_set() -> None:
+    assert kept(normal(1, 20)).mask.tolist() == [True]
+    assert kept(normal(1, 20)).p_values.tolist() == [1.0]
+
+
+@given(matrices(), RULES)
+def test_the_best_is_always_in_it_and_p_values_say_who(one: Matrix, rule: Rule) -> None:
+    found = kept(one, rule)
+    assert found.mask[one.better.mean(axis=1).argmax()]
+    assert (found.mask == (found.p_values > 0.05)).all()
+
+
+@given(matrices(), RULES)
+def test_equal_scores_stay_or_go_together(one: Matrix, rule: Rule) -> None:
+    doubled = kept(one.among([*range(len(one.values)), 0]), rule)
+    single = kept(one, rule)
+    assert doubled.p_values[-1] == doubled.p_values[0]
+    assert doubled.p_values[:-1] == pytest.approx(single.p_values, abs=1e-9)
+
+
+@given(matrices(), RULES, st.integers(0, 99))
+def test_the_order_of_configs_and_questions_means_nothing(one: Matrix, rule: Rule, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows, columns = generator.permutation(len(one.values)).tolist(), generator.permutation(one.values.shape[1])
+    moved = dataclasses.replace(one, values=one.values[:, columns], clusters=one.clusters[columns]).among(rows)
+    assert kept(moved, rule).p_values == pytest.approx(kept(one, rule).p_values[rows], abs=0.011)
+
+
+@given(matrices(), RULES)
+def test_less_is_better_where_the_metric_says(one: Matrix, rule: Rule) -> None:
+    assert kept(turned(one), rule).p_values == pytest.approx(kept(one, rule).p_values, abs=0.011)
+
+
+def test_many_configs_have_fewer_resamples() -> None:
+    assert affordable(10, 10_000) == 10_000
+    assert affordable(200, 10_000) == 10_000
+    assert affordable(1000, 10_000) == 1000
+    assert affordable(1000, 500) == 500
+
+
+def test_nothing_is_divided_by_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = kept(matrix(np.zeros((4, 20))))
+        apart = kept(matrix([np.zeros(20), np.arange(20), np.arange(20) + 1.0]), "best")
+    assert same.mask.tolist() == [True] * 4
+    assert same.p_values.tolist() == [1.0] * 4
+    assert apart.mask.tolist() == [False, False, True]  # the second is worse by a constant

@@ -1,0 +1,157 @@
+"""The gate: worse by more than a margin?"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.weightstats import ttost_paired
+
+from matrices import matrices, matrix, normal, turned
+from ragsweep.core.errors import InputError
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.noninferiority import gate, reaches, superior
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
+def test_passes_where_the_one_sided_test_of_statsmodels_rejects(margin: float) -> None:
+    one = normal(2, 80, -0.02, seed=4)
+    _, (_, p_value, _), _ = ttost_paired(one.values[1], one.values[0], -margin, margin + 1)
+    assert (gate(one, margin).decision == "pass") == (p_value < 0.05)
+
+
+def test_three_answers() -> None:
+    assert gate(normal(2, 200, 0.0), 0.1).decision == "pass"
+    assert gate(normal(2, 200, -0.2), 0.1).decision == "fail"
+    assert gate(normal(2, 200, -0.1), 0.1).decision == "inconclusive"
+    for beyond in (-0.01, 0.01):  # either side of the margin, nearer than the spread
+        spread = np.tile([0.2, -0.2], 20) - 0.1 + beyond
+        found = gate(matrix([np.full(40, 0.5), 0.5 + spread]), 0.1)
+        assert (found.slack, found.decision) == (pytest.approx(beyond), "inconclusive")
+
+
+def test_numbers_by_hand() -> None:
+    found = gate(matrix([[0.5] * 60, [0.5] * 30 + [0.3] * 30]), 0.2)
+    assert (found.baseline, found.candidate) == (0.5, pytest.approx(0.4))
+    assert found.difference == pytest.approx(-0.1)
+    assert found.slack == pytest.approx(0.1)
+    error = 0.1 * math.sqrt(60 / 59 / 60)
+    assert found.slack - found.low == pytest.approx(1.6711 * error, rel=0.01)  # t, 59 degrees of freedom
+    assert found.decision == "pass"
+
+
+def test_few_that_differ_count_one_more_by_hand() -> None:
+    found = gate(matrix([[1.0] * 100, [1.0] * 99 + [0.0]]), 0.03)
+    assert found.slack == pytest.approx(0.02)
+    losses = np.array([0.0] * 99 + [-1.0, -1.01])  # the last one is added: the mean, less the largest difference
+    assert found.low == pytest.approx(0.03 + losses.mean() - 1.6602 * losses.std(ddof=1) / math.sqrt(101), rel=0.01)
+    assert found.decision == "inconclusive"
+
+
+@pytest.mark.parametrize(("questions", "share"), [(60, 0.05), (100, 0.03), (100, 0.1), (200, 0.02)])
+def test_rare_losses_as_frequent_as_the_margin_seldom_pass(questions: int, share: float) -> None:
+    """1,000 candidates that lose one question in so many, and nothing else: 5 % pass (at most 7.1, three errors)."""
+    generator = np.random.default_rng(0)
+    lost = generator.random((1000, questions)) < share
+    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), share).decision == "pass" for row in lost)
+    assert passed <= 71
+
+
+def test_a_share_is_of_the_baseline_and_its_uncertainty_counts() -> None:
+    one = normal(2, 100, -0.03, seed=1)
+    found = gate(one, 0.1, relative=True)
+    slack = one.values[1] - 0.9 * one.values[0]
+    assert found.slack == pytest.approx(slack.mean())
+    assert found.margin == pytest.approx(0.1 * one.values[0].mean())
+    assert found.low < found.slack < found.high
+    with pytest.raises(InputError, match="absolute"):
+        gate(matrix([[0.0] * 12, [1.0] * 12]), 0.1, relative=True)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_less_is_better_where_the_metric_says(relative: bool) -> None:
+    slower = matrix([[100.0, 110.0] * 10, [200.0, 230.0] * 10], higher_is_better=False)
+    assert gate(slower, 0.5 if relative else 20.0, relative=relative).decision == "fail"
+    assert gate(slower.among([1, 0]), 0.0, relative=relative).decision == "pass"
+    assert gate(slower, 1.5 if relative else 150.0, relative=relative).decision == "pass"
+
+
+def test_same_scores_pass_only_where_the_rule_of_three_leaves_less_than_the_margin() -> None:
+    found = gate(matrix(np.ones((2, 20))), 0.1)
+    assert (found.decision, found.slack) == ("inconclusive", pytest.approx(0.1))
+    assert found.low == pytest.approx(0.1 - (1 - 0.05 ** (1 / 20)))  # .139: about 3 / 20
+    assert found.note == "the same scores for every question"
+    assert gate(matrix(np.ones((2, 40))), 0.1).decision == "pass"
+    assert gate(matrix(np.ones((2, 40)), np.arange(40) % 20), 0.1).decision == "inconclusive"  # 20 clusters
+    assert gate(matrix(np.full((2, 40), 0.1)), 0.01).decision == "pass"  # no question has more than .1 to lose
+    assert gate(matrix(np.zeros((2, 12))), 0.0).decision == "pass"  # and here nothing
+
+
+@pytest.mark.parametrize("questions", [20, 60, 150])
+def test_near_twins_that_are_worse_by_the_margin_seldom_pass(questions: int) -> None:
+    """Of 1,000 candidates that lose one question in fifty 5 % pass a margin of .02 (at most 7.1, three errors)."""
+    lost = np.random.default_rng(1).random((1000, questions)) < 0.02
+    passed = sum(gate(matrix([np.ones(questions), 1.0 - row]), 0.02).decision == "pass" for row in lost)
+    assert passed <= 71
+
+
+def test_superiority_is_a_gain_that_is_shown() -> None:
+    assert superior(normal(2, 200, 0.2), 0.1).decision == "pass"
+    assert superior(normal(2, 200, 0.0), 0.1).decision == "fail"
+    assert superior(normal(2, 200, 0.1), 0.1).decision == "inconclusive"
+
+
+def test_mean_reaches_a_bound_where_its_whole_interval_does() -> None:
+    scores = matrix([[0.0, 1.0] * 50])
+    assert reaches(scores, 0.3).decision == "pass"
+    assert reaches(scores, 0.5).decision == "inconclusive"
+    assert reaches(scores, 0.7).decision == "fail"
+    error = 0.5 * math.sqrt(100 / 99 / 100)
+    assert reaches(scores, 0.3).low == pytest.approx(0.2 - 1.6604 * error, rel=0.01)
+    assert reaches(dataclasses.replace(scores, higher_is_better=False), 0.7).decision == "pass"
+
+
+def test_a_constant_loss_of_the_margin_is_within_it() -> None:
+    base = np.arange(40) / 10
+    assert gate(matrix([base, base - 0.1]), 0.1).decision == "pass"
+    assert gate(matrix([base, base - 0.11]), 0.1).decision == "fail"
+
+
+def test_few_questions_decide_nothing() -> None:
+    for clusters in (None, np.arange(9)):
+        found = gate(matrix([[1.0] * 9, [1.0] * 9], clusters), 0.1)
+        assert found.decision == "inconclusive"
+        assert "fewer than 10" in found.note
+    assert gate(matrix(np.ones((2, 60)), np.arange(60) % 9), 0.1).decision == "inconclusive"
+    assert gate(matrix(np.empty((2, 0))), 0.1).decision == "inconclusive"
+
+
+def test_what_means_nothing_is_refused() -> None:
+    for margin in (-0.1, math.nan, math.inf):
+        with pytest.raises(InputError, match="margin"):
+            gate(normal(2, 20), margin)
+    with pytest.raises(InputError, match="two configs, not 3"):
+        gate(normal(3, 20), 0.1)
+
+
+@given(matrices(), st.floats(0, 2))
+def test_laws(one: Matrix, margin: float) -> None:
+    """A wider margin is never harder to pass; direction and a constant change nothing."""
+    order = {"fail": 0, "inconclusive": 1, "pass": 2}
+    pair = one.among([0, 1])
+    found = gate(pair, margin)
+    assert order[gate(pair, margin + 0.5).decision] >= order[found.decision]
+    assert gate(turned(pair), margin).slack == pytest.approx(found.slack, abs=1e-9)
+    assert gate(dataclasses.replace(pair, values=pair.values + 2), margin).slack == pytest.approx(found.slack, abs=1e-9)
+    assert gate(pair.among([0, 0]), margin).slack == pytest.approx(margin)
+    assert gate(pair.among([0, 0]), margin).decision != "fail"
+
+
+def test_a_bad_candidate_passes_one_time_in_twenty_at_most() -> None:
+    """A candidate worse by the very margin: 600 times, 5 % pass (at most 7.7, three Monte Carlo errors)."""
+    passed = sum(gate(normal(2, 60, -0.05, seed), 0.05).decision == "pass" for seed in range(600))
+    assert 14 <= passed <= 46

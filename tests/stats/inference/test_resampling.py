@@ -1,0 +1,87 @@
+"""Drawing clusters: the spread of resampled means is the standard error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+from matrices import matrix, normal
+from ragsweep.stats.inference.resampling import cluster_sums, clustered, deviations, draws
+
+
+def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
+    data = clustered(values, clusters)
+    return np.concatenate(list(deviations(data.sums, data.sizes, resamples)))
+
+
+def test_sums_of_clusters_by_hand() -> None:
+    data = clustered(np.array([[1.0, 2.0, 3.0, 6.0]]), np.array([0, 1, 1, 0]))
+    assert data.means.tolist() == [3.0]
+    assert data.sums.tolist() == [[1.0, -1.0]]  # (1 - 3) + (6 - 3), (2 - 3) + (3 - 3)
+    assert data.sizes.tolist() == [2, 2]
+    assert data.errors[0] == pytest.approx(np.sqrt(2 * (1 + 1)) / 4)
+
+
+def test_error_of_single_questions_is_the_ordinary_one() -> None:
+    one = normal(3, 40)
+    assert clustered(one.values, one.clusters).errors == pytest.approx(stats.sem(one.values, axis=1))
+
+
+def test_error_of_clusters_is_that_of_statsmodels() -> None:
+    generator = np.random.default_rng(0)
+    clusters = np.sort(generator.integers(0, 15, 60))
+    values = generator.normal(size=15)[clusters] + generator.normal(size=60)
+    expected = sm.OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}).bse[0]
+    assert clustered(values[None, :], np.unique(clusters, return_inverse=True)[1]).errors[0] == pytest.approx(expected)
+
+
+def test_resamples_spread_as_far_as_those_of_scipy() -> None:
+    values = np.random.default_rng(1).gamma(0.5, size=(1, 50))
+    theirs = stats.bootstrap((values[0],), np.mean, n_resamples=10_000, rng=0, method="percentile")
+    ours = drawn(values, np.arange(50))[:, 0] + values.mean()
+    assert ours.std() == pytest.approx(theirs.standard_error, rel=0.03)
+    ends = np.quantile(ours, [0.025, 0.975])
+    assert ends == pytest.approx([*theirs.confidence_interval], abs=0.05 * theirs.standard_error * 4)
+
+
+def test_clusters_are_drawn_whole() -> None:
+    """Three copies of each question are no more questions than one; drawn one by one they would seem to be."""
+    once = np.random.default_rng(2).normal(size=(1, 30))
+    thrice = np.repeat(once, 3, axis=1)
+    assert drawn(thrice, np.repeat(np.arange(30), 3)) == pytest.approx(drawn(once, np.arange(30)), abs=1e-5)
+    assert drawn(thrice, np.arange(90)).std() < 0.7 * drawn(once, np.arange(30)).std()
+
+
+def test_means_of_uneven_clusters_are_over_the_drawn_questions() -> None:
+    clusters = np.array([0] * 9 + list(range(1, 12)))
+    values = np.where(clusters == 0, 1.0, 0.0)[None, :]
+    weights = np.concatenate(list(draws(12, 1000)))
+    expected = weights[:, 0] * 9 / (weights[:, 0] * 8 + 12)
+    assert drawn(values, clusters, 1000)[:, 0] + values.mean() == pytest.approx(expected, abs=1e-6)
+
+
+def test_draws_are_the_same_each_time_and_begin_alike() -> None:
+    weights = np.concatenate(list(draws(17, 1200)))
+    assert weights.shape == (1200, 17)
+    assert (weights.sum(axis=1) == 17).all()
+    assert (np.concatenate(list(draws(17, 700))) == weights[:700]).all()
+
+
+def test_draws_too_large_to_remember_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.concatenate(list(draws(23, 600)))
+    monkeypatch.setattr("ragsweep.stats.inference.resampling.REMEMBERED", 0)
+    assert (np.concatenate(list(draws(23, 600))) == weights).all()
+
+
+def test_a_spread_that_is_rounding_is_none() -> None:
+    one = matrix([[0.1] * 12, np.arange(12) / 10])
+    shifted = one.values[1] + 0.3 - one.values[1]
+    assert clustered(shifted[None, :], one.clusters).errors.tolist() == [0.0]
+    assert clustered(np.empty((2, 0)), np.empty(0, dtype=np.int64)).clusters == 0
+
+
+def test_clusters_in_any_order_are_summed() -> None:
+    rows = np.arange(12.0).reshape(2, 6)
+    assert cluster_sums(rows, np.array([2, 0, 1, 0, 2, 1])).tolist() == [[4, 7, 4], [16, 19, 16]]

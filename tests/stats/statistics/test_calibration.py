@@ -1,0 +1,143 @@
+"""What a judge is worth: agreement against sklearn and scipy, and intervals that cover what they promise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import cohen_kappa_score
+
+from ragsweep.stats.statistics.calibration import (
+    Confusion,
+    Share,
+    confusion,
+    corrected_mean,
+    corrected_share,
+    kappa,
+    kappa_interval,
+    wilson,
+)
+from ragsweep.stats.statistics.noise import noise
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 30), (30, 30), (7, 30), (499, 500)])
+def test_wilson_is_that_of_scipy(hits: int, n: int) -> None:
+    expected = binomtest(hits, n).proportion_ci(method="wilson")
+    assert wilson(hits, n) == pytest.approx((hits / n, expected.low, expected.high), abs=1e-12)
+
+
+def test_nothing_of_nothing_is_no_share() -> None:
+    assert all(math.isnan(value) for value in wilson(0, 0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=60))
+def test_kappa_is_that_of_sklearn(pairs: list[tuple[int, int]]) -> None:
+    one, other = map(np.array, zip(*pairs, strict=True))
+    if len({*one, *other}) == 1:
+        assert math.isnan(kappa(one, other))
+        return
+    for ours, theirs in (("none", None), ("linear", "linear"), ("quadratic", "quadratic")):
+        expected = cohen_kappa_score(one, other, labels=range(5), weights=theirs)
+        assert kappa(one, other, ours) == pytest.approx(expected, abs=1e-9, nan_ok=True)  # type: ignore[arg-type]
+
+
+def test_kappa_by_hand() -> None:
+    # agree on 3 of 4; by chance on (1/4)(1/2) + (3/4)(1/2) = 1/2
+    assert kappa(np.array([1, 0, 0, 0]), np.array([1, 1, 0, 0])) == pytest.approx(0.5)
+    assert math.isnan(kappa(np.array([]), np.array([])))
+
+
+def test_the_interval_of_kappa_holds_it() -> None:
+    chance = np.random.default_rng(3)
+    one = chance.random(80) < 0.5
+    other = one ^ (chance.random(80) < 0.2)
+    value, low, high = kappa_interval(one, other, "none")
+    assert low < value < high
+    assert math.isnan(kappa_interval(one[:9], other[:9], "none").low)
+
+
+def test_sensitivity_is_of_what_people_pass_and_specificity_of_what_they_fail() -> None:
+    told = confusion([True, True, False, False, True], [True, True, True, False, False])
+    assert told == Confusion(Share(2, 3), Share(1, 2))
+
+
+def test_correction_by_hand() -> None:
+    # 60 of 100 pass; the judge finds 90 % of the right and passes 20 % of the wrong: (.6 - .2) / (.9 - .2)
+    value, low, high = corrected_share(Share(60, 100), Confusion(Share(45, 50), Share(40, 50)))
+    assert value == pytest.approx(0.4 / 0.7)
+    assert low < value < high
+
+
+def test_a_perfect_judge_needs_no_correction() -> None:
+    value, low, high = corrected_share(Share(300, 1000), Confusion(Share(10**6, 10**6), Share(10**6, 10**6)))
+    assert value == pytest.approx(0.3)
+    assert (low, high) == pytest.approx(wilson(300, 1000)[1:], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("passed", "errors"),
+    [
+        (Share(0, 0), Confusion(Share(5, 10), Share(9, 10))),
+        (Share(5, 10), Confusion(Share(0, 0), Share(9, 10))),
+        (Share(5, 10), Confusion(Share(5, 10), Share(0, 0))),
+        (Share(5, 10), Confusion(Share(5, 10), Share(5, 10))),  # no better than chance
+        (Share(5, 10), Confusion(Share(1, 10), Share(2, 10))),
+    ],
+)
+def test_what_cannot_be_corrected_is_nan(passed: Share, errors: Confusion) -> None:
+    assert all(math.isnan(value) for value in corrected_share(passed, errors))
+
+
+@pytest.mark.parametrize(
+    ("truth", "sensitivity", "specificity", "labels"),
+    [(0.7, 0.9, 0.8, 60), (0.3, 0.8, 0.9, 60), (0.5, 0.7, 0.7, 100), (0.9, 0.95, 0.6, 100), (0.6, 1.0, 1.0, 60)],
+)
+def test_the_corrected_share_covers_the_truth(
+    truth: float, sensitivity: float, specificity: float, labels: int
+) -> None:
+    chance, covered, judged_covered, trials = np.random.default_rng(7), 0, 0, 2000
+    for _ in range(trials):
+        right = int(chance.binomial(labels, truth))
+        errors = Confusion(
+            Share(int(chance.binomial(right, sensitivity)), right),
+            Share(int(chance.binomial(labels - right, specificity)), labels - right),
+        )
+        passed = Share(int(chance.binomial(500, truth * sensitivity + (1 - truth) * (1 - specificity))), 500)
+        _, low, high = corrected_share(passed, errors)
+        covered += math.isnan(low) or low <= truth <= high
+        judged_covered += passed.interval.low <= truth <= passed.interval.high
+    assert covered / trials >= 0.93
+    if sensitivity < 1 and abs(truth * sensitivity + (1 - truth) * (1 - specificity) - truth) > 0.05:
+        assert judged_covered / trials < 0.8  # the plain interval forgets the judge's errors
+
+
+def test_the_corrected_mean_covers_the_truth() -> None:
+    chance, covered, trials = np.random.default_rng(7), 0, 2000
+    for _ in range(trials):
+        truth = chance.beta(4, 2, 560)
+        judge = np.clip(truth * 0.6 + 0.35 + chance.normal(0, 0.1, 560), 0, 1)
+        _, low, high = corrected_mean(judge[60:], judge[:60], truth[:60])
+        covered += low <= 4 / 6 <= high
+    assert 0.93 <= covered / trials <= 0.97
+
+
+def test_the_corrected_mean_by_hand() -> None:
+    value, low, high = corrected_mean(np.array([0.5, 0.7]), np.array([0.5, 0.5]), np.array([0.4, 0.6]))
+    assert value == pytest.approx(0.6)
+    assert high - value == pytest.approx(value - low) == pytest.approx(1.959964 * (0.02 / 2 + 0.02 / 2) ** 0.5)
+    assert math.isnan(corrected_mean(np.array([0.5]), np.array([1.0]), np.array([1.0])).value)
+
+
+def test_the_noise_floor_is_the_spread_of_the_differences() -> None:
+    told = noise([0.5, 1.0, math.nan, 0.0], [0.5, 0.5, 1.0, 0.5])
+    assert told.n == 3
+    assert told.mean_difference == pytest.approx(0)
+    assert told.spread == pytest.approx(0.5)
+    assert told.of_one == pytest.approx(0.5 / 2**0.5)
+    assert told.of_the_mean == pytest.approx(1.959964 * 0.5 / 3**0.5)
+    assert told.changed == pytest.approx(2 / 3)
+    assert math.isnan(noise([1.0], [1.0]).spread)

@@ -1,0 +1,162 @@
+"""Laws of the intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragsweep.stats.statistics import intervals
+from ragsweep.stats.statistics.intervals import (
+    FEWEST,
+    mean_intervals,
+    means_with_intervals,
+    quantile,
+    quantile_interval,
+)
+
+NONE = np.array([np.nan])
+
+
+def interval(values: list[float], lowest: float = 0.0, highest: float = 1.0) -> tuple[float, float]:
+    low, high = mean_intervals(np.array(values)[:, None], np.array([lowest]), np.array([highest]))
+    return float(low[0]), float(high[0])
+
+
+def test_interval_of_a_mean_agrees_with_the_t_interval_for_many_questions() -> None:
+    values = np.random.default_rng(0).beta(2, 3, size=400)
+    low, high = mean_intervals(values[:, None], NONE, NONE)
+    expected = stats.t.interval(0.95, 399, loc=values.mean(), scale=stats.sem(values))
+    assert (low[0], high[0]) == pytest.approx(expected, abs=2e-3)
+
+
+def test_interval_covers_the_true_mean_nineteen_times_in_twenty() -> None:
+    generator = np.random.default_rng(1)
+    samples = generator.beta(2, 3, size=(120, 600))  # each column is one sample of 120 questions
+    low, high = mean_intervals(samples, np.full(600, np.nan), np.full(600, np.nan))
+    assert np.mean((low <= 0.4) & (high >= 0.4)) == pytest.approx(0.95, abs=0.03)
+
+
+def test_perfect_scores_are_not_certainty() -> None:
+    low, high = interval([1.0] * 20)
+    assert high == 1.0
+    assert low == pytest.approx(stats.binomtest(20, 20).proportion_ci(0.95, "exact").low)
+
+
+def test_zero_scores_are_not_certainty() -> None:
+    low, high = interval([0.0] * 50)
+    assert low == 0.0
+    assert high == pytest.approx(stats.binomtest(0, 50).proportion_ci(0.95, "exact").high)
+
+
+def test_questions_without_a_score_do_not_move_the_interval_to_zero() -> None:
+    values = list(np.random.default_rng(2).uniform(0.4, 0.6, size=100))
+    low, high = interval([*values, *[float("nan")] * 100])
+    assert 0.45 < low < np.mean(values) < high < 0.55
+
+
+def test_no_score_at_all_gives_nan() -> None:
+    assert np.isnan(interval([float("nan")] * 5)).all()
+
+
+def test_same_scores_give_the_same_interval() -> None:
+    values = list(np.random.default_rng(3).uniform(size=40))
+    assert interval(values) == interval(values)
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.95])
+def test_quantile_interval_covers_the_true_quantile(quantile: float) -> None:
+    generator = np.random.default_rng(4)
+    bounds = [quantile_interval(generator.uniform(size=200), quantile) for _ in range(800)]
+    assert np.mean([low <= quantile <= high for low, high in bounds]) >= 0.93
+
+
+def test_quantile_interval_without_scores_is_nan() -> None:
+    assert np.isnan(quantile_interval(np.array([np.nan]), 0.95)).all()
+
+
+def plain(values: np.ndarray) -> tuple[float, float]:
+    """The percentile bootstrap, written down plainly."""
+    generator = np.random.default_rng(20260101)
+    counts = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=intervals.RESAMPLES)
+    scored = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        means = np.sort((counts[:, scored] @ values[scored]) / counts[:, scored].sum(axis=1))
+    last = np.count_nonzero(~np.isnan(means)) - 1
+    return means[int(np.floor(0.025 * last))], means[int(np.ceil(last - 0.025 * last))]
+
+
+COLUMN = st.lists(st.floats(0, 1) | st.just(np.nan) | st.floats(-1e6, 1e6), min_size=7, max_size=7)
+
+
+@given(st.lists(COLUMN, min_size=1, max_size=4))
+def test_interval_is_that_of_the_plain_bootstrap_to_twelve_digits(columns: list[list[float]]) -> None:
+    rows = np.array(columns)
+    unbounded = np.full(len(rows), np.nan)
+    mean, low, high = means_with_intervals(rows, unbounded, unbounded)
+    for n, row in enumerate(rows):
+        if np.isnan(row).all():
+            assert np.isnan([mean[n], low[n], high[n]]).all()
+            continue
+        scale = np.nanmax(np.abs(row))
+        assert mean[n] == row[~np.isnan(row)].mean()
+        if (~np.isnan(row)).sum() >= FEWEST:
+            assert (low[n], high[n]) == pytest.approx(plain(row), rel=0, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("questions", range(2, FEWEST))
+def test_few_scores_have_the_interval_of_student(questions: int) -> None:
+    scores = np.random.default_rng(questions).random(questions)
+    expected = stats.t.interval(0.95, questions - 1, scores.mean(), stats.sem(scores))
+    _, low, high = means_with_intervals(scores[None, :], np.array([np.nan]), np.array([np.nan]))
+    assert (low[0], high[0]) == pytest.approx(expected, abs=1e-3)
+    _, low, high = means_with_intervals(scores[None, :], np.array([0.0]), np.array([1.0]))
+    assert (low[0], high[0]) == pytest.approx((max(expected[0], 0.0), min(expected[1], 1.0)), abs=1e-3)
+
+
+def test_few_scores_that_do_not_vary_have_no_interval() -> None:
+    """Three questions with .63 say nothing of how much a fourth one differs; on a bound there is an exact interval."""
+    bounds = np.array([0.0]), np.array([1.0])
+    for scores in ([0.63] * 3, [0.63]):
+        mean, low, high = means_with_intervals(np.array([scores]), *bounds)
+        assert mean[0] == 0.63
+        assert np.isnan([low[0], high[0]]).all()
+    _, low, high = means_with_intervals(np.ones((1, 3)), *bounds)
+    assert (low[0], high[0]) == (pytest.approx(0.025 ** (1 / 3)), 1.0)
+
+
+@pytest.mark.parametrize("questions", [60, 1562, 1563, 2500])  # up to the second in pieces, then as a whole
+def test_interval_of_any_number_of_questions_is_that_of_the_plain_bootstrap(questions: int) -> None:
+    rows = np.random.default_rng(questions).random((150, questions))  # more metrics than a piece is high
+    rows[::3, ::5] = np.nan
+    unbounded = np.full(len(rows), np.nan)
+    _, low, high = means_with_intervals(rows, unbounded, unbounded)
+    for n in (0, 1, 103, 104, 149):
+        assert (low[n], high[n]) == pytest.approx(plain(rows[n]), rel=0, abs=1e-12)
+
+
+@given(st.lists(COLUMN, min_size=2, max_size=4))
+def test_interval_is_the_same_to_the_last_bit_whatever_stands_beside_it(columns: list[list[float]]) -> None:
+    rows = np.array(columns)
+    unbounded = np.full(len(rows), np.nan)
+    intervals._remembered.clear()
+    together = np.stack(means_with_intervals(rows, unbounded, unbounded), axis=1)
+    np.testing.assert_array_equal(np.stack(means_with_intervals(rows, unbounded, unbounded), axis=1), together)
+    for n in range(len(rows)):
+        intervals._remembered.clear()
+        alone = np.stack(means_with_intervals(rows[n : n + 1], NONE, NONE), axis=1)
+        np.testing.assert_array_equal(alone[0], together[n])
+
+
+def test_infinite_score_neither_fails_nor_touches_the_other_metrics() -> None:
+    scores = np.stack([[1.0, np.inf, 0.0, 2.0], [0.1, 0.2, 0.3, 0.4]], axis=1)
+    low, high = mean_intervals(scores, np.full(2, np.nan), np.full(2, np.nan))
+    assert not np.isfinite(high[0])
+    assert (low[1], high[1]) == interval([0.1, 0.2, 0.3, 0.4], np.nan, np.nan)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60), st.sampled_from([0.5, 0.95, 0.99]) | st.floats(0, 1))
+def test_quantile_is_numpys(values: list[float], share: float) -> None:
+    assert quantile(np.sort(values), share) == np.quantile(values, share)

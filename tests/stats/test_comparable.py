@@ -1,0 +1,120 @@
+"""Which results may be compared, and in what their configs differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.comparable import (
+    check_same_questions,
+    check_whole,
+    factors,
+    labels_of,
+    measured_otherwise,
+    shared_metrics,
+    swept,
+    unfit,
+)
+from scored import FACTS, scored
+
+BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "k1": 1.5}
+VECTOR = {"_target_": "ragsweep.parts.retrievers.Vector", "index": {"_target_": "ragsweep.parts.indexes.Flat"}}
+
+
+def config(retriever: str = "bm25", **parameters: str) -> Result:
+    """Make a result of a config with one part; dots in names are written as two underscores."""
+    nodes: dict[str, Any] = {"bm25": BM25, "vector": VECTOR, "hnsw": {**VECTOR, "index": {"_target_": "x.Hnsw"}}}
+    named = {name.replace("__", "."): value for name, value in parameters.items()}
+    option = "vector" if retriever == "hnsw" else retriever
+    return scored({"m": [0.0, 1.0]}, config={"retriever": nodes[retriever]}, parameters={"retriever": option, **named})
+
+
+def test_a_part_that_is_exchanged_is_one_factor() -> None:
+    one = config(retriever__k1="1.5", retriever__b="0.75", top_k="5")
+    other = config("vector", retriever__min_score="null", top_k="5")
+    assert [str(factor) for factor in factors(one, other)] == ["retriever bm25 -> vector"]
+    assert [str(factor) for factor in factors(one, replace(one, parameters={**one.parameters, "top_k": "3"}))] == [
+        "top_k 5 -> 3"
+    ]
+
+
+def test_a_part_without_an_option_of_its_own_is_named_by_its_class() -> None:
+    (factor,) = factors(config("vector"), config("hnsw", retriever__index__m="16", retriever__index__ef_search="40"))
+    assert (factor.name, factor.before, factor.after) == ("retriever.index", "Flat", "Hnsw")
+
+
+def test_what_cannot_change_a_score_is_no_factor() -> None:
+    assert factors(config(), config(store__path="elsewhere", objective="mrr", plan="false")) == ()
+
+
+def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
+    one = config()
+    for name, said in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):
+        with pytest.raises(InputError, match=f"rebaseline: the {said} of .* run the baseline again"):
+            check_same_questions(one, replace(one, dataset=replace(FACTS, **{name: "e" * 64})))
+    with pytest.raises(InputError, match=r"rebaseline: evidence\.threshold is 0\.5 .* and 0\.8"):
+        check_same_questions(config(evidence__threshold="0.5"), config(evidence__threshold="0.8"))
+    check_same_questions(one, config("vector"))
+
+
+def test_a_partial_result_is_compared_with_nothing() -> None:
+    check_whole(config())
+    with pytest.raises(InputError, match="is PARTIAL"):
+        check_whole(replace(config(), state=PARTIAL))
+
+
+def test_a_metric_that_is_defined_otherwise_is_named() -> None:
+    def judged(**settings: Any) -> Result:
+        return scored({"m": [0.0], "other": [0.0]}, config={"metrics": {"m": {"judge": settings}, "other": {"a": 1}}})
+
+    assert measured_otherwise(judged(model="a"), judged(model="b"), ["m", "other"]) == ["m"]
+    assert measured_otherwise(judged(model="a", replicate=0), judged(model="a", replicate=1), ["m"]) == []
+
+
+def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> None:
+    columns = {"m": [0.0, 1.0], "latency_p95_ms": [1.0, 9.0], "results": [1.0, 2.0], "latency_mean_ms": [1.0, 2.0]}
+    both = [scored(columns), scored(columns)]
+    assert shared_metrics(both, None, ["m", "latency_p95_ms", "results", "gone"]) == ["m"]
+    assert shared_metrics(both, ["latency_mean_ms"], ["m"]) == ["latency_mean_ms"]
+    assert "quantile" in unfit(both, "latency_p95_ms")
+    assert "neither more nor less" in unfit(both, "results")
+    assert "could be scored" in unfit([scored({"m": [float("nan")]})], "m")
+    for wanted, said in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
+        with pytest.raises(ConfigError, match=said):
+            shared_metrics(both, [wanted], ["m"])
+    with pytest.raises(InputError, match="none of the usual metrics"):
+        shared_metrics(both, None, ["results"])
+
+
+def test_labels_follow_the_questions_that_are_asked_for() -> None:
+    one = scored({"m": [0.0, 1.0, 2.0]}, {"category": ["a", "", "b"]})
+    assert labels_of(one, ["q2", "q1"]) == {"category": ["b", ""]}
+
+
+# --- the factors of a sweep ---------------------------------------------------------------------------------------
+
+
+def test_swept_parameters_are_factors() -> None:
+    found = swept([config(top_k=k, retriever__k1=k1) for k in "35" for k1 in ("1.2", "1.5")])
+    assert found == [{"top_k": k, "retriever.k1": k1} for k in "35" for k1 in ("1.2", "1.5")]
+
+
+def test_parameters_that_come_with_an_option_are_no_factors_of_their_own() -> None:
+    found = swept([config("bm25", retriever__k1="1.5"), config("vector", retriever__min_score="null")])
+    assert found == [{"retriever": "bm25"}, {"retriever": "vector"}]
+
+
+def test_what_varies_within_one_option_is_part_of_the_option() -> None:
+    found = swept(
+        [config("bm25", retriever__k1=k1) for k1 in ("1.2", "1.5")] + [config("vector", retriever__min_score="null")]
+    )
+    assert [one["retriever"] for one in found] == ["bm25 k1=1.2", "bm25 k1=1.5", "vector"]
+
+
+def test_what_all_options_have_and_varies_stays_a_factor() -> None:
+    found = swept([config(option, retriever__depth=depth) for option in ("bm25", "vector") for depth in "12"])
+    assert found == [{"retriever": option, "retriever.depth": depth} for option in ("bm25", "vector") for depth in "12"]

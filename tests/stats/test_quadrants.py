@@ -1,0 +1,152 @@
+"""With and without context: every question in one quadrant, and an exact paired test."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.types import Metric
+from ragsweep.parts.judges import NoJudge
+from ragsweep.parts.metrics import (
+    AnswerFate,
+    AnswerLength,
+    ContextNdcg,
+    ExactMatch,
+    RagasFaithfulness,
+    SuccessRate,
+    TokenF1,
+)
+from ragsweep.stats.quadrants import KINDS, Success, compare, exact_mcnemar, settled
+
+NAN = math.nan
+
+
+def table(**rows: tuple[float, bool]) -> dict[str, list[Any]]:
+    """Make a table of outcomes: question id -> (score, refused)."""
+    return {
+        "question_id": list(rows), "success_rate": [score for score, _ in rows.values()],
+        "abstained": [refused for _, refused in rows.values()], "answer_failed": [""] * len(rows),
+    }  # fmt: skip
+
+
+def test_every_kind_once() -> None:
+    without = table(a=(0, False), b=(1, False), c=(1, False), d=(0, True), e=(0, False), f=(1, True), g=(NAN, False))
+    with_context = table(a=(1, False), b=(0, True), c=(1, False), d=(0, False), e=(0, True), f=(0, False), h=(1, False))
+    found = compare(without, with_context)
+    assert found.kinds == {
+        "a": "helped", "b": "hurt", "c": "known already", "d": "never solved", "e": "abstained", "f": "hurt",
+    }  # fmt: skip
+    assert found.counts == {"helped": 1, "hurt": 2, "known already": 1, "never solved": 1, "abstained": 1}
+    assert found.left_out == 2  # g has no score, h was not asked without context
+    assert not found.always_abstains
+    assert found.p_value == 1.0
+
+
+def test_questions_are_paired_by_id_and_scored_from_a_threshold_on() -> None:
+    without, with_context = table(a=(0.4, False), b=(0.6, False)), table(b=(0.4, False), a=(0.6, False))
+    assert compare(without, with_context).kinds == {"a": "helped", "b": "hurt"}
+    low = Success(threshold=0.3)
+    assert compare(without, with_context, low).kinds == {"a": "known already", "b": "known already"}
+    less = Success(higher_is_better=False)
+    assert compare(without, with_context, less).kinds == {"a": "hurt", "b": "helped"}
+
+
+def metrics(*more: Metric) -> dict[str, Metric]:
+    return {one.name: one for one in (ContextNdcg(), TokenF1(), SuccessRate(), ExactMatch(), *more)}
+
+
+@pytest.mark.parametrize(
+    ("objective", "success", "metric"),
+    [
+        ("token_f1", {}, "token_f1"),
+        ("exact_match", {"metric": None, "threshold": 0.9}, "exact_match"),
+        (["exact_match", "token_f1"], {}, "exact_match"),
+        ("hallucinated_answer", {}, "hallucinated_answer"),
+        ("context_ndcg", {}, "success_rate"),  # without context it is 0: that says nothing of answers
+        ("answer_length", {}, "success_rate"),  # neither more nor less is better
+        ("context_ndcg", {"metric": "token_f1"}, "token_f1"),
+        ("exact_match", {"metric": "success_rate"}, "success_rate"),
+    ],
+)
+def test_the_objective_says_what_is_solved_or_else_what_is_named(
+    objective: object, success: dict[str, Any], metric: str
+) -> None:
+    known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
+    found = settled({"objective": objective, "success": success}, known)
+    assert found == {"metric": metric, "threshold": success.get("threshold", 0.5)}
+
+
+def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without() -> None:
+    faithfulness = RagasFaithfulness(NoJudge())
+    assert "contexts" in faithfulness.uses
+    assert settled({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
+
+
+@pytest.mark.parametrize(
+    ("success", "said"),
+    [
+        ({"metric": "token_f"}, r'success\.metric: no metric "token_f"; did you mean "token_f1"'),
+        ({"metric": "answer_length"}, r"success\.metric: neither more nor less of answer_length is better"),
+        ({"threshold": "high"}, r"success\.threshold: must be a number, given 'high'"),
+        ({"treshold": 0.5}, r'success\.treshold: no such key; did you mean "threshold"'),
+    ],
+)
+def test_what_cannot_say_it_is_refused(success: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settled({"objective": "token_f1", "success": success}, metrics(AnswerLength()))
+
+
+def test_generator_that_needs_context_always_abstains_without() -> None:
+    without = table(a=(0, True), b=(1, True))  # b is unanswerable: to refuse it is right
+    found = compare(without, table(a=(1, False), b=(0, False)))
+    assert found.always_abstains
+    assert found.kinds == {"a": "helped", "b": "hurt"}
+    failed = {**without, "abstained": [True, False], "answer_failed": ["", "timed out"]}
+    assert compare(failed, without).always_abstains  # what failed says nothing
+    assert not compare({**failed, "answer_failed": ["", ""]}, without).always_abstains
+    assert not compare({**failed, "answer_failed": ["x", "x"]}, without).always_abstains
+
+
+def test_table_without_answers_is_an_error() -> None:
+    whole = table(a=(1, False))
+    with pytest.raises(InputError, match="has no column abstained: no generator answered"):
+        compare(whole, {key: whole[key] for key in whole if key != "abstained"})
+    with pytest.raises(InputError, match='no column token_f2: no metric "token_f2" was measured'):
+        compare(whole, whole, Success("token_f2"))
+
+
+@pytest.mark.parametrize(
+    ("helped", "hurt", "p"), [(0, 0, 1), (1, 0, 1), (5, 0, 1 / 16), (4, 1, 3 / 8), (1, 8, 5 / 128)]
+)
+def test_mcnemar_by_hand(helped: int, hurt: int, p: float) -> None:
+    assert exact_mcnemar(helped, hurt) == p
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_is_the_binomial_test(helped: int, hurt: int) -> None:
+    expected = binomtest(helped, helped + hurt, 0.5).pvalue if helped + hurt else 1.0
+    assert exact_mcnemar(helped, hurt) == pytest.approx(expected, rel=1e-9)
+    assert exact_mcnemar(helped, hurt) == exact_mcnemar(hurt, helped)
+
+
+def test_mcnemar_of_very_many_questions_neither_fails_nor_rounds_to_nothing() -> None:
+    assert 0 < exact_mcnemar(5600, 5000) < 1e-8
+    assert exact_mcnemar(20_000, 0) == 0.0
+
+
+ROWS = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.sampled_from([0.0, 1.0, NAN]), st.booleans()))
+
+
+@given(ROWS, ROWS)
+def test_kinds_add_up_and_turning_round_swaps_helped_and_hurt(one: dict, other: dict) -> None:
+    there, back = compare(table(**one), table(**other)), compare(table(**other), table(**one))
+    assert sum(there.counts.values()) + there.left_out == len(one.keys() | other.keys())
+    assert set(there.kinds.values()) <= set(KINDS)
+    assert (there.counts["helped"], there.counts["hurt"]) == (back.counts["hurt"], back.counts["helped"])
+    assert there.p_value == back.p_value

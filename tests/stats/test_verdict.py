@@ -1,0 +1,450 @@
+"""What the scores of a sweep show: which config is better, which cannot be told from the best, what to ship."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs import prepare
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Failure, Result
+from ragsweep.report.recommendation import Decision
+from ragsweep.report.recommendation import result_facts as facts_of
+from ragsweep.report.verdict import looks_line, verdict_lines
+from ragsweep.stats.verdict import Unweighed, Verdict, weigh
+from ragsweep.sweep.app import Session
+from weighed import METRIC, noisy, scored
+
+SAME = "both configs have the same score on every question"
+
+
+def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
+    return facts_of(Decision(verdict))
+
+
+def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
+    found = weigh(results, failures)
+    assert isinstance(found, Verdict), found
+    return found
+
+
+def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
+    found = weigh(results, failures)
+    return "\n".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
+
+
+def refused(*results: Result) -> str:
+    found = weigh(results)
+    assert isinstance(found, Unweighed)
+    return found.why
+
+
+# --- which is better ----------------------------------------------------------------------------------------------
+
+
+def test_better_config_is_named_with_its_difference_to_the_first() -> None:
+    results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
+    found = judged(*results)
+    assert found.differences.better.tolist() == [False, True, False]
+    assert found.kept.mask.tolist() == [False, True, False]
+    assert found.matrix.configs[found.recommendation.config or 0] == "b"
+    assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
+    assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
+    assert "best: b (.59)" in said(*results)
+    assert "better: b (.59 [.59, .59]) is shown better than a in ndcg: +.192 [" in said(*results)
+    assert "it has the highest mean" in said(*results)
+
+
+def test_two_configs_are_compared_in_one_sentence() -> None:
+    worse, better = scored("worse", noisy(0.3)), scored("better", noisy(0.5, seed=1))
+    assert "better is better than worse (the first config): +.192 [" in said(worse, better)
+    assert "worse is worse than better (the first config): -.192 [" in said(better, worse)
+    assert "twin cannot be told from worse" in said(worse, scored("twin", noisy(0.3, seed=4)))
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    slow, quick = scored("slow", noisy(0.6), direction=False), scored("quick", noisy(0.4, seed=1), direction=False)
+    assert judged(slow, quick).differences.better.tolist() == [False, True]
+    assert "quick is better than slow (the first config): +.2" in said(slow, quick)
+    assert f"{METRIC} (less is better)" in said(slow, quick)
+
+
+def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told() -> None:
+    results = [scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
+    told = said(*results)
+    assert "none of the 19 others is shown to be better than x=2 (the first config)" in told
+    assert "best: nobody can tell, all 20 may be it" in told
+    assert "luck: as the best of 20 it looks" in told
+    found = judged(*results)
+    assert 0.003 < found.optimism.optimism < 0.03  # about 1.87 standard errors of .005
+    assert found.recommendation.config is None
+    assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
+    assert re.search(r"; about [\d,]+ would show a lead as large as that", told)
+
+
+def test_neighbouring_values_are_a_range_that_holds_the_best() -> None:
+    means = [0.4, 0.4, 0.6, 0.6, 0.6, 0.6, 0.4]
+    results = [scored(f"retriever=c alpha={n / 10}", noisy(m, seed=n, spread=0.1)) for n, m in enumerate(means)]
+    assert "cannot be told from 3 others: retriever=c alpha=0.2 to 0.5" in said(*results)
+
+
+def test_equal_configs_are_no_winners() -> None:
+    one = scored("one", noisy(0.5))
+    assert SAME in said(one, replace(one, name="other"))
+    assert "none: keep one: all configs have the same score on every question" in said(one, replace(one, name="other"))
+
+
+def test_difference_that_is_the_same_for_every_question_is_finite_and_told() -> None:
+    found = judged(scored("a", [0.5] * 40), scored("b", [0.75] * 40))
+    assert (found.differences.low[1], found.differences.high[1]) == (0.25, 0.25)
+    assert "b is better than a (the first config): +.25 [.25, .25]".replace(".25", ".250") in said(
+        scored("a", [0.5] * 40), scored("b", [0.75] * 40)
+    )
+
+
+def test_fewer_than_ten_questions_say_nothing() -> None:
+    few = scored("a", [0.1] * 9), scored("b", [0.9] * 9)
+    assert "nothing can be said, there are fewer than 10 independent questions" in said(*few)
+    assert "none: keep a: fewer than 10 independent questions" in said(*few)
+
+
+def test_questions_of_one_document_count_as_one() -> None:
+    """A hundred questions on nine documents are nine."""
+    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))]
+    sources = [f"document {n % 9}" for n in range(100)]
+    told = said(*(replace(one, outcomes={**one.outcomes, "source": sources}) for one in results))
+    assert "fewer than 10 independent questions" in told
+
+
+# --- slices -------------------------------------------------------------------------------------------------------
+
+CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n in range(200)]
+
+
+def test_better_on_average_and_worse_on_troubleshooting_is_said() -> None:
+    change = np.where(np.array(CATEGORIES) == "troubleshooting", -0.2, 0.2)
+    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.5, 200, 1) + change, CATEGORIES)
+    assert "slice: b is better on average, worse on troubleshooting: -.2" in said(*results)
+    assert "(50 questions)" in said(*results)
+
+
+def test_worse_on_average_and_worse_in_a_slice_is_nothing_to_say_twice() -> None:
+    results = scored("a", noisy(0.5, 200), CATEGORIES), scored("b", noisy(0.3, 200, 1), CATEGORIES)
+    assert any(one.worse[1] for one in judged(*results).slices)
+    assert "slice:" not in said(*results)
+
+
+def test_slices_of_the_baseline_and_the_best_are_looked_at() -> None:
+    results = [scored(f"x={n}", noisy(0.3 + n / 100, 200, n), CATEGORIES) for n in range(30)]
+    found = judged(*results)
+    assert found.sliced == (0, *range(29, 10, -1))
+    assert {len(one.estimate) for one in found.slices} == {20}
+    assert len(found.differences.estimate) == 30
+
+
+# --- what is compared ---------------------------------------------------------------------------------------------
+
+
+def test_one_config_has_nothing_to_be_compared_with() -> None:
+    assert "one config" in refused(scored("a", noisy(0.5)))
+
+
+def test_nothing_measured_is_said() -> None:
+    assert "no config was evaluated" in refused(scored("a", noisy(0.5), state="DROPPED"))
+    both = [partial(scored(name, noisy(0.5)), METRIC) for name in "ab"]
+    assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)
+
+
+def partial(result: Result, *metrics: str) -> Result:
+    """Let too many questions of some metrics have failed, of all that were measured."""
+    broken = {name: replace(result.summaries[name], coverage=11 / 12) for name in metrics}
+    config = {**result.config, "coverage": 0.98}
+    return replace(result, summaries={**result.summaries, **broken}, config=config, state="PARTIAL")
+
+
+def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not() -> None:
+    costs = [{"faithfulness": 0.5, "cost_per_1000": 2.0}, {"faithfulness": 0.6, "cost_per_1000": 1.0}]
+    results = [scored("a", noisy(0.4), **costs[0]), scored("b", noisy(0.6, seed=1), **costs[1])]
+    whole = judged(*results)
+    found = judged(*(partial(result, "faithfulness") for result in results))
+    assert found.matrix.configs == ("a", "b")
+    assert found.differences.better.tolist() == whole.differences.better.tolist() == [False, True]
+    assert set(found.others) == set(whole.others) - {"faithfulness"}
+    assert "too few of its questions" in found.skipped["faithfulness"]
+    one = judged(results[0], partial(results[1], "faithfulness", "cost_per_1000"))
+    assert "faithfulness" in one.skipped
+    assert np.isnan(one.costs["cost_per_1000"]).tolist() == [False, True]
+
+
+def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not() -> None:
+    results = [
+        partial(scored(name, noisy(0.4), config={"objective": "faithfulness"}, faithfulness=value), "faithfulness")
+        for name, value in (("a", 0.5), ("b", 0.6))
+    ]
+    found = judged(*results)
+    assert found.metric == METRIC
+    assert "not by faithfulness: too few of its questions could be scored" in said(*results)
+
+
+def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
+    results = (
+        partial(scored("broken", noisy(0.9)), METRIC),
+        scored("a", noisy(0.4)),
+        scored("b", noisy(0.6, seed=1)),
+        scored("void", [math.nan] * 100),
+    )
+    found = judged(*results, failures=(Failure("crashed", (), {}, "error"),))
+    assert found.matrix.configs == ("a", "b")
+    assert {tuple(one) for one in found.left_out} == {
+        ("broken", "PARTIAL"), ("crashed", "failed"), ("void", "not measured")
+    }  # fmt: skip
+    told = said(*results, failures=(Failure("crashed", (), {}, "error"),))
+    assert "better than a (the first that is compared)" in told
+    assert "compared: without 1 PARTIAL (broken); without 1 failed (crashed); without 1 not measured (void)" in told
+
+
+def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> None:
+    some = noisy(0.6, seed=1)
+    some[:30] = math.nan
+    found = judged(scored("a", noisy(0.4)), scored("b", some))
+    assert (len(found.matrix.questions), found.matrix.asked, found.matrix.coverage) == (70, 100, 0.7)
+    assert "compared: 70 of 100 scored questions" in said(scored("a", noisy(0.4)), scored("b", some))
+
+
+def test_configs_that_share_no_scored_question_are_not_compared() -> None:
+    first, second = noisy(0.4), noisy(0.4)
+    first[:50] = second[50:] = math.nan
+    assert "no question was scored" in refused(scored("a", first), scored("b", second))
+
+
+def test_configs_of_different_questions_are_not_compared() -> None:
+    assert "different questions" in refused(scored("a", noisy(0.4)), scored("b", noisy(0.6), golden="h"))
+
+
+def test_metric_without_direction_is_not_compared() -> None:
+    both = scored("a", noisy(0.4), direction=None), scored("b", noisy(0.6), direction=None)
+    assert refused(*both) == f"{METRIC} is not compared: neither more nor less of it is better"
+
+
+def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> None:
+    """The value of a quantile is not the mean of its column: nothing paired can be said of it."""
+    config = {"objective": "latency_p95_ms", "headline": ["latency_p95_ms", METRIC]}
+    results = [
+        scored(name, noisy(mean, seed=seed), config=config) for name, mean, seed in (("a", 0.4, 0), ("b", 0.6, 1))
+    ]
+    column = np.linspace(1, 100, 100)
+    for result in results:
+        slow = replace(result.summaries[METRIC], name="latency_p95_ms", value=95.0, unit="ms", higher_is_better=False)
+        result.summaries["latency_p95_ms"] = slow  # type: ignore[index]
+        result.outcomes["latency_p95_ms"] = column.tolist()  # type: ignore[index]
+    found = judged(*results)
+    assert found.metric == METRIC
+    assert found.skipped == {"latency_p95_ms": "it is no mean over questions"}
+    assert "not by latency_p95_ms: it is no mean over questions" in said(*results)
+
+
+def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
+    config = {"objective": "faithfulness", "headline": [METRIC]}
+    results = scored("a", noisy(0.4), config=config), scored("b", noisy(0.6, seed=1), config=config)
+    assert judged(*results).metric == METRIC
+    assert "not by faithfulness: it was not measured of every config" in said(*results)
+
+
+def test_headline_metrics_are_compared_too() -> None:
+    results = scored("a", noisy(0.4), context_tokens=500.0), scored("b", noisy(0.6, seed=1), context_tokens=900.0)
+    matrix, found = judged(*results).others["context_tokens"]
+    assert matrix.metric == "context_tokens"
+    assert found.estimate.tolist() == [0.0, 400.0]
+    assert found.worse.tolist() == [False, True]
+
+
+# --- what to ship -------------------------------------------------------------------------------------------------
+
+
+def costly(**limits: float) -> list[Result]:
+    config = {"constraints": {"latency_p95_ms": None, **limits}}
+    rows = [("a", 0.3, 0, 100.0, 10.0), ("b", 0.6, 1, 900.0, 300.0), ("c", 0.59, 2, 500.0, 900.0)]
+    return [
+        scored(name, noisy(mean, seed=seed, spread=0.1), config=config, context_tokens=tokens, latency_p95_ms=slow)
+        for name, mean, seed, tokens, slow in rows
+    ]
+
+
+def test_highest_mean_within_the_limits_is_recommended_with_its_difference_from_the_highest() -> None:
+    assert result_facts(weigh(costly()))["recommended"] == "b"
+    found = result_facts(weigh(costly(latency_p95_ms=800)))
+    assert (found["kind"], found["recommended"], found["limits"]) == ("better", "b", {"latency_p95_ms": 800})
+    assert "none: keep a: it has the highest mean within latency_p95_ms 200" in said(*costly(latency_p95_ms=200))
+    assert "none: keep a: no config is known to be within latency_p95_ms 2" in said(*costly(latency_p95_ms=2))
+
+
+def twins(cheap: float = 0.5, margin: float | None = None) -> list[Result]:
+    config = {"recommend": {"margin": margin}}
+    rows = [("today", 0.5, 0, 900.0), ("cheap", cheap, 1, 100.0), ("best", 0.51, 2, 900.0)]
+    return [
+        scored(name, noisy(mean, 300, seed), config=config, context_tokens=tokens) for name, mean, seed, tokens in rows
+    ]
+
+
+def test_cheaper_config_that_is_shown_as_good_is_recommended_with_the_margin_and_both_costs() -> None:
+    found = result_facts(weigh(twins()))
+    assert (found["kind"], found["recommended"], found["best"]) == ("as_good_and_cheaper", "cheap", "best")
+    assert (found["margin"], found["cost"]) == (0.05, "context_tokens")
+    assert -0.05 < found["from_best"]["low"] < found["from_best"]["estimate"] < 0
+    assert found["from_baseline"]["low"] < found["from_baseline"]["estimate"] < found["from_baseline"]["high"]
+    assert found["figures"]["context_tokens"]["value"] == 100
+    told = said(*twins())
+    assert "as good and cheaper: cheap (.4" in told
+    assert "worse than the best, best (margin .050); 100 context tokens against 900; from today: " in told
+
+
+def test_margin_is_the_users_choice() -> None:
+    assert result_facts(weigh(twins(margin=0.001)))["kind"] == "none"
+    assert result_facts(weigh(twins(0.45)))["kind"] == "none"
+    assert result_facts(weigh(twins(0.45, margin=0.1)))["recommended"] == "cheap"
+
+
+def test_default_margin_of_a_metric_with_a_unit_is_a_share_of_the_baseline() -> None:
+    slow = scored("slow", 400 * noisy(0.5), direction=False)
+    found = weigh([replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
+                   for one in (slow, replace(slow, name="other"))])  # fmt: skip
+    assert result_facts(found)["margin"] == pytest.approx(0.05 * 400 * np.mean(noisy(0.5)))
+
+
+@pytest.mark.parametrize("given", ["-1", "much", "true", ".inf"])
+def test_margin_that_is_no_margin_is_an_error(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"recommend.margin: must be a number of 0 or more, or null, given"):
+        prepare(Session(), f"recommend.margin={given}")
+
+
+# --- what can only rise -------------------------------------------------------------------------------------------
+
+
+def deeper(metric: str = "context_recall", lost: float = 0.0) -> list[Result]:
+    """Three lengths of one context: fourteen questions gain, none or one loses."""
+    rows = []
+    for top_k in (3, 5, 10):
+        scores = np.zeros(120)
+        scores[: 2 * top_k - 6] = 1
+        scores[-1] = 0.5 - (lost if top_k == 10 else 0)
+        one = scored(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
+        rows.append(
+            replace(
+                one,
+                config={**one.config, "objective": metric},
+                parameters={"top_k": str(top_k)},
+                summaries={**one.summaries, metric: replace(one.summaries[METRIC], name=metric)},
+                outcomes={**one.outcomes, metric: one.outcomes[METRIC]},
+            )
+        )
+    return rows
+
+
+def test_lead_that_a_longer_context_gives_by_construction_is_decided_by_what_it_costs() -> None:
+    found = result_facts(weigh(deeper()))
+    assert (found["kind"], found["recommended"], found["decide_by"]) == ("none", None, ["top_k"])
+    told = said(*deeper())
+    assert (
+        "context_recall can only rise with top_k, which is no news: choose top_k by context tokens (450 to 1,500)"
+        in told
+    )
+    assert "keep " not in told
+
+
+def test_metric_that_fell_on_a_question_is_not_taken_for_one_that_can_only_rise() -> None:
+    assert result_facts(weigh(deeper(lost=0.1)))["kind"] == "better"
+    assert result_facts(weigh(deeper("token_f1")))["kind"] == "better"
+
+
+# --- no line contradicts another ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 14), st.integers(10, 60), st.floats(0.0, 0.1))
+def test_who_is_shown_worse_than_another_is_not_among_those_that_may_be_the_best(
+    seed: int, configs: int, questions: int, spread: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
+    rows += generator.normal(0, spread, (configs, 1))
+    found = judged(*(scored(f"x={n}", row) for n, row in enumerate(rows)))
+    told = "\n".join(text for _, text in verdict_lines(found))
+    assert found.may_be_best[found.optimism.winner]
+    assert not (found.may_be_best & found.worse).any()
+    assert found.may_be_best[0] == (not found.differences.better.any())
+    if found.differences.better.any() or found.worse.any():
+        assert f"all {configs} may be it" not in told
+    if configs == 2:
+        assert found.may_be_best[1] == ("is worse than" not in told)
+    if not found.differences.better.any() and found.optimism.winner:
+        assert "every other config is worse" not in told
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ("+constraints.latency_p95=800", 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
+        ("constraints.latency_p95_ms=fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("constraints.latency_p95_ms=0", "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("constraints.cost_per_1000=3", 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),
+    ],
+)
+def test_constraint_that_could_never_be_kept_is_an_error(given: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        prepare(Session(), given)
+    assert fault in str(raised.value)
+
+
+# --- how it is said -----------------------------------------------------------------------------------------------
+
+
+def test_looks_at_the_holdout_are_counted_in_words() -> None:
+    assert list(looks_line(0)) == []
+    assert [next(iter(looks_line(n)))[1].split(":")[0] for n in (1, 2, 3)] == [
+        "has been looked at once", "has been looked at twice", "has been looked at 3 times"
+    ]  # fmt: skip
+
+
+def test_many_configs_on_the_holdout_are_called_a_search() -> None:
+    assert "no short list" not in next(iter(looks_line(1, 10)))[1]
+    assert "11 configs are no short list, choose among them on tune" in next(iter(looks_line(1, 11)))[1]
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.floats(0, 0.3),
+    st.integers(0, 5),
+    st.sampled_from([True, False]),
+    st.integers(0, 3),
+)
+def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
+    configs: int, questions: int, spread: float, seed: int, direction: bool, unknown: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    scores = np.round(generator.random(questions) + spread * generator.normal(size=(configs, questions)), 1)
+    scores[generator.random(scores.shape) < unknown / 10] = math.nan
+    categories = [f"c{n % 3}" for n in range(questions)]
+    results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
+    found = weigh(results, [Failure("f", (), {}, "e")])
+    lines = [*verdict_lines(found), *Decision(found).lines()]
+    assert 1 <= len(lines) <= 8
+    assert lines[0][0] == "verdict"
+    assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
+    assert Decision(found).summary(found)
+
+
+def test_thousand_configs_are_weighed() -> None:
+    base = np.random.default_rng(0).random(60)
+    rows = np.random.default_rng(1).normal(0, 0.1, (1000, 60)) + base
+    results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
+    found = weigh(results)
+    assert len([*verdict_lines(found), *Decision(found).lines()]) <= 8

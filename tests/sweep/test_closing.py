@@ -1,0 +1,132 @@
+"""What is said and kept of a sweep when it ends: made from its records, whatever fails."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsweep.core.results import DROPPED, Failure, Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.gap import holdout_gap
+from ragsweep.stats.verdict import Unweighed, Verdict
+from ragsweep.sweep import closing
+from ragsweep.sweep.closing import ending
+from weighed import METRIC, noisy, scored
+
+
+def measured(name: str, mean: float, partition: str = "all", seed: int = 0) -> Result:
+    result = scored(name, noisy(mean, seed=seed))
+    value, half = result.summaries[METRIC].value, 0.03
+    facts = replace(result.dataset, partition=partition, partition_digest="p", whole_digest="w")
+    summary = replace(result.summaries[METRIC], low=value - half, high=value + half)
+    parameters = {"x": name, "partition": partition}
+    return replace(result, dataset=facts, parameters=parameters, summaries={METRIC: summary})
+
+
+def kept(folder: Path, *outcomes: Result | Failure, sweep: str = "sweep") -> Ledger:
+    ledger = Ledger(folder)
+    for job, outcome in enumerate(outcomes):
+        ledger.write(sweep, job, outcome)
+    return ledger
+
+
+def printed(came: closing.Ending) -> list[str]:
+    stream = io.StringIO()
+    came.show(Terminal(stream, bars=False))
+    return stream.getvalue().splitlines()
+
+
+def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
+    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
+    came = ending(ledger, ledger.records("sweep"))
+    parent = came.parent("sweep")
+    told = json.loads(parent.files["results.json"])["sweep"]
+    lines = printed(came)
+    first = next(n for n, line in enumerate(lines) if line.startswith("verdict"))
+    last = next(n for n, line in enumerate(lines) if line.startswith("result"))
+    assert [line[9:] for line in lines[first : last + 1]] == told["verdict"]["lines"]
+    result = json.loads(parent.files["results.json"])["result"]
+    assert parent.tags == {"ragsweep.verdict": told["verdict"]["sentence"], "ragsweep.result": result["kind"]}
+    assert lines[last][9:] == result["sentence"]
+    assert parent.metrics["verdict/better"] == 1
+    assert any("without 1 failed (c)" in line for line in lines)
+
+
+def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
+    ledger = kept(tmp_path, Failure("c", (), {}, "error"))
+    came = ending(ledger, ledger.records("sweep"))
+    assert came.verdict is None
+    assert json.loads(came.parent("sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
+    assert printed(came) == ["failed   c · error"]
+
+
+def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
+    dropped = replace(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
+    ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
+    came = ending(ledger, ledger.records("sweep"))
+    assert isinstance(came.verdict, Unweighed)
+    assert came.gap is None
+
+
+def test_sweep_that_was_broken_off_has_none_either(tmp_path: Path) -> None:
+    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
+    assert ending(ledger, ledger.records("sweep"), weighed=False).verdict is None
+
+
+def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(closing, "weigh", fails)
+    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
+    came = ending(ledger, ledger.records("sweep"))
+    assert isinstance(came.verdict, Unweighed)
+    assert "could not be made: ZeroDivisionError: division by zero" in printed(came)[-1]
+    assert "results.csv" in came.parent("sweep").files
+
+
+# --- tune against holdout -----------------------------------------------------------------------------------------
+
+
+def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
+    """That the holdout's questions are harder for all (by .2) is no gap."""
+    tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune", 1), measured("elsewhere", 0.9, "tune")]
+    held = [measured("a", 0.3, "holdout"), measured("b", 0.35, "holdout", 1)]
+    found = holdout_gap(held, tuned, METRIC)
+    assert found is not None
+    assert (found.config, found.over) == ("b", "a")
+    assert found.tune == pytest.approx(np.mean(noisy(0.7, seed=1) - noisy(0.5)))
+    assert found.change == pytest.approx(-0.15)
+    error = np.std(noisy(0.7, seed=1) - noisy(0.5), ddof=1) / 10
+    assert found.high - found.change == pytest.approx(1.96 * error * 2**0.5)
+
+
+def test_gap_is_unknown_where_one_side_lacks_a_config_or_the_first_is_the_best() -> None:
+    held = [measured("a", 0.6, "holdout"), measured("b", 0.5, "holdout", 1)]
+    assert holdout_gap(held, [measured("b", 0.6, "tune", 1)], METRIC) is None
+    assert holdout_gap(held, [measured("a", 0.6, "tune")], METRIC) is None
+    assert holdout_gap(held, [measured("a", 0.6, "tune"), measured("b", 0.5, "tune", 1)], METRIC) is None
+
+
+def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
+    kept(tmp_path, measured("a", 0.5, "tune"), measured("b", 0.7, "tune", seed=1), sweep="first")
+    ledger = kept(tmp_path, measured("a", 0.5, "holdout"), measured("b", 0.6, "holdout", seed=1), sweep="second")
+    came = ending(ledger, ledger.records("second"))
+    assert isinstance(came.verdict, Verdict)
+    assert came.gap is not None
+    assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
+    shown = printed(came)
+    where = next(n for n, line in enumerate(shown) if line.startswith("holdout"))
+    assert shown[where - 1].endswith(
+        "gap: b, the best on the tune questions, led by +.192 over a there and leads by +.092 here,"
+        " a change of -.100 [-.118, -.082]"
+    )
+    assert shown[where].startswith("holdout  has been looked at once")
+    assert ending(ledger, ledger.records("first")).gap is None
+    assert printed(ending(ledger, ledger.records("first")))[-2].startswith("holdout  has been looked at once")

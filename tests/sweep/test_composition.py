@@ -1,0 +1,247 @@
+"""What is typed becomes the jobs that Hydra would make, and a typo becomes one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.sweep.composition import Command, compose_jobs, composed_once, config_folder, read_command
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["topk=3"], 'topk=3: no key "topk"; did you mean "top_k"?'),
+        (["retriever=bm52"], 'retriever=bm52: no such option; did you mean "bm25"?'),
+        (["retrever=bm25"], 'no key "retrever"; did you mean "retriever"?'),
+        (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
+        (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, chunking, full, '),
+        (["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
+        (["+top_k=3"], "top_k is there already; leave out the +"),
+        (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
+        (["hydra/launcher=jobllib"], 'did you mean "joblib"'),
+    ],
+)
+def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read_command(overrides, multirun=False))
+    assert message in str(fault.value)
+    assert len(str(fault.value).splitlines()) == 1
+
+
+WORDS = st.sampled_from(
+    ["top_k=3", "top_k=3,5,10", "top_k=range(1,4)", "depth=choice(50,100)", "retriever=bm25,vector", "seed=1", "+x=1,2"]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(WORDS, max_size=4, unique_by=lambda word: word.split("=")[0]))
+def test_jobs_are_those_of_hydras_own_sweeper(overrides: list[str]) -> None:
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    expected = [tuple(job) for batch in BasicSweeper.split_arguments(parsed, None) for job in batch]
+    assert list(read_command(overrides, multirun=True).jobs) == expected
+
+
+def test_names_tell_jobs_apart_and_leave_out_what_they_share() -> None:
+    command = read_command(["top_k=3,5", "retriever=bm25", "depth=50,100"], multirun=True)
+    assert command.names() == ["top_k=3 depth=50", "top_k=3 depth=100", "top_k=5 depth=50", "top_k=5 depth=100"]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.sampled_from(["a=1", "a=2", "b=1", "b=2", "c=1"]), max_size=4).map(tuple), min_size=1))
+def test_a_name_holds_the_overrides_that_some_sibling_lacks(jobs: list[tuple[str, ...]]) -> None:
+    names = Command((), multirun=True, jobs=tuple(jobs)).names()
+    for job, name in zip(jobs, names, strict=True):
+        varying = [override for override in job if any(override not in other for other in jobs)]
+        assert name == (" ".join(varying) or " ".join(job) or "defaults")
+
+
+CASES = "hydra.sweeper.cases=[['retriever=bm25'],['retriever=hybrid_rrf','retriever.k=20,40']]"
+
+
+def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
+    command = read_command([CASES, "top_k=3,5"], multirun=True)
+    assert command.names() == [
+        f"{case} top_k={top_k}"
+        for case in ("retriever=bm25", "retriever=hybrid_rrf retriever.k=20", "retriever=hybrid_rrf retriever.k=40")
+        for top_k in (3, 5)
+    ]
+    configs = compose_jobs(command)
+    assert [config.top_k for config in configs] == [3, 5] * 3
+    assert [config.retriever.get("k") for config in configs] == [None, None, 20, 20, 40, 40]
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        ("[['top_k=3'],['retriever=bm52']]", 'cases[1]: retriever=bm52: no such option; did you mean "bm25"?'),
+        (
+            "[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]",
+            'hydra.sweeper.cases[2]: retriever.kk=1: no key "retriever.kk"; did you mean "retriever.k1"?',
+        ),
+        ("[['top_k=3'],[]]", "hydra.sweeper.cases[1]: is empty"),
+        (
+            "[{top_k: 3}]",
+            "hydra.sweeper.cases[0]: must be a list of overrides, given {'top_k': 3}; write [\"top_k=3\"]",
+        ),
+        ("[['top_k=[']]", 'hydra.sweeper.cases[0]: cannot read "top_k=["'),
+        ("top_k", "hydra.sweeper.cases: must be null or a list of cases"),
+    ],
+)
+def test_a_bad_case_is_one_sentence_with_its_number(cases: str, message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read_command([f"hydra.sweeper.cases={cases}"], multirun=True))
+    assert message in str(fault.value)
+    assert len(str(fault.value).splitlines()) == 1
+
+
+def test_a_fault_of_what_is_typed_is_not_blamed_on_a_case() -> None:
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read_command([CASES, "topk=3,5"], multirun=True))
+    assert str(fault.value).startswith('topk=3: no key "topk"')
+
+
+def test_a_folder_of_configs_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--config-dir: no folder"):
+        read_command([], multirun=False, config_dir=str(tmp_path / "gone"))
+
+
+def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
+    assert len(read_command(["top_k=3,3"], multirun=True).jobs) == 1
+    assert len(read_command(["top_k=3,3", "hydra/sweeper=basic"], multirun=True).jobs) == 2
+
+
+def test_what_is_set_in_hydra_reaches_the_jobs_whatever_it_contains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my")
+    (tmp_path / "reranker").mkdir()
+    (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
+    searched = f"hydra.searchpath=[file://{tmp_path},pkg://hydra.conf]"
+    assert compose_jobs(read_command([searched, "reranker=mine"], multirun=False))[0].reranker._target_ == "my.Reranker"
+
+
+def test_named_sweep_is_a_multirun_without_being_told() -> None:
+    command = read_command(["sweeps=top_k"], multirun=False)
+    assert command.multirun
+    assert command.names() == ["top_k=3", "top_k=5", "top_k=10"]
+
+
+def test_every_shipped_option_composes() -> None:
+    with composed_once():
+        for folder in sorted(path for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra"):
+            for option in sorted(folder.glob("*.yaml")):
+                config = compose_jobs(read_command([f"{folder.name}={option.stem}"], multirun=False))[0]
+                assert config[folder.name] is not None
+
+
+def test_every_shipped_sweep_expands_to_several_jobs() -> None:
+    with composed_once():
+        _check_sweeps()
+
+
+def _check_sweeps() -> None:
+    for sweep in sorted((config_folder().parent / "sweeps").glob("*.yaml")):
+        first, launch, question, *_ = sweep.read_text().splitlines()
+        assert first == "# @package _global_"
+        assert launch == f"# python run.py -m sweeps={sweep.stem}"
+        assert question.startswith("# ")
+        assert "?" in question
+        command = read_command([f"sweeps={sweep.stem}"], multirun=False)
+        assert len(command.jobs) > 1
+        assert len(compose_jobs(command)) == len(command.jobs)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "key", "values"),
+    [
+        ("fusion_grid", "retriever.k", {20, 30, 40, 50, 60, 70, 80}),
+        ("fusion_grid", "retriever.alpha", {n / 10 for n in range(11)}),
+        ("rerank_depth", "reranker.candidates", {30, 50, 75, 100}),
+        ("hnsw", "retriever.index.ef_search", {10, 20, 40, 100, 400}),
+    ],
+)
+def test_named_sweeps_cover_the_ranges_of_practice(sweep: str, key: str, values: set[float]) -> None:
+    jobs = read_command([f"sweeps={sweep}"], multirun=False).jobs
+    found = [line.partition("=")[2] for job in jobs for line in job if line.startswith(f"{key}=")]
+    assert {float(value) for value in found} == values
+
+
+def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time() -> None:
+    with composed_once():
+        command = read_command(["sweeps=ablation"], multirun=False)
+        first, *others = compose_jobs(command)
+        assert first == compose_jobs(read_command([], multirun=False))[0]
+    assert all(other != first for other in others)
+    assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
+
+
+def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
+    with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
+        read_command(["retriever.legs={first:{k1:1}}"], multirun=False)
+
+
+def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
+    command = read_command(["retriever=hybrid_convex", "retriever.alpha=range(0.1,0.5,0.1)"], True)
+    assert command.names() == [f"retriever.alpha=0.{n}" for n in (1, 2, 3, 4)]
+    assert "0.30000000000000004" in str(command.jobs)
+
+
+OWN = "{_target_: own.Mine}"
+
+
+def own_metrics(folder: Path, **nodes: str) -> None:
+    """Give the user options of the group metrics, each with one metric of theirs."""
+    (folder / "conf" / "metrics").mkdir(parents=True)
+    for name, text in nodes.items():
+        (folder / "conf" / "metrics" / f"{name}.yaml").write_text(f"defaults: [retrieval]\n{text}: {OWN}\n")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "first", "second"),
+    [
+        (["metrics=mine", "llm=extractive"], "metrics/mine.yaml makes it own.Mine", "metrics/answers.yaml ragsweep"),
+        (["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
+        (["metrics=cut"], "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall", "metrics/cut.yaml own.Mine"),
+        ([f"+metrics.success_rate={OWN}", "llm=extractive"], "metrics/answers.yaml makes it", "the command line own"),
+        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line own.Mine"),
+    ],
+)
+def test_two_metrics_under_one_key_are_refused(
+    overrides: list[str], first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
+    own_metrics(tmp_path, mine="success_rate", cut="recall_at_5")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
+        compose_jobs(read_command(overrides, multirun=False))
+    assert first in str(fault.value)
+    assert f", and {second}" in str(fault.value)
+    assert "under another key" in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "target"),
+    [
+        (["metrics=mine"], "success_rate", "own.Mine"),  # without an llm there is no other one
+        (["metrics=mine", "llm=none"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
+        ([f"+metrics.mine={OWN}", "llm=extractive"], "mine", "own.Mine"),
+        (["~metrics.recall_at_5", f"+metrics.recall_at_5={OWN}"], "recall_at_5", "own.Mine"),
+        (["metrics.recall_at_5._target_=own.Mine"], "recall_at_5", "own.Mine"),
+        (["metrics.recall_at_5={cutoff: 6}"], "recall_at_5", "ragsweep.parts.metrics.Recall"),
+    ],
+)
+def test_a_key_that_one_metric_has_is_its_own(
+    overrides: list[str], key: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
+    own_metrics(tmp_path, mine="success_rate")
+    monkeypatch.chdir(tmp_path)
+    (config,) = compose_jobs(read_command(overrides, multirun=False))
+    assert config.metrics[key]._target_ == target

@@ -1,0 +1,198 @@
+"""Who of a search is evaluated on the holdout, how that is counted, and what is said of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.ledger import FINALS, Ledger
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats.verdict import Unweighed, Verdict, weigh
+from ragsweep.sweep.closing import Ending, ending
+from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
+from ragsweep.sweep.searched import Searched, folder_of, searched
+from weighed import METRIC, noisy, scored
+
+LEFT_OUT = {"in partition=holdout": 100}
+
+
+def tuned(name: str, mean: float, tokens: float, seed: int = 0, **facts: object) -> Result:
+    result = scored(name, noisy(mean, 210, seed), context_tokens=tokens)
+    known = {"partition": "tune", "whole_digest": "w", "left_out": LEFT_OUT, **facts}
+    return replace(result, dataset=replace(result.dataset, **known), parameters={"x": name, "partition": "null"})
+
+
+def held(result: Result, mean: float, seed: int = 0) -> Result:
+    other = tuned(result.name + SUFFIX, mean, 1.0, seed, partition="holdout", left_out={})
+    return replace(other, parameters={**result.parameters, "partition": "holdout"})
+
+
+FIELD = [
+    tuned("first", 0.3, 100),
+    tuned("dear", 0.602, 900, 1),
+    tuned("cheap", 0.6, 10, 2),
+    tuned("middle", 0.601, 500, 3),
+    tuned("poor", 0.2, 1, 4),
+]
+
+
+def names(results: list[Result]) -> list[str]:
+    return [one.name for one in results]
+
+
+def test_finalists_are_the_first_config_the_best_and_the_cheapest_that_may_be_the_best() -> None:
+    verdict = weigh(FIELD)
+    best = max(FIELD, key=lambda one: one.summaries[METRIC].value).name
+    whole = choose(FIELD, verdict)
+    assert names(whole)[:2] == ["first", best]
+    assert set(names(whole)) == {"first", "dear", "cheap", "middle"}  # the poor one is worse, beyond chance
+    others = [name for name in ("cheap", "middle", "dear") if name != best]
+    assert names(whole)[2:] == others  # by what they cost
+    assert names(choose(FIELD, verdict, 2)) == ["first", best, others[0]]
+    assert choose(FIELD, verdict, 0) == []
+
+
+def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
+    verdict = weigh(FIELD)
+    assert choose([replace(FIELD[0], dataset=replace(FIELD[0].dataset, left_out={})), *FIELD[1:]], verdict) == []
+    few = replace(FIELD[0].dataset, left_out={"in partition=holdout": 80})  # 290 questions in all
+    assert choose([replace(FIELD[0], dataset=few), *FIELD[1:]], verdict) == []
+    everything = replace(FIELD[0].dataset, partition="all")
+    assert choose([replace(FIELD[0], dataset=everything), *FIELD[1:]], verdict) == []
+    assert choose(FIELD, Unweighed("why")) == []
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "all", None])
+def test_a_number_of_finalists_that_means_nothing_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="finalists: must be a whole number"):
+        check(wrong)
+
+
+def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
+    outcomes = [held(FIELD[0], 0.25), held(FIELD[1], 0.5, 1), Failure(f"cheap{SUFFIX}", (), {}, "broke")]
+    came = finals([*outcomes, held(FIELD[4], 0.1)], FIELD[:3], METRIC)  # the poor one is of an earlier choice
+    assert [one.error for one in came.failures] == ["broke"]
+    lines = [text for _, text in came.lines()]
+    assert lines[0] == "ndcg of 2 configs on 210 questions that the search has not seen"
+    for line, one in zip(lines[1:], came.facts(), strict=True):
+        assert line.endswith(f"· {one['config']}")
+        assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
+    assert came.gap is not None
+    assert (came.gap.config, came.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
+    assert came.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
+    assert list(finals([], FIELD, METRIC).lines()) == []
+
+
+def ended(folder: Path, *held_out: Result | Failure) -> Ending:
+    """End a search in which "dear" was the best of the tune questions."""
+    ledger = Ledger(folder)
+    for job, one in enumerate(FIELD[:2]):
+        ledger.write("search", job, one)
+    for place, other in enumerate(held_out):
+        ledger.write("search", FINALS + place, other)
+    return ending(ledger, ledger.records("search"))
+
+
+def told(came: Ending) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(came.parent("search").files["results.json"])
+    return found
+
+
+def last_line(came: Ending) -> str:
+    stream = io.StringIO()
+    came.show(Terminal(stream, bars=False))
+    return stream.getvalue().splitlines()[-1]
+
+
+def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path: Path) -> None:
+    tune, lost, kept = (
+        ended(tmp_path / "tune"),
+        ended(tmp_path / "lost", held(FIELD[0], 0.3), held(FIELD[1], 0.302, 1)),
+        ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
+    )
+    assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
+    assert last_line(lost).startswith("result   none, on 210 questions that the search has not seen: keep first: ")
+    assert told(lost)["result"]["sentence"] in last_line(lost)
+    found = told(kept)
+    assert (found["result"]["recommended"], found["result"]["baseline"]) == ("dear", "first")
+    assert found["result"]["from_baseline"] == found["sweep"]["finalists"][1]["lead"]
+    assert found["sweep"]["verdict"]["better"] == ["dear"]  # what the tune questions show stands beside it
+
+
+def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:
+    came = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
+    first, second = told(came)["sweep"]["finalists"]
+    assert first["lead"] is None
+    verdict = weigh(came.finals.named()[0])
+    assert isinstance(verdict, Verdict)
+    low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
+    lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
+    assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
+    assert low < lead < high
+    _, base, other = (text for _, text in came.finals.lines())
+    assert re.search(r"lead +\(over first\) · first$", base)
+    assert re.search(r"lead \+\.197 \[\.\d+, \.\d+\] · dear$", other)
+
+
+def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
+    came = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
+    assert told(came)["result"]["kind"] == "none"
+    assert last_line(came).startswith("result   none, on 210 questions that the search has not seen: first, the first")
+
+
+def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "ledger.db", "search")
+    folder.mkdir(parents=True)
+    study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
+    study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
+    (folder / "study.json").write_text(json.dumps(study))
+    assert last_line(ended(tmp_path)).startswith("result   better, on the questions by which the search chose: dear (")
+
+
+def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD[:4]):
+        ledger.write("search", job, one)
+    for place, one in enumerate(FIELD[:3]):
+        ledger.write("search", FINALS + place, held(one, 0.5, place))
+    assert ledger.looks("w") == 1
+    ledger.write("search", FINALS + 1, held(FIELD[1], 0.5))  # again, after a fault
+    assert ledger.looks("w") == 1
+    ledger.write("search", 4, FIELD[4])
+    ledger.write("search", FINALS + 3, held(FIELD[3], 0.5))  # the search went on, and chooses anew
+    assert ledger.looks("w") == 2
+    # They are no configs of the search: nobody who reads these compares them with the others.
+    assert [record.job for record in ledger.records("search")] == [0, 1, 2, 3, 4]
+    assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}
+    came = ending(ledger, ledger.records("search"))
+    assert len(came.results) == 5
+    assert {one.name for one in came.finals.results} == {f"{one.name}{SUFFIX}" for one in FIELD[:4]}
+    assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(came.finals.gap.change)  # type: ignore[union-attr]
+
+
+def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "ledger.db", "id")
+    assert folder == tmp_path / "searches" / "id"
+    assert searched(folder) is None
+    folder.mkdir(parents=True)
+    for broken in ("", "[]", "{}", '{"format": "other/1"}'):
+        (folder / "study.json").write_text(broken)
+        assert searched(folder) is None
+    left = Searched(
+        states={"COMPLETE": 2, "REPEATED": 1}, trials={0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}
+    )
+    assert left.tags() == {"ragsweep.trials": "2 complete, 1 repeated"}
+    assert left.trial_tags() == {0: {"ragsweep.trial": "3", "ragsweep.trial_state": "COMPLETE"}}
+    assert left.broken() == {0: "a <= 1"}
+    assert left.ended
+    assert not Searched(states={"RUNNING": 1}).ended
+    assert Searched(states={"WAITING": 1}, stopped="its time is up").ended

@@ -1,0 +1,89 @@
+"""A command that goes on where another was killed may meet a process of that: each record is shown once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.records.ledger import SHOWING, Ledger, Sweep
+from ragsweep.sweep import mirroring
+from recorded import QUIET, client
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
+LEFT = """
+import sys
+from pathlib import Path
+from ragsweep.records.ledger import Ledger
+from ragsweep.sweep.recording import Records
+from ragsweep.report.terminal import Terminal
+from ragsweep.parts.tracking import Mlflow
+from recorded import a_result
+
+class Slow(Mlflow):
+    def log_result(self, result, at):
+        print("at it", flush=True)
+        sys.stdin.readline()
+        return super().log_result(result, at)
+
+ledger = Ledger(Path(sys.argv[1]))
+records = Records(ledger, Slow(sys.argv[2]), ledger.sweeps()[0], 0)
+records.keep_dropped(a_result(), Terminal(sys.stderr, bars=False))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def tracker(tmp_path: Path) -> Mlflow:
+    made = Mlflow(f"sqlite:///{tmp_path}/mlflow.db")
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, subprocess.Popen[str]]]:
+    """A sweep whose one record is written, and a process that is about to show it."""
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("a",),), ("a",), tracker.identity))
+    mirroring.open_parent(ledger, tracker, sweep, None)
+    command = [sys.executable, "-c", LEFT, str(tmp_path), str(tracker.uri)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at it\n"
+        yield ledger, ledger.sweep(sweep.id), process
+        process.kill()
+
+
+@pytest.mark.parametrize("ends", ["shows it", "is killed"])
+def test_record_that_another_process_is_about_to_show_is_shown_once(
+    ends: str, left: tuple[Ledger, Sweep, subprocess.Popen[str]], tracker: Mlflow
+) -> None:
+    ledger, sweep, process = left
+    went_on = threading.Thread(target=mirroring.complete, args=(ledger, tracker, sweep))
+    went_on.start()
+    went_on.join(timeout=2)  # long enough to show it beside the other
+    if ends == "is killed":
+        process.kill()
+    process.communicate("go on\n" if ends == "shows it" else None)
+    went_on.join()
+    assert process.returncode == (0 if ends == "shows it" else -9)
+    experiment = client(tracker).get_run(sweep.parent).info.experiment_id
+    runs = client(tracker).search_runs([experiment], f"tags.`mlflow.parentRunId` = '{sweep.parent}'")
+    assert [run.info.status for run in runs] == ["FINISHED"]
+    (record,) = ledger.records(sweep.id)
+    assert (record.run, record.mirrored) == (runs[0].info.run_id, True)
+    assert ledger.claims(SHOWING) == []

@@ -1,0 +1,285 @@
+"""Configs race: the worse ones are dropped, and what is saved is counted by the server that was not called."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from test_cli import ROOT, environment, runs
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import COMPLETE, DROPPED, Result
+from ragsweep.records.ledger import Ledger
+from ragsweep.report.race import saved
+from ragsweep.services.calls.spending import spending
+from ragsweep.stats.comparable import check_whole
+from ragsweep.sweep import sweeping
+from ragsweep.sweep.app import _session
+from ragsweep.sweep.composition import read_command
+from ragsweep.testing.llm_server import Asked, LlmServer
+
+__all__ = ["environment"]
+
+QUESTIONS = 48
+RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}
+"""Model -> of how many in eight questions it knows the answer."""
+
+
+CALLED: list[str] = []
+"""The models that were asked, a call each."""
+
+
+def answer(asked: Asked) -> str:
+    model = str(asked.body["model"])
+    CALLED.append(model)
+    number = int(asked.last.rpartition("amber")[2].split()[0])
+    return "salt" if number % 8 < RIGHT[model] else "a stone"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    spending.reset()
+    CALLED.clear()
+    with LlmServer(answer) as made:
+        yield made
+    spending.reset()
+
+
+def data(folder: Path) -> list[str]:
+    corpus = [{"id": f"d{n}", "text": f"Amber{n} brick{n} candle{n} rest on shelf{n}."} for n in range(QUESTIONS)]
+    golden = [
+        {"id": f"q{n}", "question": f"brick{n} candle{n} shelf{n} amber{n} ?", "references": ["salt"],
+         "category": f"c{n % 3}", "evidence": [{"document": f"d{n}"}]}
+        for n in range(QUESTIONS)
+    ]  # fmt: skip
+    for name, rows in (("corpus", corpus), ("golden", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl"]
+
+
+def typed(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.concurrency=4"]
+    return [*data(folder), *llm, "retriever=bm25", "depth=4", "top_k=2", "~metrics.semantic_similarity",
+            "objective=token_f1", "tracking=none", "targets=none", *more]  # fmt: skip
+
+
+GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.sweeper.race.block=8"]
+
+
+def run(*overrides: str, store: str = "store") -> int:
+    _session.cache_clear()  # a process of its own
+    spending.reset()
+    return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True))
+
+
+def results(store: str = "store") -> dict[str, Result]:
+    ledger = Ledger(Path(store))
+    found = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
+    return {str(one.parameters["llm.model"]): one for one in found if isinstance(one, Result)}
+
+
+def test_who_is_worse_is_dropped_and_its_calls_are_not_made(
+    server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*typed(server, tmp_path, *GRID)) == 0
+    found, said = results(), capsys.readouterr().out
+    assert {model: one.state for model, one in found.items()} == {
+        "poor": DROPPED, "good": COMPLETE, "fair": COMPLETE, "bad": DROPPED,
+    }  # fmt: skip
+    asked = {model: one.race["asked"] if one.state == DROPPED else QUESTIONS for model, one in found.items()}
+    assert Counter(CALLED) == asked  # once each, and none of a question that need not be asked
+    assert 8 <= asked["bad"] <= asked["poor"] < QUESTIONS
+    assert found["bad"].race["ahead"] > 0
+    with closing(sqlite3.connect("store/ledger.db")) as connection:  # of rungs that are over nothing is left
+        kept = connection.execute("SELECT count(*), count(DISTINCT shared) FROM records").fetchone()
+        assert (*kept, *connection.execute("SELECT count(*) FROM shared").fetchone()) == (4, 3, 3)
+    told = saved(list(found.values()))
+    assert told.questions == told.calls == 4 * QUESTIONS - len(server.log)
+    assert f"saved {told.questions} of {4 * QUESTIONS} questions" in said
+    assert f"about {told.questions} of {4 * QUESTIONS} calls" in said
+    assert "the best config is dropped with probability at most 0.05" in said
+    with pytest.raises(InputError, match="a race dropped it after"):
+        check_whole(found["bad"])
+
+
+def test_race_without_a_drop_ends_with_the_records_of_no_race(server: LlmServer, tmp_path: Path) -> None:
+    models = "llm.model=good,fair"
+    assert run(*typed(server, tmp_path, models, "hydra/sweeper/race=betting", "hydra.sweeper.race.margin=0.5")) == 0
+    raced = results()
+    assert run(*typed(server, tmp_path, models), store="other") == 0
+    for model, plain in results("other").items():
+        for field in ("signature", "name", "state", "race", "dataset", "usage", "addresses"):
+            assert getattr(raced[model], field) == getattr(plain, field), field
+        assert _untimed(raced[model].outcomes) == _untimed(plain.outcomes)
+        assert _untimed(raced[model].summaries) == _untimed(plain.summaries)
+
+
+def _untimed(table: Mapping[str, object]) -> dict[str, str]:
+    """Leave out what is measured anew each time; NaN compares equal as text."""
+    return {name: repr(value) for name, value in table.items() if not name.startswith("latency")}
+
+
+class Killed(BaseException):
+    """Stands for a process that ends at once."""
+
+
+@pytest.mark.parametrize(
+    "limits", [(6,), pytest.param((1, 2, 3, 4, 5, 7, 8, 10, 12, 14, 16), marks=pytest.mark.nightly)]
+)
+def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
+    limits: tuple[int, ...], server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*typed(server, tmp_path, *GRID), store="whole") == 0
+    expected = {
+        model: (one.state, one.race.get("asked"), one.race.get("ahead")) for model, one in results("whole").items()
+    }
+    needed = len(server.log)
+    write: Callable[..., int] = Ledger.write
+    for limit in limits:
+        del server.log[:]
+        count = 0
+
+        def writes(*given: object, limit: int = limit, **more: object) -> int:
+            nonlocal count
+            count += 1
+            if count == limit:
+                raise Killed
+            return write(*given, **more)
+
+        store = f"store{limit}"
+        monkeypatch.setattr(Ledger, "write", writes)
+        with pytest.raises(Killed):
+            run(*typed(server, tmp_path, *GRID), store=store)
+        monkeypatch.setattr(Ledger, "write", write)
+        assert run(*typed(server, tmp_path, *GRID), store=store) == 0
+        found = {
+            model: (one.state, one.race.get("asked"), one.race.get("ahead")) for model, one in results(store).items()
+        }
+        assert found == expected
+        assert len(server.log) == needed
+
+
+@pytest.mark.nightly
+def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_twice(
+    server: LlmServer, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """After kill -9 at most the block that was being asked is asked again: what came back was not all written."""
+    lines = [line for line in typed(server, tmp_path, *GRID) if line != "tracking=none"]
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
+    variables = {**environment, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
+    for limit in (5, 30, 45, 70, 100):
+        process = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, start_new_session=True)
+        while len(CALLED) < limit and process.poll() is None:
+            time.sleep(0.005)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(".ragsweep")
+    assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
+    needed = sum(one.race["asked"] if one.state == DROPPED else QUESTIONS for one in found.values())
+    assert needed <= len(CALLED) <= needed + 5 * 8
+    (parent,) = runs(tmp_path, "sweep")
+    children = runs(tmp_path, "config")
+    assert len(children) == 4
+    assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
+    states = {run.data.params["llm.model"]: run.data.tags.get("ragsweep.state") for run in children}
+    assert states == {"good": None, "fair": None, "poor": "dropped", "bad": "dropped"}
+    assert parent.data.metrics["race/questions_saved"] == 4 * QUESTIONS - needed
+    (dropped,) = (run for run in children if run.data.params["llm.model"] == "bad")
+    assert dropped.data.metrics["race/asked"] == found["bad"].race["asked"]
+
+
+@pytest.mark.parametrize("name", ["wilcoxon", pytest.param("median", marks=pytest.mark.nightly)])
+def test_pruners_of_optuna_race_too(name: str, server: LlmServer, tmp_path: Path) -> None:
+    race = [f"hydra/sweeper/race={name}", "hydra.sweeper.race.block=8"]
+    assert run(*typed(server, tmp_path, GRID[0], *race)) == 0
+    found = results()
+    assert found["good"].state == COMPLETE
+    assert found["bad"].state == DROPPED
+    assert found["bad"].race["rule"] == name
+    assert len(server.log) < 4 * QUESTIONS
+
+
+def search(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    sweeper = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.direction=maximize",
+               "hydra.sweeper.default=false", "hydra.sweeper.storage=sqlite:///study.db",
+               "hydra/sweeper/race=betting", "hydra.sweeper.race.block=8", "hydra.sweeper.n_trials=4"]  # fmt: skip
+    return typed(server, folder, *sweeper, *more)
+
+
+@pytest.mark.parametrize("together", [2, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 4))])
+def test_trials_race_with_each_other_and_with_those_before(together: int, server: LlmServer, tmp_path: Path) -> None:
+    import optuna
+
+    lines = search(server, tmp_path, "llm.model=good,bad,fair,poor", f"hydra.sweeper.n_jobs={together}")
+    assert run(*lines) == 0
+    found = results()
+    assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}
+    (study,) = optuna.get_all_study_names("sqlite:///study.db")
+    trials = optuna.load_study(study_name=study, storage="sqlite:///study.db").trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "PRUNED"]
+    for trial, model in zip(trials, ("good", "bad", "fair", "poor"), strict=True):
+        if trial.state.name == "PRUNED":
+            steps = trial.intermediate_values
+            assert max(steps) == found[model].race["asked"]
+            assert steps[max(steps)] == pytest.approx(found[model].summaries["token_f1"].value)
+    assert len(CALLED) < 4 * QUESTIONS
+
+
+def test_where_nothing_is_asked_nothing_is_raced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [*data(tmp_path), "retriever=bm25", "depth=4", "tracking=none", "top_k=1,2", "hydra/sweeper/race=betting"]
+    assert run(*lines) == 0
+    said = capsys.readouterr().out
+    assert "a race would save nothing" in said
+    assert "dropped" not in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["llm.model=good"], "there is one config only"),
+        (["llm.model=good,bad", "hydra.sweeper.race.block=48"], "less than the 48 questions, given 48"),
+        (["llm.model=good,bad", "hydra.sweeper.race.block=0"], "must be at least 1"),
+        (["llm.model=good,bad", "hydra.sweeper.race.margin=1"], r"race\.margin: must be 0 or more and less than 1"),
+        (["llm.model=good,bad", "hydra.sweeper.race.level=2"], r"race\.level: must lie between 0 and 1"),
+        (["llm.model=good,bad", "objective=latency_p95_ms"], "latency_p95_ms is a quantile, no mean"),
+        (["llm.model=good,bad", "objective=context_tokens"], "context_tokens has no bounds"),
+        (["llm.model=good,bad", "objective=token_f1,refusal"], "objective: cannot differ in a race"),
+        (["llm.model=good,bad", "seed=0,1"], "seed: cannot differ in a race"),
+        (["llm.model=good,bad", "dataset.limit=20,30"], "must be asked the same questions"),
+        (
+            ["llm.model=good,bad", "objective=[token_f1,refusal]", "hydra/sweeper=optuna"],
+            "about one number",
+        ),
+        (
+            ["llm.model=good,bad", "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'],
+            "drops by the objective alone",
+        ),
+        (["llm.model=good,bad", "store.stages=false"], "store.stages=false: a race"),
+        (["llm.model=good,bad", "questions.until=8"], "questions.until: is set by a race"),
+        (["llm.model=good,bad", "hydra.sweeper.race._target_=os.system"], "not trusted"),
+    ],
+)
+def test_what_cannot_be_raced_is_refused_before_anything_runs(
+    lines: list[str], message: str, server: LlmServer, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(*typed(server, tmp_path, "hydra/sweeper/race=betting", *lines))
+    assert server.log == []

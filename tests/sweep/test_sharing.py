@@ -1,0 +1,240 @@
+"""Several commands at one search: they share its trials, its parent run and its ledger, and it is closed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from test_cli import ROOT, artifacts, environment, runs, write_dataset
+from test_searching import SEARCH
+
+from postgresql import Database, database
+from ragsweep.core.errors import InputError
+from ragsweep.core.leases import LAPSE, myself
+from ragsweep.core.results import Failure
+from ragsweep.records.claims import Claim
+from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
+from ragsweep.sweep.sharing import join, key_of, left_to
+
+__all__ = ["database", "environment"]
+
+Command = subprocess.Popen[str]
+
+
+@contextmanager
+def command(folder: Path, environment: dict[str, str], *arguments: str) -> Iterator[Command]:
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "run.py"), *arguments], cwd=folder, env={**environment, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 150
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def asked(path: Path, statement: str) -> list[tuple[object, ...]]:
+    if not path.exists():
+        return []
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60) as connection:
+            return connection.execute(statement).fetchall()
+    except sqlite3.OperationalError:  # the tables are being made
+        return []
+    finally:
+        connection.close()
+
+
+UNDER_WAY = "SELECT process FROM sweep_evaluations WHERE outcome IS NULL"
+SETTLED = "SELECT number FROM sweep_evaluations WHERE outcome IS NOT NULL"
+
+
+def halted_within_a_trial(process: Command, study: Path) -> bool:
+    """Stop a process within a trial, or let it go on if it holds a lock then: others would wait for that."""
+    if (process.pid,) not in asked(study, UNDER_WAY):
+        return False
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    if (process.pid,) in asked(study, UNDER_WAY) and ["WRITE", str(process.pid)] not in [one[3:5] for one in locks]:
+        return True
+    process.send_signal(signal.SIGCONT)
+    return False
+
+
+def check_joined(folder: Path, trials: int) -> None:
+    """Study, ledger, MLflow and the results table hold the same trials, one to one."""
+    study, ledger = folder / ".ragsweep" / "study.db", folder / ".ragsweep" / "ledger.db"
+    numbers = [(number,) for number in range(trials)]
+    assert asked(study, "SELECT number FROM sweep_evaluations WHERE told = 1 ORDER BY number") == numbers
+    assert asked(study, "SELECT count(*) FROM trials WHERE state IN ('RUNNING', 'WAITING')") == [(0,)]
+    assert asked(ledger, "SELECT job FROM records ORDER BY job") == numbers
+    assert asked(ledger, "SELECT count(*) FROM records WHERE mirrored = 0") == [(0,)]
+    assert asked(ledger, "SELECT count(*) FROM claims") == [(0,)]
+    assert asked(ledger, "SELECT status FROM sweeps") == [(FINISHED,)]
+    (parent,) = runs(folder, "sweep")
+    assert parent.info.status == FINISHED
+    assert "ragsweep.verdict" in parent.data.tags
+    children = runs(folder, "config")
+    assert sorted(int(run.data.tags["ragsweep.job"]) for run in children) == [number for (number,) in numbers]
+    assert {run.info.status for run in children} == {FINISHED}
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    kept = dict(asked(ledger, "SELECT job, run FROM records"))
+    assert kept == {int(run.data.tags["ragsweep.job"]): run.info.run_id for run in children}
+    path = parent.info.artifact_uri.removeprefix("file://")
+    table = json.loads(Path(path, "results.json").read_text())
+    assert len(table["configs"]) == trials
+    assert "results.csv" in artifacts(folder, parent)
+
+
+def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=8"]
+    study = tmp_path / ".ragsweep" / "study.db"
+    with ExitStack() as stack:
+        opener = stack.enter_context(command(tmp_path, environment, *typed))
+        until(lambda: halted_within_a_trial(opener, study))
+        others = [stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2)]
+        until(lambda: len(asked(study, SETTLED)) > 1)
+        opener.kill()
+        said = [one.communicate(timeout=180) for one in others]
+    assert [one.returncode for one in others] == [0, 0], said
+    for out, _ in said:
+        assert "context_ndcg" in out
+    assert sum("verdict  " in out for out, _ in said) == 1
+    assert sum("the last to end writes the verdict" in out for out, _ in said) == 1
+    check_joined(tmp_path, 8)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_command_leaves_the_search_to_the_other(
+    number: signal.Signals, environment: dict[str, str], tmp_path: Path
+) -> None:
+    typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=40"]
+    study = tmp_path / ".ragsweep" / "study.db"
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2))
+        until(lambda: {(one.pid,), (other.pid,)} & set(asked(study, UNDER_WAY)))
+        one.send_signal(number)
+        out, error = one.communicate(timeout=60)
+        assert one.returncode == 128 + number, out + error
+        out, error = other.communicate(timeout=180)
+    assert other.returncode == 0, out + error
+    check_joined(tmp_path, 40)
+
+
+@pytest.mark.nightly
+def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_trials(
+    environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    environment = {
+        **environment, "STUDY": database().replace("postgres@", "postgres:hunter22@"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
+    }  # fmt: skip
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        typed = [*SEARCH, *write_dataset(folder), "hydra.sweeper.storage=${oc.env:STUDY}", "hydra.sweeper.n_trials=12"]
+    with ExitStack() as stack:
+        machines = [stack.enter_context(command(folder, environment, *typed)) for folder in folders]
+        said = [one.communicate(timeout=180) for one in machines]
+    assert [one.returncode for one in machines] == [0, 0], said
+    ledgers = [asked(folder / ".ragsweep" / "ledger.db", "SELECT job FROM records") for folder in folders]
+    assert sorted(job for ledger in ledgers for (job,) in ledger) == list(range(12))
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == FINISHED
+    assert sorted(int(run.data.tags["ragsweep.job"]) for run in runs(tmp_path, "config")) == list(range(12))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter22" in path.read_bytes()]
+    if all(ledgers):
+        assert all("trials of this machine; MLflow shows all" in out for out, _ in said)
+
+
+def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: dict[str, str], tmp_path: Path) -> None:
+    typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.storage=${oc.env:STUDY}"]
+    variables = {**environment, "STUDY": "postgresql://me:hunter22@127.0.0.1:1/studies"}
+    with command(tmp_path, variables, *typed) as one:
+        out, error = one.communicate(timeout=120)
+    assert one.returncode == 2, out + error
+    assert "cannot use postgresql://me:***@127.0.0.1:1/studies" in error
+    assert "hunter22" not in out + error
+    assert asked(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"hunter22" not in path.read_bytes()
+
+
+# --- who is at a search, in the ledger ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> tuple[Ledger, Sweep]:
+    ledger = Ledger(tmp_path)
+    return ledger, ledger.open_sweep("key", Sweep("", "search", "", ((),), ("trial 0",)))
+
+
+def pretend(ledger: Ledger, sweep: Sweep, number: int, host: str = "elsewhere", silent: float = 0.0) -> None:
+    """Another process's claim."""
+    with sqlite3.connect(ledger.path) as connection:
+        values = (sweep.id, number, host, 1, "", time.time() - silent)
+        connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, 1)", values)
+    connection.close()
+
+
+def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Sweep]) -> None:
+    ledger, sweep = opened
+    assert key_of(sweep) == "key"
+    assert left_to(ledger, sweep) == ""
+    pretend(ledger, sweep, WHOLE - 1)
+    assert "process 1 on elsewhere" in left_to(ledger, sweep)
+    with sqlite3.connect(ledger.path) as connection:
+        assert connection.execute("SELECT host FROM claims").fetchall() == [("elsewhere",)]
+    connection.close()
+    assert ledger.abandoned() == []  # there still is somebody at it
+    assert isinstance(ledger.claim(sweep.id, WHOLE), Claim)
+    join(ledger, sweep)
+    ledger.set_status(sweep.id, FINISHED)
+    assert "closed this search already" in left_to(ledger, sweep)
+
+
+def test_who_has_long_been_silent_does_not_keep_a_search_open(opened: tuple[Ledger, Sweep]) -> None:
+    ledger, sweep = opened
+    pretend(ledger, sweep, WHOLE - 1, silent=LAPSE + 1)
+    assert ledger.others(sweep.id) == []
+    assert left_to(ledger, sweep) == ""
+
+
+def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tuple[Ledger, Sweep]) -> None:
+    ledger, sweep = opened
+    failure = Failure("trial 0", (), {}, "no luck")
+    pretend(ledger, sweep, 0)
+    assert isinstance(ledger.claim(sweep.id, 0), Claim)
+    assert ledger.claim(sweep.id, 0, given=True) is None
+    pretend(ledger, sweep, 0)
+    with pytest.raises(InputError, match="given to another process meanwhile"):
+        ledger.write(sweep.id, 0, failure, fenced=True)
+    ledger.claim(sweep.id, 0, given=True)
+    ledger.write(sweep.id, 0, failure, fenced=True)
+    with pytest.raises(InputError, match="given to another process meanwhile"):  # it is written down already
+        ledger.write(sweep.id, 0, failure, fenced=True)
+    assert len(ledger.records(sweep.id)) == 1
+    assert ledger.sweep(sweep.id).status == RUNNING
+    assert myself().process == os.getpid()

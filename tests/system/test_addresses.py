@@ -1,0 +1,616 @@
+"""A hit means the same computation: every key of every option is classified, and changing it changes what it should."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from safetensors.numpy import save_file
+
+from ragsweep.core.identity import Built, Spec
+from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.chunkers import NoChunker
+from ragsweep.parts.indexes import Flat
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import HybridConvex, Vector
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import SOURCE, walk
+from ragsweep.stages.store import Store
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, config_folder, read_command
+from toys import Letters, Words, built, corpus
+
+# --- what every key does ------------------------------------------------------------------------------------------
+# A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
+# ("labels", "metrics"), or nothing ("-").
+
+DATASET = {"_target_": "corpus", "path": "corpus", "corpus": "corpus", "exclude": "corpus", "split": "labels",
+           "golden": "labels", "topics": "labels", "fields": "labels", "qrels": "labels", "questions": "labels",
+           "columns": "labels", "corpus_columns": "corpus", "grades": "labels", "unknown": "-", "limit": "labels",
+           "seed": "-", "repeated_passages": "labels"}  # fmt: skip
+DATASETS = {
+    "python_reference": (),
+    "beir": ("path", "split", "grades", "unknown"),
+    "jsonl": ("corpus", "golden", "unknown", "repeated_passages"),
+    "trec": ("corpus", "topics", "qrels", "fields", "grades", "unknown"),
+    "squad": ("path", "unknown"),
+    "folder": ("path", "golden", "exclude", "unknown", "repeated_passages"),
+    "csv": ("corpus", "questions", "columns", "corpus_columns", "grades", "unknown"),
+}
+EMBEDDER = {"_target_": "embed", "model": "embed", "device": "-", "dtype": "embed", "batch_size": "-",
+            "normalize": "embed", "query_prompt": "embed", "document_prompt": "embed", "max_length": "embed",
+            "download": "-"}  # fmt: skip
+BM25 = {"_target_": "index", "k1": "index", "b": "index", "backend": "index", "language": "index",
+        "min_score": "drop"}  # fmt: skip
+VECTOR = {"_target_": "retrieve", "index._target_": "index", "exact._target_": "-", "min_score": "drop"}
+REORDERING = {"candidates": "reorder", "min_score": "reorder", "mix": "reorder"}
+CROSS_ENCODER = {"_target_": "rerank", "model": "rerank", "max_length": "rerank", "dtype": "rerank", "device": "-",
+                 "batch_size": "-", "download": "-", **REORDERING}  # fmt: skip
+CALLED = dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"), "-")
+CROSS_ENCODERS = ("cross_encoder", "bge_reranker_base", "bge_reranker_v2_m3", "mxbai_rerank_base")
+PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citations")  # "-" where no llm is asked
+JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
+                          "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
+         **dict.fromkeys(("key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries",
+                          "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
+OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
+JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
+OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
+          **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
+                           "tokens_per_minute"), "-")}  # fmt: skip
+KEYS: Mapping[str, Mapping[str, str]] = {
+    **{f"dataset/{name}": {key: DATASET[key] for key in ("_target_", *own, "limit", "seed")}
+       for name, own in DATASETS.items()},
+    "chunker/none": {"_target_": "chunk"},
+    "chunker/fixed_size": {"_target_": "chunk", "size": "chunk", "overlap": "chunk"},
+    "chunker/recursive": {"_target_": "chunk", "size": "chunk", "min_characters": "chunk"},
+    "chunker/tokens": {"_target_": "chunk", "size": "chunk", "overlap": "chunk", "tokenizer": "chunk",
+                       "download": "-"},
+    "chunker/sentence_window": {"_target_": "chunk", "sentences": "chunk", "stride": "chunk", "language": "chunk"},
+    "chunker/markdown": {"_target_": "chunk", "size": "chunk"},
+    "chunker/semantic": {"_target_": "chunk", "percentile": "chunk", "size": "chunk", "language": "chunk"},
+    "chunker/parent_child": {"_target_": "-", **{f"{part}.{key}": "chunk" for part in ("parent", "child")
+                                                 for key in ("_target_", "size", "min_characters")}},
+    "embedder/minilm": EMBEDDER,
+    "embedder/sentence_transformer": EMBEDDER,
+    "embedder/static": EMBEDDER,
+    "embedder/api": {**dict.fromkeys(("_target_", "base_url", "model", "dimensions", "normalize", "query_prompt",
+                                      "document_prompt"), "embed"),
+                     **dict.fromkeys(("key_env", "timeout", "retries", "concurrency", "batch_size"), "-")},
+    "retriever/bm25": BM25,
+    "retriever/none": {"_target_": "index"},
+    "retriever/vector": VECTOR,
+    "retriever/hybrid_rrf": {"_target_": "fuse", "k": "fuse", "weights": "fuse",
+                             **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
+                             **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
+    "retriever/hybrid_convex": {"_target_": "fuse", "alpha": "fuse", "alpha_leg": "fuse", "weights": "fuse",
+                                "normalisation": "timed",
+                                **{f"legs.bm25.{key}": stage for key, stage in BM25.items()},
+                                **{f"legs.vector.{key}": stage for key, stage in VECTOR.items()}},
+    "reranker/none": {"_target_": "-"},
+    "reranker/late_interaction": {"_target_": "embed_tokens", **REORDERING},
+    **{f"reranker/{name}": CROSS_ENCODER for name in CROSS_ENCODERS},
+    "reranker/api": {"_target_": "rerank", "base_url": "rerank", "model": "rerank", "key_env": "-", "timeout": "-",
+                     "retries": "-", "batch_size": "-", "concurrency": "-", **REORDERING},
+    "judge/none": {"_target_": "judge"},
+    **{f"judge/{name}": {**JUDGE, **more} for name, more in JUDGES.items()},
+    **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
+    "llm/none": {"_target_": "-"},
+    "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
+    "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype"),
+                                         "generate"), "device": "-", "download": "-"},
+    "llm/openai": OPENAI,
+    "llm/ollama": OPENAI,
+    "llm/vllm": OPENAI,
+    "llm/mistral": {**OPENAI, "extra.random_seed": "generate"},
+    "tracking/mlflow": dict.fromkeys(("_target_", "uri", "experiment"), "-"),
+    "tracking/none": {"_target_": "-"},
+    "router/none": {"_target_": "-"},
+    "router/rule": dict.fromkeys(("_target_", "conversation", "most_words"), "route"),
+    "router/similarity": dict.fromkeys(("_target_", "conversation", "questions", "threshold"), "route"),
+    "router/llm": {**dict.fromkeys(("_target_", "base_url", "model", "instruction", "temperature", "max_tokens",
+                                    "seed"), "route"), **CALLED, "tokens_per_minute": "-"},
+    "query/last": {"_target_": "-"},
+    "query/history": dict.fromkeys(("_target_", "turns", "roles"), "query"),
+    "query/rewrite": dict.fromkeys(("_target_", "instruction"), "query"),
+    "system/pipeline": {"_target_": "-"},
+    "system/http": {**dict.fromkeys(("_target_", "url", "body.question", "answer", "contexts", "ids", "tokens_in",
+                                     "tokens_out", "refusals", "version"), "respond"), **CALLED},
+    "system/python": {**dict.fromkeys(("_target_", "function", "refusals", "version"), "respond"),
+                      "concurrency": "-"},
+    "": {"top_k": "context", "context_budget": "context", "answer_headline": "-", "coverage": "-",
+         "depth": "retrieve", "seed": "-", "partition": "labels", "evidence.threshold": "metrics", "objective": "-",
+         "finalists": "-", "success.metric": "-", "success.threshold": "-", "recommend.margin": "-",
+         "headline": "-", "questions.until": "-", "rerun": "-", "timeout": "-", "max_failures": "-", "plan": "-",
+         "store.path": "-",
+         "store.stages": "-", **dict.fromkeys(("budget.calls", "budget.tokens", "budget.money"), "-"),
+         **dict.fromkeys(map("constraints.{}".format, ("cost_per_1000", "context_tokens", "latency_p95_ms")), "-")},
+}  # fmt: skip
+PARTS = ("embedder", "llm", "prompt", "prices")
+"""Parts that others name by interpolation: their keys are classified where they stand."""
+
+METRICS = "metrics"
+"""Every key of the groups of metrics is part of a metric's definition."""
+
+TARGETS = "targets"
+"""No key of the groups of targets is part of any address, nor of a signature."""
+
+PRICES = "prices"
+"""Every key of the groups of prices is part of the definition of the metrics that count money, and of nothing else."""
+
+CHANGES: Mapping[str, str] = {
+    "size": "333", "overlap": "7", "min_characters": "5", "sentences": "7", "stride": "2", "percentile": "50",
+    "tokenizer": "{tokenizer}", "chunker/sentence_window.language": "french", "chunker/semantic.language": "french",
+    "model": "{other}", "device": "cuda", "dtype": "float16", "batch_size": "3", "normalize": "false",
+    "query_prompt": "ask", "document_prompt": "read", "max_length": "9", "download": "true",
+    "k1": "1.1", "b": ".5", "backend": "rank_bm25", "language": "none",
+    "k": "7", "alpha": ".3", "normalisation": "theoretical", "alpha_leg": "bm25", "weights": "{{bm25: 2, vector: 1}}",
+    "min_score": ".2", "limit": "2", "seed": "4", "unknown": "drop", "split": "dev", "path": "{beir2}",
+    "corpus": "{jsonl2}/corpus.jsonl", "golden": "{jsonl2}/golden.jsonl", "repeated_passages": "true",
+    "dataset/squad.path": "{squad2}/dev.json", "dataset/folder.path": "{folder2}/pages",
+    "dataset/folder.golden": "{folder2}/golden.jsonl", "exclude": "[d2*]",
+    "topics": "{trec2}/topics", "qrels": "{trec2}/qrels", "fields": "[description]",
+    "questions": "{csv2}/questions.csv", "grades": "{{1: 3, -1: null}}",
+    "columns": "{{category: document}}", "corpus_columns": "{{title: id}}",
+    "base_url": "http://elsewhere/v1", "dimensions": "7", "key_env": "OTHER_KEY", "retries": "1", "concurrency": "2",
+    "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
+    "passage": "'{{text}}, {{number}}'",
+    "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
+    "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9",
+    "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
+    "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
+    "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
+    "uri": "sqlite:///other.db", "experiment": "other",
+    "conversation": "[hey]", "most_words": "3", "router/similarity.questions": "[what]",
+    "instruction": "Decide.", "router/llm.model": "other", "router/similarity.conversation": "[hey]",
+    "turns": "2", "roles": "[user]", "url": "http://elsewhere/ask", "body.question": "'on {{question}}'",
+    "answer": "said", "contexts": "texts[*]",
+    "ids": "names[*]", "tokens_in": "used[0]", "tokens_out": "used[1]", "version": "'2'", "function": "toys.corpus",
+    "top_k": "4", "depth": "50", "evidence.threshold": ".7", "objective": "mrr", "finalists": "2",
+    "success.metric": "mrr", "margin": ".1",
+    "headline": "[mrr]", "rerun": "true",
+    "partition": "tune", "cost_per_1000": "null", "context_tokens": "9", "latency_p95_ms": "9",
+    "until": "8", "timeout": "9", "max_failures": "2", "plan": "true", "store.path": "elsewhere",
+    "store.stages": "false",
+}  # fmt: skip
+"""Another value of each key, by its last name, in full, or with its option. Another class is another option: below."""
+
+
+STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "query", "respond"}
+
+
+@cache
+def composed(*lines: str) -> DictConfig:
+    """Compose a config once: that takes longer than all the rest."""
+    return compose_jobs(read_command(lines, multirun=False))[0]
+
+
+def lean(*lines: str) -> DictConfig:
+    """Compose a config with few metrics: they are part of the signature, and slow to prepare."""
+    config = composed(*lines).copy()
+    config.metrics = {name: config.metrics[name] for name in ("mrr", "ndcg_at_3", "latency_p50_ms", *METRICS_NEEDED)}
+    return config
+
+
+METRICS_NEEDED = ("context_recall", "context_ndcg", "context_tokens", "latency_p95_ms")
+
+
+def changed(config: DictConfig, key: str = "", value: str = "") -> Experiment:
+    """Prepare a config with another value of a key, as it is typed."""
+    copy = config.copy()
+    if key:
+        OmegaConf.update(copy, key, yaml.safe_load(value), merge=False)
+    return Session().prepare(Job(copy, "", ()))
+
+
+def options() -> list[str]:
+    folders = [path for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra"]
+    return sorted(f"{path.name}/{option.stem}" for path in folders for option in path.glob("*.yaml"))
+
+
+def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of values, those that stand for another part of the config left out."""
+    for key in map(str, node):
+        raw = node._get_node(key)
+        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key in PARTS:
+            continue
+        value = OmegaConf.to_container(node)[key]  # type: ignore[call-overload,index]
+        if isinstance(value, dict):
+            yield from keys(node[key], f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def test_every_key_of_every_option_is_classified() -> None:
+    unclassified, gone = [], []
+    for option in options():
+        group, name = option.split("/")
+        if group in (METRICS, TARGETS, PRICES):
+            continue
+        config = composed(f"{group}={name}")
+        found = set(keys(config[group]))
+        known = set(KEYS.get(option, {}))
+        unclassified += sorted(f"{option}: {key}" for key in found - known)
+        gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] is not EMBEDDER)
+    config = composed()
+    groups = {option.split("/")[0] for option in options()}
+    top = {key for key in keys(config) if key.split(".")[0] not in groups}
+    assert (unclassified, gone) == ([], [])
+    assert top == set(KEYS[""])
+
+
+# --- small data ---------------------------------------------------------------------------------------------------
+
+DOCUMENTS = ["the cat sat on the mat. " * 40, "stars and planets and moons. " * 40, "many words of a query. " * 40]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two datasets of each format, and two models that differ in their weights."""
+    root = tmp_path_factory.mktemp("data")
+    for mark in ("", "2"):
+        for write in (_write_beir, _write_jsonl, _write_trec, _write_squad, _write_folder, _write_csv):
+            write(root / f"{write.__name__.removeprefix('_write_')}{mark}", mark)
+    _write_model(root / "model", seed=0)
+    _write_model(root / "other", seed=1)
+    (root / "tokenizer").write_text("{}", "utf-8")
+    return {path.name: path for path in root.iterdir()}
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def _write_beir(folder: Path, mark: str) -> None:
+    (folder / "qrels").mkdir(parents=True)
+    _lines(
+        folder / "corpus.jsonl",
+        [{"_id": f"d{n}", "title": "", "text": text + mark} for n, text in enumerate(DOCUMENTS)],
+    )
+    _lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)])
+    for split, count in (("test", 4), ("dev", 5)):
+        rows = [f"q{n}\td{n % 3}\t1" for n in range(count)]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")
+
+
+def _write_jsonl(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    _lines(folder / "corpus.jsonl", [{"id": f"d{n}", "text": text + mark} for n, text in enumerate(DOCUMENTS)])
+    questions = [
+        {"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": [{"document": f"d{n % 3}"}]} for n in range(4)
+    ]
+    _lines(folder / "golden.jsonl", questions)
+
+
+def _write_trec(folder: Path, mark: str) -> None:
+    _write_jsonl(folder, mark)
+    tops = (f"<top>\n<num> q{n}\n<title> where is {n}{mark}?\n<desc> find {n}\n</top>\n" for n in range(4))
+    (folder / "topics").write_text("".join(tops), "utf-8")
+    (folder / "qrels").write_text("".join(f"q{n} 0 d{n % 3} 1{mark}\n" for n in range(4)), "utf-8")
+
+
+def _write_squad(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    paragraphs = []
+    for n, text in enumerate(DOCUMENTS):
+        answer = {"text": text.split()[0], "answer_start": 0}
+        question = {"id": f"q{n}", "question": f"where is {n}?", "answers": [answer]}
+        paragraphs.append({"context": text + mark, "qas": [question]})
+    (folder / "dev.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}), "utf-8")
+
+
+def _write_folder(folder: Path, mark: str) -> None:
+    (folder / "pages").mkdir(parents=True)
+    for n, text in enumerate(DOCUMENTS):
+        (folder / "pages" / f"d{n}.md").write_text(text + mark, "utf-8")
+    label = [{"document": "d0.md"}]
+    _lines(
+        folder / "golden.jsonl",
+        [{"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": label} for n in range(4)],
+    )
+
+
+def _write_csv(folder: Path, mark: str) -> None:
+    folder.mkdir()
+    documents = "".join(f"d{n},{text}{mark}\n" for n, text in enumerate(DOCUMENTS))
+    (folder / "corpus.csv").write_text(f"id,text\n{documents}", "utf-8")
+    questions = "".join(f"q{n},where is {n}{mark}?,d{n % 3}\n" for n in range(4))
+    (folder / "questions.csv").write_text(f"id,question,document\n{questions}", "utf-8")
+
+
+def _write_model(folder: Path, seed: int) -> None:
+    folder.mkdir()
+    save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
+    facts = {"max_position_embeddings": 24, "architectures": ["TinyForCausalLM"]}
+    (folder / "config.json").write_text(json.dumps(facts), "utf-8")
+
+
+def base(option: str, data: Mapping[str, Path]) -> list[str]:
+    """Choose an option, and beside it what makes a graph of all stages from small data."""
+    group, _, name = option.partition("/")
+    chosen = {"dataset": "beir", "embedder": "sentence_transformer", "retriever": "hybrid_rrf", "tracking": "mlflow"}
+    chosen |= {group: name} if group else {}
+    needed = {
+        "dataset=beir": [f"dataset.path={data['beir']}"],
+        "dataset=jsonl": [
+            f"dataset.corpus={data['jsonl']}/corpus.jsonl",
+            f"dataset.golden={data['jsonl']}/golden.jsonl",
+        ],
+        "dataset=trec": [f"dataset.{key}={data['trec']}/{key}" for key in ("topics", "qrels")]
+        + [f"dataset.corpus={data['trec']}/corpus.jsonl"],
+        "dataset=squad": [f"dataset.path={data['squad']}/dev.json"],
+        "dataset=folder": [f"dataset.path={data['folder']}/pages", f"dataset.golden={data['folder']}/golden.jsonl"],
+        "dataset=csv": [f"dataset.{key}={data['csv']}/{key}.csv" for key in ("corpus", "questions")],
+        "embedder=sentence_transformer": [f"embedder.model={data['model']}", "embedder.dtype=float32"],
+        "embedder=static": [f"embedder.model={data['model']}"],
+        "embedder=minilm": ["embedder.dtype=float32"],
+        "router=llm": ["router.model=m"],
+        "query=rewrite": ["llm=vllm", "llm.model=m"],
+        "system=http": ["system.url=http://host/ask"],
+        "system=python": ["system.function=toys.built"],
+        "llm=vllm": ["llm.model=m"],
+        "llm=transformers": [f"llm.model={data['model']}", "llm.dtype=float32"],
+        "embedder=api": ["embedder.base_url=http://host/v1", "embedder.model=m"],
+    }
+    choices = [f"{key}={value}" for key, value in chosen.items()]
+    return [*choices, *(line for choice in choices for line in needed.get(choice, []))]
+
+
+def addresses(experiment: Experiment) -> dict[str, Any]:
+    return {node.address: node for node in walk(experiment.graph.wanted)}
+
+
+def begins(before: Experiment, after: Experiment) -> set[str]:
+    """Name the stages at which a change begins: nodes that are new while all they read is old."""
+    old, new = addresses(before), addresses(after)
+    changed = [node for address, node in new.items() if address not in old]
+    return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
+
+
+MUTATIONS = [
+    (option, key)
+    for option, known in KEYS.items()
+    for key in known
+    # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
+    if not option.startswith(("reranker/", "judge/"))
+    if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
+]
+
+
+@pytest.mark.parametrize(("option", "key"), MUTATIONS, ids=lambda part: part or "config")
+def test_change_of_a_key_changes_what_it_should_and_nothing_else(
+    option: str,
+    key: str,
+    data: dict[str, Path],
+    prepared: dict[str, Experiment | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")  # a system of the user's is a function of theirs
+    group, config = option.partition("/")[0], lean(*base(option, data))
+    names = (f"{option}.{key}", key, key.rpartition(".")[2])
+    value = next(CHANGES[name] for name in names if name in CHANGES)
+    before = prepared.setdefault(option) or changed(config)
+    prepared[option] = before
+    after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))
+    does = KEYS[option][key]
+    several = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}, "timed": {"fuse", "latency"}}
+    stages = several.get(does, {does} & STAGES)
+    assert begins(before, after) == stages
+    assert (after.signature == before.signature) == (does == "-")
+    if not stages:
+        assert addresses(after).keys() == addresses(before).keys()
+
+
+@pytest.fixture(scope="module")
+def prepared() -> dict[str, Experiment | None]:
+    """The unchanged config of each option."""
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        ("chunker=none", {"chunk"}),
+        ("retriever=hybrid_convex", {"fuse", "latency"}),
+        ("retriever@retriever.legs.bm25=none", {"index"}),
+    ],
+)
+def test_another_class_is_another_computation(change: str, stages: set[str], data: dict[str, Path]) -> None:
+    lines = base("", data)
+    before, after = changed(lean(*lines)), changed(lean(*lines, change))
+    assert begins(before, after) == stages
+    assert after.signature != before.signature
+
+
+@pytest.mark.parametrize(
+    "change", ["targets=none", "targets=rag", "targets.mrr.threshold=.6", "targets.top_score.share=.1"]
+)
+def test_another_target_is_the_same_result(change: str, data: dict[str, Path]) -> None:
+    lines = base("", data)
+    before, after = changed(lean(*lines)), changed(lean(*lines, change))
+    assert (begins(before, after), after.signature) == (set(), before.signature)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("metrics.more", "{_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}"),
+        ("metrics.mrr", "null"),
+        ("metrics.ndcg_at_3.cutoff", "4"),
+        ("metrics.ndcg_at_3.gain", "exponential"),
+        ("metrics.latency_p50_ms.quantile", ".4"),
+        ("metrics.latency_p50_ms.stage", "retrieve"),
+    ],
+)
+def test_another_metric_is_another_result_of_the_same_stages(key: str, value: str, data: dict[str, Path]) -> None:
+    config = lean(*base("", data))
+    OmegaConf.set_struct(config, False)
+    before, after = changed(config), changed(config, key, value)
+    assert addresses(after).keys() == addresses(before).keys()
+    assert after.signature != before.signature
+
+
+def test_another_sample_of_questions_is_another_result_of_the_same_stages(data: dict[str, Path]) -> None:
+    config = lean(*base("", data))
+    config.dataset.limit = 2
+    samples = [changed(config, "dataset.seed", str(seed)) for seed in range(5)]
+    assert len({tuple(addresses(sample)) for sample in samples}) == 1
+    assert len({sample.signature for sample in samples}) > 1
+
+
+def test_metrics_have_no_key_that_nobody_knows() -> None:
+    config = composed()
+    found = {key.rpartition(".")[2] for key in keys(config.metrics)}
+    assert found == {"_target_", "cutoff", "gain", "quantile", "stage"}
+
+
+# --- the same in other circumstances ------------------------------------------------------------------------------
+
+SHOW = (
+    "import sys; from configs import prepare; from ragsweep.sweep.app import Session\n"
+    "from ragsweep.stages.graph import walk\n"
+    "e = prepare(Session(), *sys.argv[1:]); print(e.signature, sorted(n.address for n in walk(e.graph.wanted)))"
+)
+
+
+def shown(lines: list[str], folder: Path, **environment: str) -> str:
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    command = [sys.executable, "-c", SHOW, *lines]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": paths, **environment})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_addresses_are_the_same_in_another_process_folder_locale_and_order(
+    data: dict[str, Path], tmp_path: Path
+) -> None:
+    lines = base("", data)
+    here = changed(composed(*lines))
+    expected = f"{here.signature} {sorted(addresses(here))}\n"
+    assert shown(lines, tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo", LC_ALL="C") == expected
+    assert shown(list(reversed(lines)), data["beir"], PYTHONHASHSEED="8") == expected
+
+
+def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "retriever").mkdir()
+    text = "# another comment\nb: 0.75   # here too\nlanguage: english\nk1: 1.5\nbackend: bm25s\n"
+    (tmp_path / "retriever" / "mine.yaml").write_text(text + "_target_: ragsweep.parts.retrievers.Bm25\n", "utf-8")
+    lines = base("retriever/bm25", data)
+    mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
+    command = read_command(mine, multirun=False, config_dir=str(tmp_path))
+    found = Session().prepare(Job(compose_jobs(command)[0], "mine", tuple(mine)))
+    assert found.signature == changed(composed(*lines)).signature
+
+
+def edited(path: Path, old: bytes, new: bytes) -> None:
+    """Edit a file in place, with its size and its times as they were."""
+    times = path.stat()
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_corpus_edited_in_place_is_another(data: dict[str, Path], tmp_path: Path) -> None:
+    copy = {**data, "beir": Path(shutil.copytree(data["beir"], tmp_path / "beir"))}
+    before = changed(lean(*base("", copy)))
+    edited(copy["beir"] / "corpus.jsonl", b"the cat", b"the hat")
+    after = changed(lean(*base("", copy)))
+    assert begins(before, after) == {SOURCE}
+    assert after.signature != before.signature
+
+
+def test_golden_file_edited_in_place_is_another_result_of_the_same_stages(
+    data: dict[str, Path], tmp_path: Path
+) -> None:
+    copy = {**data, "jsonl": Path(shutil.copytree(data["jsonl"], tmp_path / "jsonl"))}
+    before = changed(lean(*base("dataset/jsonl", copy)))
+    edited(copy["jsonl"] / "golden.jsonl", b'"d0"', b'"d1"')
+    after = changed(lean(*base("dataset/jsonl", copy)))
+    assert addresses(after).keys() == addresses(before).keys()
+    assert after.signature != before.signature
+
+
+def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, Path], tmp_path: Path) -> None:
+    copy = {**data, "model": Path(shutil.copytree(data["model"], tmp_path / "model"))}
+    before = changed(lean(*base("", copy)))
+    shutil.copy(data["other"] / "model.safetensors", copy["model"] / "model.safetensors")
+    assert begins(before, changed(lean(*base("", copy)))) == {"embed", "embed_queries"}
+
+
+@pytest.mark.parametrize(
+    ("option", "library", "stage"),
+    [
+        ("chunker/recursive", "chonkie", "chunk"),
+        ("chunker/sentence_window", "sentencex", "chunk"),
+        ("chunker/semantic", "sentencex", "chunk"),
+        ("chunker/markdown", "markdown-it-py", "chunk"),
+        ("retriever/bm25", "bm25s", "index"),
+        ("retriever/bm25", "PyStemmer", "index"),
+    ],
+)
+def test_another_version_of_a_library_is_another_computation(
+    option: str, library: str, stage: str, data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = lean(*base(option, data))
+    before = changed(config)
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == library else real(name))
+    assert begins(before, changed(config)) == {stage}
+
+
+# --- a change reaches what reads it, and no more ------------------------------------------------------------------
+
+
+def fused(alpha: float, top_k: int) -> Parts:
+    letters = Letters()
+    legs = {
+        "bm25": built(Words()),
+        "vector": Built(
+            Vector(letters, Flat(), Flat()),
+            Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1"), "exact": Spec("F", "1")}),
+        ),
+    }
+    hybrid = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha)
+    spec = Spec("HybridConvex", "1", {"alpha": alpha, "legs": {name: leg.spec for name, leg in legs.items()}})
+    return Parts(corpus(), built(NoChunker()), Built(hybrid, spec), built(NoReranker()), 4, top_k)
+
+
+GRID = [(alpha / 10, top_k) for alpha in range(11) for top_k in (1, 2, 3)]
+QUESTIONS = ("the cat", "source code", "bread and salt")
+
+
+def run_grid(folder: Path) -> tuple[dict[str, int], list[bytes]]:
+    executor = Executor(Store(folder, pytest.fail))
+    found = [executor.get(graph(fused(*config)).context, QUESTIONS) for config in GRID]
+    return {stage: work.executed for stage, work in executor.work.items()}, [
+        value.positions.tobytes() for value in found
+    ]
+
+
+def test_grid_costs_its_union_cold_and_nothing_warm(tmp_path: Path) -> None:
+    cold, first = run_grid(tmp_path)
+    assert cold == {"chunk": 1, "embed": 1, "embed_queries": 1, "index": 2, "retrieve": 2, "fuse": 11, "context": 33}
+    warm, again = run_grid(tmp_path)
+    assert {stage: count for stage, count in warm.items() if count} == {"context": 33}
+    assert again == first
+
+
+def test_weight_of_a_leg_changes_fusion_and_nothing_before_it() -> None:
+    one, other = graph(fused(0.2, 2)), graph(fused(0.7, 2))
+    new = {node.address: node for node in walk(other.wanted)}.keys() - {node.address for node in walk(one.wanted)}
+    stages = [node.stage for node in walk(other.wanted) if node.address in new]
+    assert set(stages) == {"fuse", "context"}  # and not latency: a weight does not change the work

@@ -1,0 +1,130 @@
+"""Answers as a user meets them: a sweep offline, a service that fails, a process that is killed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_cli import GOLDEN, Finished, Ragsweep, environment, ragsweep, runs, write_dataset
+
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+
+__all__ = ["environment", "ragsweep"]
+
+PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "flaky", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def flaky(ragsweep: Ragsweep, tmp_path: Path) -> Ragsweep:
+    """Run the command with a generator that fails where a file says so."""
+    (tmp_path / "conf" / "llm").mkdir(parents=True)
+    option = "defaults: [/metrics/answers@_global_.metrics, _self_]\n_target_: flaky.Flaky\n"
+    (tmp_path / "conf" / "llm" / "flaky.yaml").write_text(option)
+    data = write_dataset(tmp_path)
+    return lambda *arguments, **variables: ragsweep(*arguments, *data, **TRUSTED, **variables)
+
+
+def asked(folder: Path) -> Counter[str]:
+    return Counter((folder / "asked").read_text().splitlines())
+
+
+def lines(done: Finished, word: str) -> list[str]:
+    return [line for line in done.stdout.splitlines() if line.startswith(f"{word:<9}")]
+
+
+def test_extractive_answers_offline_beside_a_config_without_retrieval(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    data = [line for line in write_dataset(tmp_path) if not line.startswith("retriever")]
+    done = ragsweep("-m", "retriever=none,bm25", "llm=extractive", "tracking=none", *data, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    assert "refusal" in done.stdout
+    ledger = Ledger(tmp_path / ".ragsweep")
+    alone, read = (record.outcome for record in ledger.records(ledger.sweeps()[0].id))
+    assert isinstance(alone, Result)
+    assert isinstance(read, Result)
+    assert alone.outcomes["abstained"] == [True] * 4
+    assert read.outcomes["answer"][0] == "The cat sleeps on the warm mat near the stove. [1]"
+    assert read.summaries["refusal"].n_scored == 4
+
+
+TYPO = """
+from ragsweep.parts.metrics import Refusal
+
+
+class Typo(Refusal):
+    name = "typo"
+
+    def score(self, view):
+        return view.scroes
+"""
+
+
+def test_metric_with_a_typo_is_named_before_anything_is_generated_and_costs_nothing_else(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    (tmp_path / "own_metrics.py").write_text(TYPO)
+    trusted = {"PYTHONPATH": os.pathsep.join([str(tmp_path), PATHS]), "RAGSWEEP_TRUSTED_PACKAGES": "own_metrics"}
+    own = ["+metrics.typo={_target_: own_metrics.Typo}", "llm=extractive", "tracking=none"]
+    done = ragsweep(*write_dataset(tmp_path), *own, OMP_NUM_THREADS="1", **trusted)
+    place = "no attribute 'scroes' (own_metrics.py:9)"
+    first = next(n for n, line in enumerate(done.stdout.splitlines()) if place in line)
+    assert first < next(n for n, line in enumerate(done.stdout.splitlines()) if "refusal" in line)
+    assert done.returncode == 1
+    (said,) = lines(done, "partial")
+    assert "typo is known of 0% of its questions" in said
+    assert place in said
+
+
+def test_sweep_with_a_service_that_fails_is_partial_and_asks_again_for_what_failed_only(
+    flaky: Ragsweep, tmp_path: Path
+) -> None:
+    (tmp_path / "down").write_text("flour")
+    first = flaky("-m", "llm=none,flaky")
+    assert first.returncode == 1, first.stderr
+    (said,) = lines(first, "partial")
+    assert "llm=flaky: " in said
+    assert "coverage=0.98 (1 timed out)" in said
+    (parent,) = runs(tmp_path, "sweep")
+    children = {run.data.params["llm"]: run for run in runs(tmp_path, "config")}
+    assert {name: run.info.status for name, run in children.items()} == {"none": "FINISHED", "flaky": "FAILED"}
+    assert children["flaky"].data.tags["ragsweep.state"] == "partial"
+    assert children["flaky"].data.metrics["low_bound/refusal"] == 0
+    assert children["flaky"].data.metrics["high_bound/refusal"] == pytest.approx(1 / 4)
+    assert parent.info.status == "FAILED"
+    (tmp_path / "down").unlink()
+    second = flaky("-m", "llm=none,flaky")
+    assert second.returncode == 0, second.stderr
+    assert lines(second, "resume") == ["resume   1 of 2 configs are done already"]
+    assert asked(tmp_path) == {row["question"]: 2 if "flour" in str(row["question"]) else 1 for row in GOLDEN}
+    children = {run.data.params["llm"]: run for run in runs(tmp_path, "config")}
+    assert {run.info.status for run in [*runs(tmp_path, "sweep"), *children.values()]} == {"FINISHED"}
+    assert len(children) == 2
+    assert "ragsweep.state" not in children["flaky"].data.tags
+
+
+def test_one_config_that_is_partial_is_shown_and_exits_1(flaky: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "down").write_text("flour")
+    done = flaky("llm=flaky")
+    assert done.returncode == 1
+    assert len(lines(done, "partial")) == 1
+    assert flaky("llm=flaky", "coverage=0").returncode == 0
+
+
+def test_kill_during_generation_costs_the_question_in_flight(flaky: Ragsweep, tmp_path: Path) -> None:
+    (tmp_path / "deadly").write_text("flour")
+    assert flaky("llm=flaky", "tracking=none").returncode == -9
+    before = sum(asked(tmp_path).values())
+    done = flaky("llm=flaky", "tracking=none")
+    assert done.returncode == 0, done.stderr
+    assert before >= 3
+    assert asked(tmp_path) == {row["question"]: 2 if "flour" in str(row["question"]) else 1 for row in GOLDEN}
+
+
+def test_plan_says_how_many_answers_at_most(flaky: Ragsweep, tmp_path: Path) -> None:
+    done = flaky("-m", "llm=flaky", "top_k=1,2", "plan=true")
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["generate"]]
+    assert line.endswith("at most 8 questions")

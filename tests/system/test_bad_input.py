@@ -1,0 +1,391 @@
+"""Any bad dataset is one clear error, with its place and the way out; unusual ones load."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from configs import prepare
+from ragsweep.core.errors import SHOWN, InputError
+from ragsweep.core.types import Dataset, DatasetReader
+from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
+from ragsweep.sweep.app import Session
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+CORPUS = '{"id": "d1", "text": "It rains."}\n{"id": "d2", "text": "It snows."}\n'
+GOLDEN = '{"id": "q1", "question": "What falls?", "evidence": [{"document": "d1"}]}\n'
+QUERIES = '{"_id": "q1", "text": "What falls?"}\n'
+TOPICS = "<top>\n<num> q1\n<title> What falls?\n</top>\n"
+SQUAD = {
+    "data": [
+        {
+            "title": "Rain",
+            "paragraphs": [
+                {
+                    "context": "It rains.",
+                    "qas": [{"id": "q1", "question": "What?", "answers": [{"text": "rains", "answer_start": 3}]}],
+                }
+            ],
+        }
+    ]
+}
+GOOD: dict[str, dict[str, str | bytes]] = {
+    "jsonl": {"corpus.jsonl": CORPUS, "golden.jsonl": GOLDEN},
+    "beir": {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/test.tsv": "q1\td1\t1\n"},
+    "trec": {"corpus.jsonl": CORPUS, "topics": TOPICS, "qrels": "q1 0 d1 1\n"},
+    "squad": {"dev.json": json.dumps(SQUAD)},
+    "folder": {"pages/d1.md": "It rains.", "golden.jsonl": GOLDEN.replace("d1", "d1.md")},
+    "csv": {"corpus.csv": "id,text\nd1,It rains.\nd2,It snows.\n",
+            "questions.csv": "id,question,document\nq1,What?,d1\n"},
+}  # fmt: skip
+"""A small dataset of each format: file -> content."""
+
+
+def read(kind: str, folder: Path, **options: Any) -> DatasetReader:
+    files = {name: str(folder / name) for name in ("corpus.jsonl", "golden.jsonl", "topics", "qrels", "pages")}
+    usual = {"unknown": "error", "limit": None, "seed": 0} | options
+    match kind:
+        case "jsonl":
+            return Jsonl(files["corpus.jsonl"], files["golden.jsonl"], **usual, repeated_passages=False)
+        case "beir":
+            return Beir(str(folder), **({"split": "test", "grades": None} | usual))
+        case "trec":
+            found = [files[name] for name in ("corpus.jsonl", "topics", "qrels")]
+            return Trec(*found, **({"fields": ["title"], "grades": None} | usual))
+        case "squad":
+            return Squad(str(folder / "dev.json"), **usual)
+        case "folder":
+            return Folder(files["pages"], files["golden.jsonl"], **({"exclude": []} | usual), repeated_passages=False)
+    tables = {"corpus": str(folder / "corpus.csv"), "questions": str(folder / "questions.csv")}
+    return Csv(**tables, **({"columns": None, "corpus_columns": None, "grades": None} | usual))
+
+
+def write(kind: str, folder: Path, **changes: Any) -> None:
+    """Write a good dataset with some of its files changed: by content, or by what is done to the place."""
+    for name, content in (GOOD[kind] | changes).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if callable(content):
+            content(path)
+        elif content is not None:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+class Bad(NamedTuple):
+    """What is wrong with which file of a dataset, and what must be said of it: where, what, and the way out."""
+
+    kind: str
+    file: str
+    content: Any
+    where: str
+    what: str
+    way: str
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+def bomb(byte: bytes, *, hidden: bool = False) -> Callable[[Path], None]:
+    """Write an archive of one byte many times; its last four bytes say how often, or do not."""
+
+    def write(path: Path) -> None:
+        data = gzip.compress(byte * (32 << 20), 9)
+        path.with_name(path.name + ".gz").write_bytes(data[:-4] + b"\0\0\0\0" if hidden else data)
+
+    return write
+
+
+def forbidden(path: Path) -> None:
+    path.write_text(CORPUS)
+    path.chmod(0)
+
+
+def question(**fields: Any) -> str:
+    return json.dumps({"id": "q1", "question": "What?"} | fields) + "\n"
+
+
+MEND = "mend it, or say what each score stands for, e.g. dataset.grades="
+TABLE = "quote the whole cell, and double a quote inside it"
+BAD = {
+    # files that cannot be read
+    "missing file": Bad("jsonl", "corpus.jsonl", None, "corpus.jsonl", "no such file", "(seen from "),
+    "folder for a file": Bad("jsonl", "corpus.jsonl", Path.mkdir, "corpus.jsonl", "is a folder",
+                             "where a file is needed"),
+    "pipe": Bad("trec", "topics", os.mkfifo, "topics", "is a pipe or a device", "write what it holds into a file"),
+    "no permission": Bad("trec", "corpus.jsonl", forbidden, "corpus.jsonl", "may not be read",
+                         "allow it with chmod u+r"),
+    "link in a circle": Bad("squad", "dev.json", lambda p: p.symlink_to(p), "dev.json", "cannot be read",
+                            "too many levels"),
+    "not gzipped": Bad("beir", "corpus.jsonl", lambda p: p.with_name("corpus.jsonl.gz").write_bytes(b"{}"),
+                       "corpus.jsonl.gz", "cannot be read", "not a gzipped file"),
+    "zipped bomb": Bad("beir", "queries.jsonl", bomb(b"\n"), "queries.jsonl.gz",
+                       "unzips to more than 200 times its size", "unzip it yourself if you trust it"),
+    "zipped bomb that hides its size": Bad("beir", "queries.jsonl", bomb(b"0", hidden=True), "queries.jsonl.gz:1",
+                                           "the line is longer than 8 MiB", "put one record on a line"),
+    "zipped bomb of JSON": Bad("squad", "dev.json", bomb(b" ", hidden=True), "dev.json.gz",
+                               "unzips to more than 200 times its size",
+                               "unzip it yourself if you trust it"),
+    "line of 10 MB": Bad("jsonl", "corpus.jsonl",
+                         CORPUS.encode() + b'{"id": "d3", "text": "' + b"x" * 10_000_000 + b'"}',
+                         "corpus.jsonl:3", "the line is longer than 8 MiB", "put one record on a line"),
+    "cell of 10 MB": Bad("csv", "corpus.csv", b"id,text\nd1," + b"x" * 10_000_000, "corpus.csv:2",
+                         "the line is longer than 8 MiB", "cut long documents"),
+    "not UTF-8": Bad("csv", "questions.csv", b"id,question,document\nq1,caf\xe9?,d1\n", "questions.csv:2",
+                     "byte 7 (0xe9) is not UTF-8", "save the file as UTF-8"),
+    "JSON value of 130 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (130 << 20) + b'"}', "dev.json",
+                                 "is larger than 128 MiB", "cut it into several files"),
+    "JSON value of 60 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (60 << 20) + b'"}', "dev.json:$",
+                                '"data" is "xxx', "not a list"),
+    "blank lines without end": Bad("jsonl", "corpus.jsonl", b"\n" * (40 << 20), "corpus.jsonl:100001",
+                                   "100,000 blank lines in a row", "remove them"),
+    "page nested without end": Bad("folder", "pages/d2.html", "<div>" * 20_000 + "x" + "</div>" * 20_000,
+                                   "pages/d2.html", "more than 3,000 elements are nested in each other",
+                                   "leave it out with dataset.exclude"),
+    # nothing in it
+    "empty corpus": Bad("beir", "corpus.jsonl", "\n\n", "corpus.jsonl", "holds no document", ""),
+    "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "holds no document", ""),
+    "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no question to evaluate",
+                       "the file holds none"),
+    "folder without a page": Bad("folder", "pages/d1.md", lambda p: p.with_suffix(".png").touch(), "pages",
+                                 "holds no document", "known endings: .txt, "),
+    # not the format
+    "not JSON": Bad("jsonl", "golden.jsonl", '{"id": "q1", "question": "What?"\n', "golden.jsonl:1:33", "not JSON",
+                    "expecting ',' delimiter"),
+    "not JSON, many lines": Bad("squad", "dev.json", '{"data": [\n  {"title": "x",}\n]}', "dev.json:2:17", "not JSON",
+                                "expecting property name"),
+    "no number": Bad("jsonl", "golden.jsonl", '{"id": "q1", "question": NaN}', "golden.jsonl:1", "NaN is no JSON value",
+                     "use a number or null"),
+    "a list": Bad("squad", "dev.json", "[1, 2]", "dev.json:$", "[1, 2] where an object", "is needed"),
+    "not SQuAD's": Bad("squad", "dev.json", '{"dataset": []}', "dev.json:$", "holds no paragraph",
+                       'the format is {"data": '),
+    "mixed schemas": Bad("jsonl", "corpus.jsonl", CORPUS + '{"_id": "d3", "text": "x"}\n', "corpus.jsonl:3",
+                         'unknown key "_id"', 'did you mean "id"?'),
+    "mixed schemas, the other way": Bad("beir", "corpus.jsonl", '{"_id": "d1", "text": "x"}\n' + CORPUS,
+                                        "corpus.jsonl:2",
+                                        'has no "_id"', ""),
+    "misspelt key": Bad("folder", "golden.jsonl", question(refrence="x"), "golden.jsonl:1", 'unknown key "refrence"',
+                        'did you mean "reference"?'),
+    "text for a list": Bad("jsonl", "golden.jsonl", question(keywords="rain"), "golden.jsonl:1",
+                           '"keywords" is "rain"', "not a list"),
+    "no header": Bad("csv", "questions.csv", "q1,What?,d1\n", "questions.csv:1", 'no column "id" in the header',
+                     "say which one it is with dataset.columns='{id: NAME}'"),
+    "misspelt header": Bad("csv", "corpus.csv", "id,txt\nd1,x\n", "corpus.csv:1", 'no column "text" in the header',
+                           'did you mean "txt"? known: id, txt; say which one it is with dataset.corpus_columns='),
+    "column twice": Bad("csv", "questions.csv", "id,question,id\nq1,What?,d1\n", "questions.csv:1",
+                        'column "id" is given 2 times', "rename all but one"),
+    "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
+                        "4 cells where the header names 3 columns", "quote a cell that holds a comma"),
+    "open quote": Bad("csv", "questions.csv", 'id,question,document\nq1,"What?,d1\n', "questions.csv:2",
+                      "unexpected end of data", TABLE),
+    "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
+                                  "the topic has no <num>", "add it"),
+    "queries without a tab": Bad("trec", "topics", "q1 What falls?\n", "topics:1", "has no tab",
+                                 "or the file starts with <top>"),
+    # ids
+    "duplicate after NFC": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d1", "caf\u00e9").replace("d2", "cafe\u0301"),
+                               "corpus.jsonl:2", 'document "caf\u00e9" is given twice', "first in "),
+    "question twice": Bad("beir", "queries.jsonl", QUERIES * 2, "queries.jsonl:2", 'question "q1" is given twice',
+                          "first in "),
+    "null character in an id": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d2", r"d\u0000"), "corpus.jsonl:2",
+                                   '"id" holds the control character U+0000', "an id is one line of plain text"),
+    "line break in an id": Bad("csv", "corpus.csv", 'id,text\n"d\n1",x\n', "corpus.csv:2",
+                               '"id" holds the control character U+000A', "an id is one line of plain text"),
+    "number for an id": Bad("beir", "queries.jsonl", '{"_id": 1, "text": "What?"}\n', "queries.jsonl:1", '"_id" is 1',
+                            "not a text in quotes"),
+    # labels
+    "unknown document": Bad("csv", "questions.csv", "id,question,document\nq1,What?,d9\n", "questions.csv:2",
+                            'document "d9" is not in the corpus', "leave them out with dataset.unknown=drop"),
+    "document outside of the folder": Bad("folder", "golden.jsonl", GOLDEN.replace("d1", "../golden.jsonl"),
+                                          "golden.jsonl:1",
+                                          'document "../golden.jsonl" is not in the corpus', "dataset.unknown=drop"),
+    "absolute document": Bad("folder", "golden.jsonl", GOLDEN.replace("d1", "/etc/passwd"), "golden.jsonl:1",
+                             'document "/etc/passwd" is not in the corpus', "dataset.unknown=drop"),
+    "label of an absent question": Bad("beir", "qrels/test.tsv", "q9\td1\t1\n", "qrels/test.tsv:1",
+                                       'question "q9" is not in the queries', "dataset.unknown=drop"),
+    "relevance -1": Bad("beir", "qrels/test.tsv", "q1\td1\t-1\n", "qrels/test.tsv:1", 'score "-1" is no whole number',
+                        MEND),
+    "relevance 2.5": Bad("trec", "qrels", "q1 0 d1 2.5\n", "qrels:1", 'score "2.5" is no whole number', MEND),
+    "relevance yes": Bad("csv", "questions.csv", "id,question,document,grade\nq1,What?,d1,yes\n", "questions.csv:2",
+                         'score "yes" is no whole number of 0 or more', MEND),
+    "relevance that nothing stands for": Bad("trec", "qrels", "q1 0 d1 1\nq1 0 d2 7\n", "qrels:2",
+        'score "7" has no grade in dataset.grades', 'null to leave it out; seen: "1" (1), "7" (1)', {"grades": {1: 2}}),
+    "relevance 1_0": Bad("beir", "qrels/test.tsv", "q1\td1\t1_0\n", "qrels/test.tsv:1",
+                         'score "1_0" is no whole number', MEND),
+    "relevance in Arabic digits": Bad("trec", "qrels", "q1 0 d1 \u0661\n", "qrels:1",
+                                      'score "\u0661" is no whole number', MEND),
+    "start in Arabic digits": Bad("csv", "questions.csv",
+                                  "id,question,document,anchor,start\nq1,What?,d1,rains,\u0663\n", "questions.csv:2",
+                                  '"start" is "\u0663"', "not a whole number"),
+    "empty anchor": Bad("jsonl", "golden.jsonl", question(evidence=[{"document": "d1", "anchor": ""}]),
+                        "golden.jsonl:1", '"anchor" is blank', "or leave it out"),
+    "nested labels": Bad("jsonl", "golden.jsonl", question(labels={"team": {"name": "x"}}), "golden.jsonl:1",
+                         'label "team" is {"name": "x"}', "not a text, a number, true or false"),
+    "null character in a table": Bad("csv", "corpus.csv", "id,text\nd1,It\0rains.\n", "corpus.csv:2",
+                                     "holds a null character", "save the table as text in UTF-8"),
+    "two columns of labels": Bad("beir", "qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:1",
+                                 "2 columns where three are needed",
+                                 "query-id, corpus-id and score, with tabs between them"),
+    "anchor that is gone": Bad("jsonl", "golden.jsonl", question(evidence=[{"document": "d1", "anchor": "hail"}]),
+                               "golden.jsonl:1",
+                               'anchor "hail" does not occur in document "d1"', "quote it anew"),
+    "answer that is not there": Bad("squad", "dev.json", json.dumps(SQUAD).replace('"rains"', '"rain s"'),
+        "dev.json:$.data[0].paragraphs[0].qas[0]", 'anchor "rain s" does not occur in document "Rain/1"',
+        "quote it anew"),
+    "unknown split": Bad("beir", "qrels/test.tsv", "q1\td1\t1\n", "qrels", 'no split "tset"', 'did you mean "test"?',
+                         {"split": "tset"}),
+    "split outside of its folder": Bad("beir", "secret.tsv", "q1\td1\t1\n", "qrels", 'no split "../secret"',
+                                       "known: test",
+                                       {"split": "../secret"}),
+    "page that is damaged": Bad("folder", "pages/d2.pdf", b"%PDF-1.7 no", "pages/d2.pdf", "cannot be read",
+                                "leave it out with dataset.exclude"),
+}  # fmt: skip
+
+
+@contextmanager
+def powerless(folder: Path) -> Iterator[None]:
+    """Be a user who may read the folder, but not everything."""
+    user = os.geteuid()
+    if user == 0:
+        for place in (folder, *folder.parents[:2]):
+            place.chmod(0o755)
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_dataset_is_refused_with_the_place_the_fact_and_the_way_out(name: str, tmp_path: Path) -> None:
+    bad = BAD[name]
+    write(bad.kind, tmp_path, **{bad.file: bad.content})
+    reader = read(bad.kind, tmp_path, **bad.options)
+    began = time.perf_counter()
+    with powerless(tmp_path) if bad.content is forbidden else nullcontext(), pytest.raises(InputError) as caught:
+        reader.load()
+    assert time.perf_counter() - began < 2
+    told = str(caught.value)
+    lines = [line for line in told.splitlines() if line.startswith(f"{tmp_path / bad.where}: ")]
+    assert any(bad.what in line for line in lines), told
+    assert bad.way in told
+    assert caught.value.exit_status == 2
+
+
+def test_no_more_faults_are_shown_than_one_can_read_and_the_rest_is_counted(tmp_path: Path) -> None:
+    rows = "".join(f"q1,What {n}?,d{n},x\n" for n in range(SHOWN + 5))
+    write("csv", tmp_path, **{"questions.csv": f"id,question,document,start\n{rows}"})
+    with pytest.raises(InputError) as caught:
+        read("csv", tmp_path).load()
+    lines = str(caught.value).splitlines()
+    assert len(lines) == SHOWN + 1
+    assert lines[-1].startswith("(and ")
+
+
+@pytest.mark.parametrize("label", ["question_id", "category", "context", "ndcg_at_10"])
+def test_label_cannot_take_the_column_of_something_else(label: str, tmp_path: Path) -> None:
+    write("jsonl", tmp_path, **{"golden.jsonl": question(labels={label: "x"}, evidence=[{"document": "d1"}])})
+    given = [f"dataset.{name}={tmp_path}/{name}.jsonl" for name in ("corpus", "golden")]
+    with pytest.raises(InputError, match=rf'golden\.jsonl:1: the label "{label}" has the name of a .*; rename it'):
+        prepare(Session(), "dataset=jsonl", *given, "retriever=bm25", "tracking=none")
+
+
+# --- what is unusual, and right ----------------------------------------------------------------------------------
+
+BOM = "\ufeff"
+UNUSUAL: dict[str, tuple[str, dict[str, Any], Callable[[Dataset], bool]]] = {
+    "byte order marks": ("csv", {name: BOM + str(text) for name, text in GOOD["csv"].items()},
+                         lambda d: d.corpus.ids[0] == "d1"),
+    "byte order mark in JSON": ("squad", {"dev.json": BOM + json.dumps(SQUAD)}, lambda d: d.corpus.ids == ["Rain/1"]),
+    "CRLF": ("trec", {"topics": TOPICS.replace("\n", "\r\n"), "qrels": "q1 0 d1 1\r\n"},
+             lambda d: d.golden.questions[0].text == "What falls?"),
+    "blank lines": ("beir", {"corpus.jsonl": "\n\n" + CORPUS + "  \n\n", "queries.jsonl": QUERIES + "\n"},
+                    lambda d: len(d.corpus.ids) == 2),
+    "blank rows": ("csv", {"questions.csv": "id,question,document\n\nq1,What?,d1\n,,\n"},
+                   lambda d: len(d.golden.questions) == 1),
+    "no final line end": ("jsonl", {"corpus.jsonl": CORPUS.rstrip(), "golden.jsonl": GOLDEN.rstrip()},
+                          lambda d: len(d.corpus.ids) == 2),
+    "blank question": ("jsonl", {"golden.jsonl": GOLDEN.replace("What falls?", " ")},
+                       lambda d: (d.golden.questions[0].text, d.golden.questions[0].category) == (" ", "blank")),
+    "blank query": ("beir", {"queries.jsonl": '{"_id": "q1", "text": ""}'},
+                    lambda d: d.golden.questions[0].category == "blank"),
+    "empty cell for a question": ("csv", {"questions.csv": "id,question,document\nq1,,d1\n"},
+                                  lambda d: d.golden.questions[0].category == "blank"),
+    "emoji": ("csv", {"corpus.csv": "id,text\nd1,\U0001f327\ufe0f rain \U0001f468\u200d\U0001f469\u200d\U0001f467\n"},
+              lambda d: "\U0001f327" in d.corpus.texts[0]),
+    "right to left": ("jsonl",
+                      {"golden.jsonl": GOLDEN.replace("What falls?", "\u05de\u05d4 \u05d9\u05d5\u05e8\u05d3?")},
+                      lambda d: d.golden.questions[0].text.endswith("?")),
+    "one row": ("jsonl", {"corpus.jsonl": CORPUS.splitlines()[0]}, lambda d: d.corpus.ids == ["d1"]),
+    "document without text": ("beir", {"corpus.jsonl": CORPUS + '{"id": "d3", "text": ""}'},
+                              lambda d: d.corpus.texts[2] == ""),
+    "line of 7 MB": ("jsonl", {"corpus.jsonl": CORPUS + json.dumps({"id": "d3", "text": "x" * 7_000_000})},
+                     lambda d: len(d.corpus.texts[2]) == 7_000_000),
+    "cell of 7 MB": ("csv", {"corpus.csv": f"id,text\nd1,{'x' * 7_000_000}\n"},
+                     lambda d: len(d.corpus.texts[0]) == 7_000_000),
+    "line breaks in a cell": ("csv", {"corpus.csv": 'id,text\nd1,"a\n\n""b"""\n'},
+                              lambda d: d.corpus.texts == ['a\n\n"b"']),
+    "header with spaces": ("csv", {"questions.csv": "id ; question ; document\nq1;What, then?;d1\n"},
+                           lambda d: d.golden.questions[0].text == "What, then?"),
+    "ids like paths": ("jsonl", {"corpus.jsonl": CORPUS.replace("d2", "../../CON. ")},
+                       lambda d: d.corpus.ids[1] == "../../CON. "),
+    "link to a file": ("jsonl", {"corpus.jsonl": lambda p: (p.with_name("x").write_text(CORPUS), p.symlink_to("x"))[1]},
+                       lambda d: len(d.corpus.ids) == 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_dataset_loads(name: str, tmp_path: Path) -> None:
+    kind, files, holds = UNUSUAL[name]
+    write(kind, tmp_path, **files)
+    assert holds(read(kind, tmp_path).load())
+
+
+# --- through the command -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("relevance yes", ["dataset=csv", "dataset.corpus=corpus.csv", "dataset.questions=questions.csv"]),
+        ("answer that is not there", ["dataset=squad", "dataset.path=dev.json"]),
+        ("pipe",
+         ["dataset=trec", *(f"dataset.{name}={name}" for name in ("topics", "qrels")), "dataset.corpus=corpus.jsonl"]),
+    ],
+)  # fmt: skip
+def test_command_ends_with_status_2_and_the_error_alone(name: str, chosen: list[str], tmp_path: Path) -> None:
+    bad = BAD[name]
+    write(bad.kind, tmp_path, **{bad.file: bad.content})
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *chosen, "top_k=3,5", "tracking=none"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ragsweep: ")
+    assert f"{bad.where}: " in done.stderr
+    assert bad.what in done.stderr
+    assert bad.way in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_grades_are_given_on_the_command_line_as_the_error_says(tmp_path: Path) -> None:
+    bad = BAD["relevance -1"]
+    write(bad.kind, tmp_path, **{bad.file: "q1\td1\t-1\nq1\td2\t2\n"})
+    given = ["dataset=beir", f"dataset.path={tmp_path}", "dataset.grades={-1: null, 2: 1}", "retriever=bm25"]
+    golden = prepare(Session(), *given, "tracking=none").dataset.golden
+    assert [label.document for label in golden.questions[0].evidence] == ["d2"]
+    assert golden.left_out == {"labels without a grade in dataset.grades": 1}
+
+
+def test_columns_are_named_on_the_command_line_as_the_error_says(tmp_path: Path) -> None:
+    write("csv", tmp_path, **{"questions.csv": "id,Query,document\nq1,What?,d1\n"})
+    given = [f"dataset.{name}={tmp_path}/{name}.csv" for name in ("corpus", "questions")]
+    given += ["dataset.columns={question: Query}", "retriever=bm25", "tracking=none"]
+    assert prepare(Session(), "dataset=csv", *given).dataset.golden.questions[0].text == "What?"

@@ -1,0 +1,178 @@
+"""A job that dies takes only itself: the others are kept, and it is said what became of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from test_cli import ROOT, runs, write_dataset
+from test_races import data as many_questions
+
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.ledger import Ledger
+
+SAID = {
+    "raises": "ValueError: no luck today",
+    "exits": "SystemExit: 3",
+    "killed": "its process died 3 times: killed, or out of memory",
+    "hangs": "TimeoutError: it took more than timeout=20 seconds",
+    "memory": "MemoryError: Unable to allocate",
+}
+LAUNCHERS = {
+    "inline": [],
+    "basic": ["hydra/launcher=basic"],
+    "joblib": ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
+    "submitit_local": ["hydra/launcher=submitit_local"],
+    "ray": ["hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2"],
+}
+PLUGINS = {"joblib": "hydra_joblib_launcher", "submitit_local": "hydra_submitit_launcher", "ray": "hydra_ray_launcher"}
+
+
+def sweep(folder: Path, fates: list[str], *more: str) -> subprocess.CompletedProcess[str]:
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    jobs = f"+retriever.fate={','.join(fates)}"
+    part(folder, "retriever", "fateful", "_target_: fates.Fateful\n")
+    return run(folder, *data, "retriever=fateful", jobs, *more)
+
+
+def part(folder: Path, group: str, name: str, text: str) -> None:
+    (folder / "conf" / group).mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / group / f"{name}.yaml").write_text(text)
+
+
+def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    environment = {**kept, "PYTHONPATH": str(Path(__file__).parents[1]), "RAGSWEEP_TRUSTED_PACKAGES": "fates",
+                   "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # fmt: skip
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides]
+    if "tracking=mlflow" not in overrides:
+        command.append("tracking=none")
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )  # fmt: skip
+
+
+def outcomes(folder: Path) -> dict[str, Result | Failure]:
+    ledger = Ledger(folder / ".ragsweep")
+    (only,) = ledger.sweeps()
+    return {record.outcome.name: record.outcome for record in ledger.records(only.id)}
+
+
+def check(folder: Path, fates: list[str], *more: str) -> None:
+    """Run until the command itself survives; every outcome is as fate has it."""
+    bad = [fate for fate in fates if fate in SAID]
+    limits = ["timeout=20"] if "hangs" in fates else []
+    done = sweep(folder, fates, *limits, *more)
+    while done.returncode == -9:  # a launcher without processes of its own dies with its job
+        done = sweep(folder, fates, *limits, *more)
+    assert done.returncode == (1 if bad else 0), done.stderr
+    found = outcomes(folder)
+    for fate in fates:
+        outcome = found[f"+retriever.fate={fate}"]
+        if fate in SAID:
+            assert isinstance(outcome, Failure), fate
+            assert outcome.error.startswith(SAID[fate])
+            assert f"failed   +retriever.fate={fate} · {outcome.error}" in done.stdout
+            assert "no luck" not in outcome.error or "fates.py" in outcome.traceback
+        else:
+            assert isinstance(outcome, Result), outcome
+
+
+def test_bad_jobs_take_only_themselves_with_them(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "raises", "exits", "memory", "hangs", "two"])
+
+
+def test_killed_worker_takes_only_its_own_job_with_it(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "two", "killed", "three", "four"], *LAUNCHERS["joblib"])
+
+
+def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path) -> None:
+    check(tmp_path, ["one", "killed", "two"])
+
+
+def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(tmp_path: Path) -> None:
+    metrics = "defaults: [/metrics/answers@_global_.metrics, _self_]\n"
+    part(tmp_path, "llm", "mortal", f"{metrics}_target_: fates.Mortal\nname: one\ndies: two\nlives: 40\n")
+    lives = ["llm=mortal", "llm.name=one,two,three", "objective=token_f1"]
+    race = ["hydra/sweeper/race=betting", "hydra.sweeper.race.block=8"]
+    lines = ["retriever=bm25", "depth=4", "top_k=2", "~metrics.semantic_similarity", "targets=none"]
+    done = run(tmp_path, *many_questions(tmp_path), *lines, *lives, *race, *LAUNCHERS["joblib"])
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = outcomes(tmp_path)
+    assert [type(found[f"llm.name={name}"]) for name in ("one", "two", "three")] == [Result, Failure, Result]
+    (failure,) = (one for one in found.values() if isinstance(one, Failure))
+    assert failure.error.startswith(SAID["killed"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["inline", "joblib"])
+def test_study_ledger_and_mlflow_agree_on_trials_that_end_badly(launcher: str, tmp_path: Path) -> None:
+    fates = ["one", "raises", "two", "exits", "killed", "memory", "three"]
+    search = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.default=false", "tracking=mlflow",
+              "hydra.sweeper.n_trials=7", "hydra.sweeper.max_failure_rate=1", "hydra.sweeper.plots=false"]  # fmt: skip
+    done = sweep(tmp_path, fates, *search, *LAUNCHERS[launcher])
+    while done.returncode == -9:
+        done = sweep(tmp_path, fates, *search, *LAUNCHERS[launcher])
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {name.removeprefix("+retriever.fate="): outcome for name, outcome in outcomes(tmp_path).items()}
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        states = dict(connection.execute("SELECT number, state FROM trials"))
+    children = {run.data.tags["ragsweep.job"]: run.info.status for run in runs(tmp_path, "config")}
+    assert set(found) == set(fates)
+    assert sorted(states) == sorted(map(int, children)) == list(range(7))
+    for fate, outcome in found.items():
+        if fate in SAID:
+            assert isinstance(outcome, Failure), fate
+            assert outcome.error.startswith(SAID[fate])
+        else:
+            assert isinstance(outcome, Result), fate
+    assert sorted(states.values()) == ["COMPLETE"] * 3 + ["FAIL"] * 4
+    assert sorted(children.values()) == ["FAILED"] * 4 + ["FINISHED"] * 3
+    assert {states[int(job)] for job, status in children.items() if status == "FAILED"} == {"FAIL"}
+    (parent,) = runs(tmp_path, "sweep")
+    assert parent.info.status == "FAILED"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_twenty_jobs_six_of_them_bad(launcher: str, tmp_path: Path) -> None:
+    if launcher in PLUGINS and importlib.util.find_spec(f"hydra_plugins.{PLUGINS[launcher]}") is None:
+        pytest.skip(f"{PLUGINS[launcher]} is not installed")
+    good = [f"good{n}" for n in range(14)]
+    fates = [
+        *good[:3],
+        "raises",
+        *good[3:6],
+        "killed",
+        "exits",
+        *good[6:10],
+        "memory",
+        *good[10:12],
+        "hangs",
+        *good[12:],
+    ]
+    check(tmp_path, fates, *LAUNCHERS[launcher])
+
+
+def test_sweep_stops_after_so_many_failures(tmp_path: Path) -> None:
+    done = sweep(tmp_path, ["raises", "exits", "one", "two"], "max_failures=2")
+    assert done.returncode == 1
+    assert "not run: 2 configs failed, and max_failures=2" in done.stdout
+    assert {name for name, outcome in outcomes(tmp_path).items() if isinstance(outcome, Result)} == set()
+
+
+def test_job_that_cannot_be_written_down_ends_the_sweep_and_is_run_again_by_the_next(tmp_path: Path) -> None:
+    done = sweep(tmp_path, ["one", "unwritten"])
+    assert done.returncode == 1
+    assert "+retriever.fate=unwritten · did not run to its end: IntegrityError: no room for it" in done.stdout
+    assert set(outcomes(tmp_path)) == {"+retriever.fate=one"}
+    with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
+        connection.execute("DROP TRIGGER full")
+        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+    connection.close()

@@ -1,0 +1,51 @@
+"""What CONTRIBUTING.md and README.md tell the reader to do works as it is written there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path) -> dict[str, str]:
+    """Take the Python blocks that name their file in the first line."""
+    found = re.findall(r"^ *```python\n(.*?)^ *```$", path.read_text(), re.DOTALL | re.MULTILINE)
+    dedented = [textwrap.dedent(block) for block in found]
+    return {block.splitlines()[0].removeprefix("# "): block for block in dedented}
+
+
+def test_own_retriever_passes_its_contract_and_runs(tmp_path: Path) -> None:
+    for name, block in blocks(ROOT / "CONTRIBUTING.md").items():
+        (tmp_path / name).write_text(block)
+    (tmp_path / "conf" / "retriever").mkdir(parents=True)
+    (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
+    environment = {**os.environ, "RAGSWEEP_TRUSTED_PACKAGES": "my_parts", "PYTHONPATH": "."}
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    contract = call("pytest", "-q", "-p", "no:cacheprovider", "test_my_parts.py")
+    assert contract.returncode == 0, contract.stdout
+    assert " passed" in contract.stdout
+    swept = call("ragsweep", "run", "-m", "retriever=bm25,shortest", "tracking=none")
+    assert swept.returncode == 0, swept.stderr
+    assert "retriever=shortest" in swept.stdout
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert "://" in target or (path.parent / target).exists(), target
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 200

@@ -1,0 +1,190 @@
+"""What a search is for and what it leaves behind, as a user sees it: screen, ledger, MLflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mlflow
+import pytest
+from test_cli import Ragsweep, artifacts, environment, ragsweep, runs, write_dataset
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.records.ledger import FINALS, Ledger
+from ragsweep.sweep.composition import read_command
+from ragsweep.sweep.searched import searched
+from ragsweep.sweep.sweeping import run
+
+__all__ = ["environment", "ragsweep"]
+
+SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
+BOTH = "objective=[context_ndcg,context_tokens]"
+
+
+def varied(folder: Path, count: int = 12) -> list[str]:
+    """Write documents that a question finds all of, so that it matters how many are handed on."""
+    words = " ".join(f"w{n % 3}" for n in range(12))
+    corpus = [{"id": f"d{n}", "text": f"common item{n} {words}"} for n in range(count)]
+    golden = [
+        {"id": f"q{n}", "question": f"common item{n + n % 2} item{n}", "category": "c",
+         "evidence": [{"document": f"d{n}"}]}
+        for n in range(count)
+    ]  # fmt: skip
+    overrides = write_dataset(folder, golden)
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in corpus))
+    return overrides
+
+
+def tags(folder: Path, kind: str) -> list[dict[str, str]]:
+    return [
+        {name.removeprefix("ragsweep."): value for name, value in run.data.tags.items() if "ragsweep." in name}
+        for run in runs(folder, kind)
+    ]
+
+
+def results(folder: Path) -> dict[str, object]:
+    (parent,) = runs(folder, "sweep")
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    told: dict[str, object] = json.loads(
+        Path(client.download_artifacts(parent.info.run_id, "results.json")).read_text()
+    )["sweep"]
+    return told
+
+
+def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=5", "hydra.sweeper.plots=true"]
+    done = ragsweep(*typed)
+    assert done.returncode == 0, done.stderr
+    assert "beaten by no other in context_ndcg and context_tokens at once" in done.stdout
+    told, children = results(tmp_path), tags(tmp_path, "config")
+    assert {one["front"] for one in children} == {"yes", "no"}
+    assert sum(one["front"] == "yes" for one in children) == len(told["front"])  # type: ignore[arg-type]
+    # Each child is one trial, and the parent says of the study what it was.
+    assert [(one["job"], one["trial_state"]) for one in children] == [(str(n), "COMPLETE") for n in range(5)]
+    assert all(one["trial"].isdecimal() and float(one["trial_seconds"]) > 0 for one in children)
+    (parent,) = tags(tmp_path, "sweep")
+    assert parent["sampler"] == "tpe"
+    assert parent["study"].startswith("ragsweep-")
+    assert "5 complete" in parent["trials"]
+    held = artifacts(tmp_path, runs(tmp_path, "sweep")[0], "plots") | artifacts(tmp_path, runs(tmp_path, "sweep")[0])
+    assert {"front.csv", "plots/search_pareto_front.png", "plots/search_history_context_tokens.png"} <= held
+    again = ragsweep(*typed)
+    assert "is finished already" in again.stdout
+    assert "beaten by no other" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; leave"),
+        (["hydra.sweeper.direction=maximize"], "direction: 1 for 2 objectives; leave it out"),
+        (["objective=[mrr,mrr]"], "objective: must be a metric, or a list of different ones"),
+        (["objective=[mrr,context_tokenz]"], 'objective: no metric "context_tokenz"'),
+        (["finalists=-1"], "finalists: must be a whole number"),
+        (["+hydra.sweeper.stop.patient=3"], "hydra.sweeper.stop.patient: there is no such key"),
+    ],
+)
+def test_goals_that_mean_nothing_are_refused_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        run(read_command([*SEARCH[1:], *write_dataset(tmp_path), BOTH, *typed], multirun=True))
+    assert said in str(refused.value)
+    assert not (tmp_path / "study.db").exists()
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_an_objective_that_cannot_be_measured_fails_the_trial_and_says_which(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    typed = [*SEARCH, *write_dataset(tmp_path), "objective=[context_ndcg,ann_recall_at_10]"]
+    done = ragsweep(*typed, "hydra.sweeper.n_trials=2", "hydra.sweeper.max_failure_rate=1")
+    assert "of 2 configs 0 are" in done.stdout or "no config has all of context_ndcg, ann_recall_at_10" in done.stdout
+    (left,) = [searched(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    assert left is not None
+    assert [one["state"] for one in left.trials.values()] == ["FAIL", "FAIL"]
+    assert "ann_recall_at_10 was not measured" in left.trials[0]["reason"]
+
+
+def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.n_trials=9"]
+    early = ["hydra.sweeper.stop={patience: 2, by: 5}"]
+    done = ragsweep(*typed, *early)
+    assert done.returncode == 0, done.stderr
+    said = "none of the last 2 evaluations is better than the best before by more than 5"
+    assert said in done.stdout
+    again = ragsweep(*typed, *early)
+    assert (again.returncode, len(runs(tmp_path, "config"))) == (0, 3)
+    assert "is finished already" in again.stdout
+    assert said in again.stdout
+    (parent,) = tags(tmp_path, "sweep")
+    assert said in parent["stopped"]
+    assert runs(tmp_path, "sweep")[0].info.status == "FINISHED"
+    on = ragsweep(*typed, "hydra.sweeper.stop={patience: 4, by: 5}")
+    assert "3 of 9 trials are done already" in on.stdout
+    assert (on.returncode, len(runs(tmp_path, "config"))) == (0, 5)
+
+
+@pytest.mark.nightly
+def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=6"]
+    done = ragsweep(*typed, 'hydra.sweeper.constraints=["context_tokens <= 60"]')
+    assert done.returncode == 0, done.stderr
+    (left,) = [searched(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    assert left is not None
+    beyond = {job for job, one in left.trials.items() if not one["feasible"]}
+    assert 0 in beyond  # the default hands on five chunks
+    assert len(beyond) < 6
+    told = results(tmp_path)
+    assert "defaults" not in told["front"]  # type: ignore[operator]
+    assert "beyond context_tokens <= 60" in done.stdout
+
+
+# --- the holdout -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_looks_again(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
+    overrides = varied(tmp_path, 320)
+    typed = [
+        "-m",
+        "hydra/sweeper=optuna",
+        "hydra.sweeper.plots=false",
+        *overrides,
+        "top_k=1,2,3",
+        "depth=3,4,5",
+        "metrics=retrieval",
+    ]
+    off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
+    assert off.returncode == 0, off.stderr
+    assert "the search sees the tune questions" in off.stdout
+    assert "has not seen" not in off.stdout
+    done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
+    assert done.returncode == 0, done.stderr
+    assert "questions that the search has not seen" in done.stdout
+    assert "has been looked at once" in done.stdout
+    ledger = Ledger(tmp_path / ".ragsweep")
+    (sweep,) = ledger.sweeps()
+    finals = ledger.finals(sweep.id)
+    assert [record.job for record in finals] == [FINALS + n for n in range(len(finals))]
+    assert {record.outcome.dataset.partition for record in finals} == {"holdout"}  # type: ignore[union-attr]
+    assert len(ledger.records(sweep.id)) == 3
+    told = results(tmp_path)["finalists"]
+    assert isinstance(told, list)
+    for one in told:
+        assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
+    children = [one for one in tags(tmp_path, "config") if one["partition"].startswith("holdout")]
+    assert len(children) == len(finals) == len(told)
+    again = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
+    assert "is finished already" in again.stdout
+    assert [one.id for one in ledger.finals(sweep.id)] == [one.id for one in finals]
+    more = ragsweep(*typed, "hydra.sweeper.n_trials=5", "finalists=5")
+    assert more.returncode == 0, more.stderr
+    assert len(ledger.finals(sweep.id)) > len(finals)
+    assert [record.outcome.name for record in ledger.records(sweep.id)].count("defaults") == 1
+    assert "has been looked at twice" in more.stdout

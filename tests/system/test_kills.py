@@ -1,0 +1,152 @@
+"""A sweep that is killed at any moment is continued by the same command, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import mlflow
+import pytest
+
+from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [
+    sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins", "top_k=3,5,10",
+    "hydra/launcher=joblib", "hydra.launcher.n_jobs=2",
+]  # fmt: skip
+FEW, MANY = "0,0.3,1.0", "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0"  # alphas, three configs each
+TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
+alpha: 0.5
+legs:
+  bm25: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.2}
+  vector: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.9, b: 0.4}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a sweep left behind: scores by config, and the state of every run."""
+
+    scores: dict[str, dict[str, float]]
+    statuses: dict[str, list[str]]
+    parents: list[str]
+
+
+def start(folder: Path, alphas: str) -> subprocess.Popen[bytes]:
+    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [*COMMAND, f"retriever.alpha={alphas}"], cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+
+
+def ended(folder: Path) -> Ended:
+    ledger = Ledger(folder / ".ragsweep")
+    (sweep,) = ledger.sweeps()
+    outcomes = [record.outcome for record in ledger.records(sweep.id)]
+    assert all(isinstance(outcome, Result) for outcome in outcomes)
+    scores = {
+        outcome.name: {
+            name: one.value
+            for name, one in outcome.summaries.items()
+            if one.n_scored and not name.startswith("latency")
+        }
+        for outcome in outcomes
+    }  # fmt: skip
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("ragsweep").experiment_id
+    runs = client.search_runs([experiment], max_results=1000)
+    children: dict[str, list[str]] = {}
+    for run in runs:
+        if run.data.tags["ragsweep.kind"] == "config":
+            children.setdefault(run.info.run_name, []).append(run.info.status)
+            shown = {name: run.data.metrics.get(name) for name in scores[run.info.run_name]}
+            expected = {name: value for name, value in scores[run.info.run_name].items() if value == value}
+            assert {name: value for name, value in shown.items() if value is not None} == pytest.approx(expected)
+            assert {item.path for item in client.list_artifacts(run.info.run_id)} == {"config.yaml", "outcomes.parquet"}
+    parents = [run.info.status for run in runs if run.data.tags["ragsweep.kind"] == "sweep"]
+    return Ended(scores, children, parents)
+
+
+def finish(folder: Path, alphas: str) -> Ended:
+    """Repeat the command until it ends well: once, by the law."""
+    process = start(folder, alphas)
+    assert process.wait(timeout=300) == 0, (folder / "log.txt").read_text()
+    return ended(folder)
+
+
+class Undisturbed(NamedTuple):
+    """A sweep that nobody killed, and how long it took."""
+
+    folder: Path
+    ended: Ended
+    seconds: float
+    alphas: str
+
+
+@pytest.fixture(scope="module")
+def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder, begun = tmp_path_factory.mktemp("undisturbed"), time.monotonic()
+    found = finish(folder, request.param)
+    assert len(found.scores) == 3 * len(request.param.split(","))
+    return Undisturbed(folder, found, time.monotonic() - begun, request.param)
+
+
+def kill_and_resume(folder: Path, undisturbed: Undisturbed, seed: int) -> None:
+    """Kill at a random moment: all processes at once, or the command alone while its workers go on."""
+    original, oracle, seconds, alphas = undisturbed
+    chance = random.Random(seed)
+    if seed % 2:  # a warm store: the kill hits recording and tracking
+        shutil.copytree(original / ".ragsweep" / "stages", folder / ".ragsweep" / "stages")
+    process = start(folder, alphas)
+    time.sleep(chance.uniform(0.3, 0.95) * seconds)
+    (os.killpg if chance.random() < 0.7 else os.kill)(process.pid, signal.SIGKILL)
+    process.wait()
+    found = finish(folder, alphas)
+    assert found.scores == oracle.scores
+    assert found.statuses == {name: ["FINISHED"] for name in oracle.scores}
+    assert found.parents == ["FINISHED"]
+    assert "quarantine" not in (folder / "log.txt").read_text()
+    left = list((folder / ".ragsweep" / "stages" / "temporary").iterdir())
+    assert left == []
+    with sqlite3.connect(folder / ".ragsweep" / "ledger.db") as connection:
+        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    kill_and_resume(tmp_path, undisturbed, seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("undisturbed", [MANY], indirect=True)
+@pytest.mark.parametrize("seed", range(2, 52))
+def test_sweep_killed_at_fifty_moments_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    kill_and_resume(tmp_path, undisturbed, seed)
+
+
+@pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
+def test_finished_sweep_is_shown_and_not_run_again(undisturbed: Undisturbed) -> None:
+    folder, oracle, _, alphas = undisturbed
+    before = {path: path.stat().st_mtime_ns for path in (folder / "mlruns").rglob("*")}
+    again = finish(folder, alphas)
+    assert again == oracle
+    assert {path: path.stat().st_mtime_ns for path in (folder / "mlruns").rglob("*")} == before
+    assert "is finished already" in (folder / "log.txt").read_text()
+    assert json.dumps(again.parents) == '["FINISHED"]'

@@ -1,0 +1,187 @@
+"""What is secret by its key, or comes from the environment through a config, is written and printed nowhere.
+
+One sweep holds a canary in each way by which a config may get one, in a part that logs, warns of and raises what it was
+given; every file below the folder it ran in is scanned, and what it printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import textwrap
+from pathlib import Path
+
+import pytest
+from test_canaries import forms
+from test_cli import Finished, Ragsweep, environment, ragsweep, runs, write_dataset
+
+from ragsweep.core import secrets
+from ragsweep.core.secrets import MASK, mask, mask_text, refuse_secrets
+
+__all__ = ["environment", "ragsweep"]
+
+KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED = (
+    "cAnAry-typed/7f3a+91=", "cAnAry-odd-e4d8b5c1", "cAnAry-other-55aa01", "cAnAry-swept-0917bd", "cAnAry-literal-66fe",
+    "cAnAry-nested-8c2e", "cAnAry 'it''s \"quoted\"' and long enough to be folded over several lines of a file: x y z",
+)  # fmt: skip
+CANARIES = (KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED)
+
+PART = """
+import logging, os
+import numpy as np
+from ragsweep.core.ranking import arrange
+
+class Leaky:
+    VERSION = "1"
+    OPERATIONAL = frozenset({"api_key", "passwd", "note", "credentials"})
+
+    def __init__(self, api_key=None, passwd=None, note=None, credentials=None, fail=False):
+        self.given = [api_key, passwd, note, credentials]
+        self.fail = fail
+
+    def build(self, texts):
+        return {"length": np.array([len(text) for text in texts])}
+
+    def retrieve(self, index, queries, depth):
+        logging.getLogger("leaky").warning("given %s, and %s", self.given, os.environ["ODDLY_NAMED"])
+        if self.fail:
+            raise RuntimeError(f"refused with {self.given} and {os.environ['ODDLY_NAMED']}")
+        scores = np.tile(-index["length"].astype(float), (len(queries), 1))
+        positions = np.tile(np.arange(scores.shape[1]), (len(queries), 1))
+        return arrange(positions, scores, depth)
+"""
+OPTION = f"""
+_target_: leaky.Leaky
+api_key: null
+passwd: {LITERAL}
+note: ${{oc.env:ODDLY_NAMED}}
+credentials:
+  user: anybody
+  words: {json.dumps(QUOTED)}
+  more: [{{password: {NESTED}}}]
+fail: false
+"""
+SWEEP = """
+# @package _global_
+hydra:
+  sweeper:
+    params:
+      retriever.fail: "true,false"
+      +noted: ${oc.env:SWEPT}
+"""
+TWO = """
+# @package _global_
+hydra:
+  sweeper:
+    params:
+      +noted: ${oc.env:SWEPT},${oc.env:OTHER}
+"""
+VARIABLES = {"NAME": KEY, "ODDLY_NAMED": ODD, "OTHER": OTHER, "SWEPT": SWEPT, "RAGSWEEP_TRUSTED_PACKAGES": "leaky"}
+
+
+def leaking(folder: Path, ragsweep: Ragsweep, *more: str) -> Finished:
+    """Sweep with the part that repeats what it was given."""
+    (folder / "leaky.py").write_text(textwrap.dedent(PART))
+    for name, text in (("retriever/leaky", OPTION), ("sweeps/leak", SWEEP), ("sweeps/two", TWO)):
+        (folder / "own" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "own" / f"{name}.yaml").write_text(text)
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    return ragsweep(
+        "--config-dir", str(folder / "own"), *write_dataset(folder)[:-1], "retriever=leaky", "depth=4", "top_k=2",
+        "retriever.api_key=${oc.env:NAME}", "+my.api_key=${oc.env:NAME}", "+my.text=x-${oc.env:OTHER}-y", *more,
+        PYTHONPATH=path, **VARIABLES,
+    )  # fmt: skip
+
+
+def leaks(folder: Path, printed: str) -> list[tuple[str, str]]:
+    """Name the files that hold a canary, and which."""
+    places = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "own" not in path.parts
+    }
+    places["(printed)"] = printed.encode()
+    return sorted(
+        (name, secret)
+        for name, content in places.items()
+        for secret in CANARIES
+        if any(form in content for form in forms(secret))
+    )
+
+
+def test_no_secret_of_a_sweep_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = leaking(tmp_path, ragsweep, "-m", "sweeps=leak")
+    assert done.returncode == 1, done.stderr  # one of the two fails
+    assert leaks(tmp_path, done.stdout + done.stderr) == []
+    (parent,), children = runs(tmp_path, "sweep"), runs(tmp_path, "config")
+    assert {run.info.status for run in children} == {"FINISHED", "FAILED"}
+    assert MASK in str([run.data.tags for run in children])  # the failure quotes what is not shown
+    assert children[0].data.params["retriever.passwd"] == MASK
+    assert parent.info.status == "FAILED"
+    logs = "".join(path.read_text() for path in tmp_path.rglob("*.log"))
+    assert "refused with" in logs  # what was said is there, less the secrets
+    overrides = [path.read_text() for path in tmp_path.rglob("overrides.yaml")]
+    assert all("retriever.api_key=$\\{oc.env\\:NAME\\}" in text for text in overrides)  # its name is none
+
+
+def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    done = leaking(tmp_path, ragsweep)
+    assert done.returncode == 0, done.stderr
+    shown = leaking(tmp_path, ragsweep, "--cfg", "job", "--resolve")
+    assert "passwd: ***" in shown.stdout, shown.stderr
+    assert leaks(tmp_path, done.stdout + done.stderr + shown.stdout + shown.stderr) == []
+
+
+def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep: Ragsweep, tmp_path: Path) -> None:
+    sweep = ["-m", "sweeps=two", "tracking=none"]
+    first, again = leaking(tmp_path, ragsweep, *sweep), leaking(tmp_path, ragsweep, *sweep)
+    assert first.returncode == again.returncode == 0, first.stderr
+    assert leaks(tmp_path, first.stdout + first.stderr + again.stdout) == []
+    with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
+        ((names,),) = connection.execute("SELECT names FROM sweeps").fetchall()
+    assert json.loads(names) == [f"+noted={MASK} (1)", f"+noted={MASK} (2)"]
+    assert "is finished already" in again.stdout
+
+
+@pytest.mark.parametrize(
+    "value", ["1", "true", "cpu", "12345678.5", "/usr/share", "/tmp/nothing-is-here-yet/store", "short12"]
+)
+def test_ordinary_value_of_the_environment_is_shown(value: str) -> None:
+    secrets.note_variable(value)
+    assert mask_text(f"it is {value}") == f"it is {value}"
+
+
+def test_value_of_the_environment_that_may_be_a_secret_is_masked_in_every_spelling() -> None:
+    secrets.note_variable("odd/7f3a 91c2'x")
+    for text in ("odd/7f3a 91c2'x", "odd%2F7f3a%2091c2%27x", '"odd/7f3a 91c2\'x"'):
+        assert "7f3a" not in mask_text(f"a {text} b")
+
+
+def test_short_secret_is_masked_where_it_stands_by_itself() -> None:
+    secrets.note("qzxw", named=True)
+    assert mask_text("qzxw: aqzxwb 'qzxw'") == f"{MASK}: aqzxwb '{MASK}'"
+    secrets.note("qz", named=True)  # too short to be told from a word
+    assert mask_text("qz") == "qz"
+
+
+@pytest.mark.parametrize(
+    "name", ["passwd", "apiKey", "client-secret", "db_pwd", "my.credentials.user", "accessToken", "passphrase"]
+)
+def test_names_of_secrets_are_recognised(name: str) -> None:
+    tree: object = "value"
+    for part in reversed(name.split(".")):
+        tree = {part: tree}
+    assert "value" not in str(mask(tree))
+
+
+@pytest.mark.parametrize(
+    "line", ["+my={api_key: sk-12345}", "my={a: {passwd: geheim}}", "a.api_key='${oc.env:X,sk-1}'"]
+)
+def test_secret_inside_a_value_on_the_command_line_is_refused(line: str) -> None:
+    with pytest.raises(secrets.ConfigError, match="into the environment"):
+        refuse_secrets([line])
+
+
+def test_variables_are_no_secrets_however_they_are_quoted() -> None:
+    refuse_secrets(["a.api_key='${oc.env:X}','${oc.env:Y}'", "my={api_key: '${oc.env:X}'}", "a.two_pass=true"])

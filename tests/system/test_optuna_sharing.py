@@ -1,0 +1,331 @@
+"""Several processes on one study, on SQLite and on a real PostgreSQL: each trial is begun once, whoever dies."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+from hydra.errors import HydraException
+
+from hydra_plugins.ragsweep_optuna import _postgresql, reach
+from hydra_plugins.ragsweep_optuna._evaluations import Evaluations
+from hydra_plugins.ragsweep_optuna._outcomes import Outcome
+from hydra_plugins.ragsweep_optuna._storage import check_url, open_storage
+from postgresql import Database, database
+
+__all__ = ["database"]
+
+WORKER = str(Path(__file__).parents[1] / "study_worker.py")
+STORAGES = ["sqlite", "postgresql"]
+
+
+Make = Callable[[], tuple[str, Path]]
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Make an empty database of the kind that a test is run with, and a file to write into."""
+    kind, counted = request.node.callspec.params["kind"], itertools.count()
+
+    def make() -> tuple[str, Path]:
+        folder = tmp_path / str(next(counted))
+        folder.mkdir()
+        if kind == "sqlite":
+            return f"sqlite:///{folder / 'study.db'}", folder / "log"
+        database: Database = request.getfixturevalue("database")
+        return database(), folder / "log"
+
+    return make
+
+
+Worker = subprocess.Popen[str]
+
+
+def begin(given: dict[str, Any]) -> Worker:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, WORKER, "one", json.dumps(given)], env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@contextmanager
+def workers(count: int, given: dict[str, Any]) -> Iterator[list[Worker]]:
+    """Start processes that open nothing before all of them are ready."""
+    started = [begin(given) for _ in range(count)]
+    try:
+        for one in started:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n", one.communicate()[1]
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        yield started
+    finally:
+        for one in started:
+            one.kill()
+            one.communicate()
+
+
+def ended(worker: Worker) -> float:
+    """Wait for a process's end, and return the seconds it took to open the study."""
+    out, error = worker.communicate(timeout=300)
+    assert worker.returncode == 0, error
+    return float(out)
+
+
+def query(url: str, statement: str) -> list[tuple[Any, ...]]:
+    engine = sqlalchemy.create_engine(check_url(url), poolclass=sqlalchemy.pool.NullPool)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sqlalchemy.text(statement))]
+
+
+def begun(log: Path) -> list[list[str]]:
+    return [line.split(" ") for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def check_whole(url: str, trials: int) -> None:
+    """Every trial is evaluated once, told once, and none is left."""
+    rows = query(url, "SELECT number, signature, told FROM sweep_evaluations ORDER BY number")
+    assert [row[0] for row in rows] == list(range(trials))
+    assert len({row[1] for row in rows}) == trials
+    assert {row[2] for row in rows} == {1}
+    assert query(url, "SELECT count(*) FROM sweep_evaluations WHERE outcome IS NULL") == [(0,)]
+    assert query(url, "SELECT count(*) FROM trials WHERE state IN ('RUNNING', 'WAITING')") == [(0,)]
+    joined = (
+        "SELECT count(*) FROM sweep_evaluations JOIN trials ON trials.number = sweep_evaluations.trial"
+        " WHERE trials.state = 'COMPLETE'"
+    )
+    assert query(url, joined) == [(trials,)]
+    assert query(url, "SELECT count(DISTINCT number) FROM trials") == query(url, "SELECT count(*) FROM trials")
+
+
+def until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def work(how: str, given: object) -> list[dict[str, Any]]:
+    """Let processes work that a process of its own starts; what it says of them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, WORKER, how, json.dumps(given)], env={**environment, "OMP_NUM_THREADS": "1"}, text=True,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [{**json.loads(line), "error": done.stderr} for line in done.stdout.splitlines()]
+
+
+# --- handed out once, from an empty database (R2, R3) -----------------------------------------------------------
+
+
+def hand_out(fresh: Make, rounds: int, processes: int, queued: int, sampled: int) -> float:
+    """Let processes that start at once work off studies; return the longest time that one took to open its study."""
+    places, trials = [fresh() for _ in range(rounds)], queued + sampled
+    general = {"processes": processes, "queued": queued, "trials": trials}
+    came = work("rounds", [general | {"url": url, "log": str(log)} for url, log in places])
+    for (url, log), one in zip(places, came, strict=True):
+        assert one["statuses"] == [0] * processes, one["error"]
+        check_whole(url, trials)
+        assert sorted(int(number) for number, *_ in begun(log)) == list(range(trials))
+        first = query(url, f"SELECT overrides FROM sweep_evaluations WHERE number < {queued} ORDER BY number")
+        assert [json.loads(line) for (line,) in first] == [[f"x={n}"] for n in range(queued)]
+    return max(seconds for one in came for seconds in one["opened"])
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(
+    kind: str, fresh: Make
+) -> None:
+    hand_out(fresh, rounds=1, processes=8, queued=10, sampled=10)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", STORAGES)
+def test_eight_processes_begin_each_of_800_trials_once(kind: str, fresh: Make) -> None:
+    hand_out(fresh, rounds=20, processes=8, queued=400, sampled=400)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("kind", "rounds"), [("sqlite", 50), ("postgresql", 20)])
+def test_eight_processes_start_on_nothing_again_and_again(
+    kind: str, rounds: int, fresh: Make, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("slowest", hand_out(fresh, rounds, processes=8, queued=0, sampled=8))
+
+
+# --- dead and sleepy processes (R4) -----------------------------------------------------------------------------
+
+
+def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
+    """Kill one of four processes, so many seconds after the first trial was begun; once for each of these."""
+    places = [fresh() for _ in after]
+    general = {"processes": 4, "trials": trials, "wait": 0.1}
+    came = work(
+        "rounds",
+        [general | {"url": url, "log": str(log), "kill": kill} for (url, log), kill in zip(places, after, strict=True)],
+    )
+    for (url, log), one in zip(places, came, strict=True):
+        assert one["statuses"] == [signal.SIGKILL, 0, 0, 0], one["error"]
+        check_whole(url, trials)
+        numbers = [int(number) for number, *_ in begun(log)]
+        assert set(numbers) == set(range(trials))
+        assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
+    kill_one(fresh, trials=16, after=[0.15])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", STORAGES)
+def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fresh: Make) -> None:
+    chance = random.Random(7)
+    kill_one(fresh, trials=40, after=[chance.uniform(0, 1) for _ in range(20)])
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
+    (url, log), lapse = fresh(), 1.0
+    given = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
+    with workers(1, given) as (sleepy,):
+        until(lambda: begun(log))
+        sleepy.send_signal(signal.SIGSTOP)
+        time.sleep(3 * lapse)
+        with workers(1, given) as (awake,):
+            ended(awake)
+            sleepy.send_signal(signal.SIGCONT)
+            _, error = sleepy.communicate(timeout=60)
+            assert sleepy.returncode == 0, error
+    assert "was taken over by another process; this result is not used" in error
+    check_whole(url, 2)
+    values = query(url, "SELECT value FROM trial_values")
+    assert values == [(float(awake.pid),)] * 2  # a trial's value is who measured it
+    assert [int(number) for number, *_ in begun(log)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(kind: str, fresh: Make) -> None:
+    url, log = fresh()
+    given = {"url": url, "log": str(log), "trials": 2, "wait": 30}
+    with workers(1, given) as (one,):
+        until(lambda: begun(log))
+        one.send_signal(signal.SIGINT)
+        one.communicate(timeout=60)
+        assert one.returncode != 0
+    # As if it had not been begun: it would be given up after three times.
+    assert query(url, "SELECT token, process, host FROM sweep_evaluations") == [(0, 0, "")]
+    with workers(1, {**given, "wait": 0}) as (last,):
+        ended(last)
+    check_whole(url, 2)
+
+
+def crash(folder: Path, first: int, step: int) -> int:
+    """Let processes die at their commits; return how many commits there are."""
+    tried = work("crashes", {"folder": str(folder), "trials": 2, "queued": 1, "first": first, "step": step})
+    for one in tried:
+        assert one["completed"], one
+        check_whole(f"sqlite:///{folder / str(one['commit']) / 'study.db'}", 2)
+    assert [one["died"] for one in tried] == [True] * (len(tried) - 1) + [False]
+    return int(tried[-1]["commit"]) - 1
+
+
+def test_a_process_that_dies_at_a_commit_leaves_a_study_that_another_completes(tmp_path: Path) -> None:
+    assert crash(tmp_path, 2, 11) > 20
+
+
+@pytest.mark.nightly
+def test_a_process_that_dies_at_any_commit_leaves_a_study_that_another_completes(tmp_path: Path) -> None:
+    assert crash(tmp_path, 1, 1) > 20
+
+
+# --- one process ------------------------------------------------------------------------------------------------
+
+
+def beating() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name == "ragsweep-optuna-heartbeat"]
+
+
+def test_a_heartbeat_ends_with_its_study_however_that_ends(tmp_path: Path) -> None:
+    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    evaluations = Evaluations(storage, "s", 0.3)
+    evaluations.beat()
+    assert len(beating()) == 1
+    evaluations.rest()
+    assert beating() == []
+    evaluations.beat()
+    evaluations.beat()
+    assert len(beating()) == 1
+    del evaluations  # forgotten
+    gc.collect()
+    until(lambda: not beating())
+    storage.close()
+
+
+def test_a_beat_says_that_a_process_lives_and_an_outage_does_not_end_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    storage = open_storage(url)
+    evaluations = Evaluations(storage, "s", 0.3)
+    evaluations.admit(0, "a", ())
+    first = query(url, "SELECT heartbeat FROM sweep_evaluations")
+    with storage.engine.begin() as connection:
+        connection.execute(sqlalchemy.text("ALTER TABLE sweep_evaluations RENAME TO away"))
+    evaluations.beat()
+    time.sleep(0.2)
+    with storage.engine.begin() as connection:
+        connection.execute(sqlalchemy.text("ALTER TABLE away RENAME TO sweep_evaluations"))
+    until(lambda: query(url, "SELECT heartbeat FROM sweep_evaluations") > first)
+    evaluations.rest()
+    storage.close()
+
+
+def test_who_gave_a_trial_back_cannot_settle_it_any_more(tmp_path: Path) -> None:
+    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    evaluations = Evaluations(storage, "s", 90)
+    one = evaluations.admit(0, "a", ())
+    assert not isinstance(one, int)
+    evaluations.give_back()
+    assert not evaluations.settle(one, Outcome((1.0,)))
+    taken = "UPDATE sweep_evaluations SET token = 1, host = 'elsewhere', process = 1, heartbeat = 0"
+    with storage.transaction() as connection:  # another process has it, for the first time as well
+        connection.execute(sqlalchemy.text(taken))
+    assert not evaluations.settle(one, Outcome((1.0,)))
+    (again,) = evaluations.take_over(1, alone=3)  # which is dead
+    assert again.token == one.token + 1
+    assert evaluations.settle(again, Outcome((2.0,)))
+    storage.close()
+
+
+def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> None:
+    with pytest.raises(HydraException) as fault:
+        reach("postgresql://me:hunter22@127.0.0.1:1/studies")
+    said = str(fault.value)
+    assert said.startswith("hydra.sweeper.storage: cannot use postgresql://me:***@127.0.0.1:1/studies: ")
+    assert "hunter22" not in said
+    assert "\n" not in said
+    with pytest.raises(HydraException, match="cannot use"):
+        open_storage("postgresql://me:hunter22@127.0.0.1:1/studies")
+
+
+def test_a_missing_driver_is_named_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_postgresql, "find_spec", lambda name: None)
+    with pytest.raises(HydraException, match=r"pip install 'ragsweep\[postgresql\]'"):
+        check_url("postgresql://me@somewhere/studies")

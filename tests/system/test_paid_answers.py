@@ -1,0 +1,230 @@
+"""Configs that ask a service: what they cost, what a budget leaves of them, and that nothing is asked twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_cli import write_dataset
+
+from configs import evaluate
+from ragsweep.core import reasons
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import COMPLETE, PARTIAL
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.services.calls.spending import spending
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
+from ragsweep.sweep import sweeping
+from ragsweep.sweep.app import Job, Session
+from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.testing.llm_server import LlmServer
+from ragsweep.testing.llm_server.asked import default_answer
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    spending.reset()
+    with LlmServer(lambda asked: default_answer(asked) if asked.schema else "It rests on the warm mat.") as made:
+        yield made
+    spending.reset()
+
+
+def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    """Choose a small dataset and the service; of two metrics that load models there is no need."""
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
+
+
+def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    """Choose a judge at the same service, of another model, and two of its metrics."""
+    unwanted = ("answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity",
+                "answer_relevancy", "context_precision", "context_recall")  # fmt: skip
+    judge = ["metrics=ragas", "judge=openai", f"judge.base_url={server.base_url}", "judge.key_env=null"]
+    without = [*(f"~metrics.ragas_{name}" for name in unwanted), "judge.model=gpt-4.1"]
+    chosen = [line for line in overrides(server, folder) if not line.startswith("~metrics")]
+    return [*chosen, *judge, *without, *more]
+
+
+def session(folder: Path) -> Session:
+    warnings: list[str] = []
+    return Session(Evaluator(Executor(open_store(folder / "stages", warnings.append))))
+
+
+def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    spent, asked = result.usage["generate"], len(server.log)
+    assert (spent["calls"], asked, result.state) == (4, 4, COMPLETE)
+    assert spent["money"] == pytest.approx((0.15 * spent["tokens_in"] + 0.6 * spent["tokens_out"]) / 1e6)
+    assert result.summaries["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
+    assert result.summaries["cost_per_1000"].unit == "USD"
+    assert spending.now.money == pytest.approx(spent["money"])
+
+
+def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *judged(server, tmp_path))
+    spent, answers = result.usage["judge"], result.usage["generate"]
+    assert spent["calls"] == len(server.log) - answers["calls"] > 0
+    assert spent["money"] == pytest.approx((2 * spent["tokens_in"] + 8 * spent["tokens_out"]) / 1e6)
+    assert spending.now.money == pytest.approx(spent["money"] + answers["money"])
+    unpriced = evaluate(session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
+    assert "money" not in unpriced.usage["judge"]
+    assert unpriced.usage["generate"]["money"] == pytest.approx(answers["money"])
+
+
+def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_path: Path) -> None:
+    first = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    second = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.timeout=7", "llm.concurrency=1"))
+    assert len(server.log) == 4
+    assert second.usage == first.usage  # what it cost when it was first made
+
+
+def test_model_without_a_price_has_no_cost_and_is_complete_all_the_same(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.model=llama"))
+    assert "money" not in result.usage["generate"]
+    assert result.state == COMPLETE
+    assert result.summaries["cost_per_1000"].n_skipped == 4
+
+
+def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmServer, tmp_path: Path) -> None:
+    few = evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
+    assert len(server.log) == 2
+    assert few.state == PARTIAL
+    assert few.summaries["cost_per_1000"].reasons == {reasons.BUDGET_SPENT: 2}
+    spending.reset()
+    whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert len(server.log) == 4
+    assert whole.state == COMPLETE
+
+
+def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServer, tmp_path: Path) -> None:
+    """All configs of a sweep are prepared before the first one runs; each runs with what it was given."""
+    own = session(tmp_path)
+    typed = [
+        overrides(server, tmp_path, "llm.concurrency=1", f"llm.temperature=.{n}", f"budget.calls={calls}",
+                  "llm.model=mini", f"+prices.models.mini=[{n},{n}]")
+        for n, calls in ((1, 1), (2, 100), (3, 3))
+    ]  # fmt: skip
+    jobs = []
+    for given in typed:
+        command = read_command(given, multirun=False)
+        jobs.append(Job(compose_jobs(command)[0], command.names()[0], tuple(given)))
+    for job in jobs:
+        own.checked[job.overrides] = own.prepare(job)
+    results = [own.evaluator.evaluate(own.experiment(job)) for job in jobs]
+    assert [one.usage["generate"]["calls"] for one in results] == [1, 4, 3]
+    for n, one in enumerate(results, 1):
+        tokens = one.usage["generate"]["tokens_in"] + one.usage["generate"]["tokens_out"]
+        assert one.usage["generate"]["money"] == pytest.approx(n * tokens / 1e6)
+
+
+def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:
+    fresh = evaluate(session(tmp_path / "fresh"), *judged(server, tmp_path))
+    needed = len(server.log)
+    for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
+        spending.reset()
+        few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
+        assert few.state == PARTIAL
+        spending.reset()
+        whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
+        assert whole.usage == fresh.usage
+        assert len(server.log) == 2 * needed
+        del server.log[needed:]
+
+
+def test_money_is_limited_only_where_it_can_be_counted(server: LlmServer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='no model "llama"; add it, or limit tokens'):
+        evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.money=1", "llm.model=llama"))
+    assert server.log == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("+budget.cals=3", r'budget\.cals: there is no such limit; did you mean "calls"'),
+        ("budget.calls=many", r"budget\.calls: must be a number of at least 0, or null, given 'many'"),
+        ("prices.date=soon", r'prices: date: must be a day such as "2025-08-15", given \'soon\''),
+        ("+prices.models.mine=[1]", r"prices: models\.mine: must be the prices"),
+    ],
+)
+def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server: LlmServer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate(session(tmp_path), *overrides(server, tmp_path, line))
+
+
+def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_path: Path) -> None:
+    server.faults, server.seed = {"wrong_model": 0.5}, 2
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert {one.fault for one in server.log} == {"", "wrong_model"}
+    assert any("several models (another-model, gpt-4o-mini)" in said for said in result.warnings)
+
+
+def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp_path: Path) -> None:
+    server.faults = {"length": 1}
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert result.state == PARTIAL
+    assert result.summaries["token_f1"].reasons[reasons.TRUNCATED] > 0
+    server.faults = {}
+    assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
+    assert len(server.log) == 8
+
+
+# --- without a key --------------------------------------------------------------------------------------------
+
+
+KEYS = ("OPENAI_API_KEY", "OTHER_KEY", "JUDGE_KEY")
+
+
+def run(*typed: str) -> int:
+    return sweeping.run(read_command(typed, multirun=False))
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["llm.key_env=OPENAI_API_KEY"], "llm: the environment variable OPENAI_API_KEY"),
+        (["llm.key_env=null", "router=llm", "router.model=m", "router.key_env=OTHER_KEY"], "router: .* OTHER_KEY"),
+        (["query=rewrite", "llm.key_env=OTHER_KEY"], "llm: the environment variable OTHER_KEY"),
+        (["retriever=vector", "embedder=api", "embedder.base_url=http://127.0.0.1:9/v1", "embedder.model=m",
+          "embedder.key_env=OTHER_KEY"], "embedder: .* OTHER_KEY"),
+        (["reranker=api", "reranker.base_url=http://127.0.0.1:9/v1", "reranker.model=m", "reranker.candidates=4",
+          "reranker.key_env=OTHER_KEY"], "reranker: .* OTHER_KEY"),
+    ],
+)  # fmt: skip
+def test_key_that_is_not_set_is_an_error_before_anything_is_computed(
+    more: list[str], named: str, server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ConfigError, match=f"{named}.* is not set or is empty; export it, or name another") as fault:
+        run(*overrides(server, tmp_path, *more))
+    assert fault.value.exit_status == 2
+    assert not server.log
+    assert not (tmp_path / ".ragsweep" / "ledger.db").exists()
+
+
+def test_keys_of_all_parts_are_named_at_once(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ConfigError) as fault:
+        run(*judged(server, tmp_path, "judge.key_env=JUDGE_KEY", "llm.key_env=OTHER_KEY"))
+    assert [line.split(":")[0] for line in str(fault.value).splitlines()] == ["llm", "judge"]
+
+
+def test_what_is_stored_needs_no_key_and_neither_does_a_plan(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = overrides(server, tmp_path, "llm.key_env=OTHER_KEY", "tracking=none")
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+    assert run(*typed, "plan=true") == 0
+    monkeypatch.setenv("OTHER_KEY", "k-123456789")
+    assert run(*typed) == 0
+    monkeypatch.delenv("OTHER_KEY")
+    assert run(*typed, "rerun=true") == 0
+    assert len(server.log) == 4

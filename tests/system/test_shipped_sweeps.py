@@ -1,0 +1,92 @@
+"""Every sweep in sweeps/ runs on the bundled questions: with few of them, few trials and a tiny model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from one_process import in_one_process
+from ragsweep.core.results import COMPLETE, Result
+from ragsweep.records.ledger import FINISHED, Ledger
+from ragsweep.sweep.composition import composed_once, config_folder, read_command
+from tiny_models import WORDS
+
+SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
+NAMED = {
+    "ablation", "chunking", "full", "fusion_grid", "hnsw", "hybrid_tpe", "pareto", "rerank_depth", "retrievers",
+    "top_k",
+}  # fmt: skip
+TRIALS = 3
+FEW = 6
+SMALL = ["embedder.dtype=float32", "dataset.limit=6", "tracking=none"]
+
+
+@pytest.fixture(scope="module")
+def static_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an embedding model that looks words up: cutting the documents then takes longer than embedding them."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(["?", *WORDS])}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path_factory.mktemp("static") / "tiny"
+    weights = np.random.default_rng(0).normal(size=(1 + len(WORDS), 16)).astype(np.float32)
+    SentenceTransformer(modules=[StaticEmbedding(words, embedding_weights=weights)], device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commands(static_embedder: Path, tiny_embedder: Path) -> dict[str, list[str]]:
+    """Spell out every sweep, small. Late interaction needs a model that has a vector for each token."""
+    found = {}
+    for name in SWEEPS:
+        text = (config_folder().parent / "sweeps" / f"{name}.yaml").read_text()
+        model = tiny_embedder if "late_interaction" in text else static_embedder
+        trials = [f"hydra.sweeper.n_trials={TRIALS}"] if "/hydra/sweeper: optuna" in text else []
+        found[name] = ["run", "-m", f"sweeps={name}", f"embedder.model={model}", *trials, *SMALL]
+    return found
+
+
+def test_all_sweeps_that_are_promised_are_there() -> None:
+    assert set(SWEEPS) >= NAMED
+
+
+def cut(typed: list[str]) -> list[str]:
+    """Leave of the cases of a long sweep the first, one in the middle and the last."""
+    jobs = read_command(typed[2:], multirun=True)
+    if jobs.searching or len(jobs.jobs) <= FEW:
+        return typed
+    kept = [jobs.jobs[place] for place in (0, len(jobs.jobs) // 2, -1)]
+    own = [[line for line in job if line not in typed] for job in kept]
+    return [*typed, f"hydra.sweeper.cases={json.dumps(own)}"]
+
+
+def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
+    for name, (status, printed) in said.items():
+        assert status == 0, f"{name}: {printed}"
+        assert ("stage runs asked for" if name.startswith("plan ") else "verdict") in printed, name
+    found = ledger.sweeps()
+    assert len(found) == len(SWEEPS)
+    for sweep in found:
+        assert sweep.status == FINISHED, sweep.name
+        records = ledger.records(sweep.id)
+        assert len(records) == len(sweep.jobs) > 1, sweep.name
+        assert all(isinstance(one.outcome, Result) and one.outcome.state == COMPLETE for one in records), sweep.name
+
+
+def test_every_shipped_sweep_can_be_planned_and_runs_on_the_bundled_questions(
+    commands: dict[str, list[str]], tmp_path: Path
+) -> None:
+    plans = {f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items()}
+    with composed_once():
+        runs = {name: cut(typed) for name, typed in commands.items()}
+    check(in_one_process({**plans, **runs}, tmp_path), Ledger(tmp_path / ".ragsweep"))
+
+
+@pytest.mark.nightly
+def test_every_shipped_sweep_runs_with_all_its_cases(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    check(in_one_process(commands, tmp_path), Ledger(tmp_path / ".ragsweep"))

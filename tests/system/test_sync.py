@@ -1,0 +1,137 @@
+"""The ledger is the truth: what MLflow lacks is sent from it, once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.entities import Run
+from test_cli import write_dataset
+
+from ragsweep.core.identity import content_hash
+from ragsweep.parts.tracking import Mlflow
+from ragsweep.records import seals
+from ragsweep.records.ledger import Ledger
+
+Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
+
+
+def ragsweep(folder: Path, *arguments: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def runs(folder: Path, database: str = "mlflow.db") -> list[Run]:
+    """Return all runs of a copy of the database: this process keeps what it has opened open."""
+    copy = folder / f"{uuid.uuid4().hex}.db"
+    with sqlite3.connect(folder / database) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    client = mlflow.MlflowClient(f"sqlite:///{copy}")
+    return list(client.search_runs([client.get_experiment_by_name("ragsweep").experiment_id]))
+
+
+def shown(folder: Path) -> Shown:
+    """Return name -> status, metrics and parameters of every run; a name that stands twice fails."""
+    found = {run.info.run_name: (run.info.status, run.data.metrics, run.data.params) for run in runs(folder)}
+    assert len(found) == len(runs(folder))
+    return found
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tracked")
+    data = write_dataset(folder)
+    ragsweep(folder, "run", "-m", *data, "top_k=1,2")
+    ragsweep(folder, "run", *data, "top_k=3")
+    ragsweep(folder, "run", "-m", *data, "top_k=1,2,4", "tracking=none")
+    return folder
+
+
+@pytest.fixture
+def folder(tracked: Path, tmp_path: Path) -> Path:
+    """The folder as it was left; its database keeps the paths of the original's artifacts."""
+    for name in (".ragsweep", "mlruns"):
+        shutil.copytree(tracked / name, tmp_path / name)
+    shutil.copy(tracked / "mlflow.db", tmp_path)
+    return tmp_path
+
+
+def same_place(folder: Path) -> None:
+    """Let the ledger of a copied folder mean the copied database."""
+    place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
+    with Ledger(folder / ".ragsweep")._file.transaction() as connection:
+        for table in ("sweeps", "records"):
+            connection.execute(f"UPDATE {table} SET place = ? WHERE place != ''", (place,))
+        seals.seal_all(connection)
+
+
+def test_nothing_is_sent_twice(folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    assert "nothing was missing" in ragsweep(folder, "sync")
+    assert shown(folder) == before
+
+
+def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    for path in folder.glob("mlflow.db*"):
+        path.unlink()
+    shutil.rmtree(folder / "mlruns")
+    assert "3 results sent" in ragsweep(folder, "sync")
+    assert shown(folder) == before
+    assert "nothing was missing" in ragsweep(folder, "sync")
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "KILLED"])
+def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, folder: Path) -> None:
+    same_place(folder)
+    before = shown(folder)
+    ledger = Ledger(folder / ".ragsweep")
+    sweep = ledger.sweeps()[0]
+    ledger.set_status(sweep.id, state)
+    for path in folder.glob("mlflow.db*"):
+        path.unlink()
+    data = write_dataset(folder)
+    key = ledger.latest(sweep.id.rpartition("-")[0])
+    assert key is not None
+    place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
+    with ledger._file.transaction() as connection:  # the copied folder's sweep, under the copy's own key
+        connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
+        signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
+        connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
+        seals.seal_all(connection)
+    said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
+    assert "job " not in said
+    assert ("2 results were not in MLflow any more" if state == "FINISHED" else "2 of 2 configs are done") in said
+    assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
+
+
+def test_all_of_it_goes_into_another_database(folder: Path) -> None:
+    other = ["sync", "--all", "--uri", f"sqlite:///{folder / 'other.db'}"]
+    assert "6 results sent" in ragsweep(folder, *other)
+    assert "nothing was missing" in ragsweep(folder, *other)
+    found = runs(folder, "other.db")
+    assert {run.info.status for run in found} == {"FINISHED"}
+    kinds = [run.data.tags["ragsweep.kind"] for run in found]
+    assert (kinds.count("sweep"), kinds.count("config")) == (2, 6)
+
+
+def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "ragsweep", "sync"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "ragsweep: .ragsweep: no ledger.db in it; give the folder of store.path with --path\n"

@@ -1,0 +1,122 @@
+"""The verdict as a user meets it: when a sweep ends, shown again, in MLflow, sent later; and who saw the holdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.entities import Run
+
+ROOT = Path(__file__).parents[2]
+COUNT = 30
+FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}
+
+
+def write_dataset(folder: Path) -> list[str]:
+    """Write questions of which every other one finds the wrong document first, and the right one second."""
+    corpus = [{"id": f"d{n}", "text": f"one{n} two{n} three{n}"} for n in range(COUNT + 1)]
+    golden = [
+        {"id": f"q{n}", "question": f"one{n}" + f" two{n + 1} three{n + 1}" * (n % 2), "category": f"c{n % 3}",
+         "evidence": [{"document": f"d{n}"}]}
+        for n in range(COUNT)
+    ]  # fmt: skip
+    for name, rows in (("corpus", corpus), ("golden", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+
+
+def ragsweep(folder: Path, *arguments: str) -> str:
+    """Run a command as it is typed, and return what it prints."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
+        timeout=180, env={**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def parent(folder: Path) -> tuple[Run, dict[str, bytes]]:
+    """Find the one parent run, and its files that belong to the verdict."""
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("ragsweep")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id], "tags.`ragsweep.kind` = 'sweep'")
+    names = ("verdict", "plots", "")
+    there = {item.path for name in names for item in client.list_artifacts(run.info.run_id, name) if not item.is_dir}
+    kept = FILES | {"results.json"}
+    return run, {
+        name: Path(client.download_artifacts(run.info.run_id, name)).read_bytes() for name in sorted(there & kept)
+    }
+
+
+def verdict(printed: str) -> list[str]:
+    """Cut out what is printed from the verdict on."""
+    lines = printed.splitlines()
+    return lines[next(n for n, line in enumerate(lines) if line.startswith("verdict")) : -1]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
+    """A sweep that was run once: its folder, what was typed, what it printed."""
+    folder = tmp_path_factory.mktemp("swept")
+    typed = ["run", "-m", "top_k=1,3", *write_dataset(folder)]
+    return folder, typed, ragsweep(folder, *typed)
+
+
+def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path, list[str], str]) -> None:
+    folder, _, printed = swept
+    said = verdict(printed)
+    assert said[0].startswith("verdict  context_ndcg: top_k=3 is better than top_k=1 (the first config): +.3")
+    assert said[-1].startswith("result   none: context_ndcg can only rise with top_k")
+    assert len(said) <= 10
+    run, files = parent(folder)
+    assert files.keys() == FILES | {"results.json"}
+    told = json.loads(files["results.json"])["sweep"]["verdict"]
+    assert [line[9:] for line in said] == told["lines"]
+    assert (told["best"], told["questions"], told["clusters"]) == ("top_k=3", COUNT, COUNT)
+    result = json.loads(files["results.json"])["result"]
+    assert (result["kind"], result["decide_by"]) == ("none", ["top_k"])
+    assert run.data.tags["ragsweep.result"] == "none"
+    assert run.data.tags["ragsweep.verdict"] == told["sentence"]
+    assert (run.data.metrics["verdict/configs"], run.data.metrics["verdict/better"]) == (2, 1)
+
+
+def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(swept: tuple[Path, list[str], str]) -> None:
+    folder, typed, printed = swept
+    before, files = parent(folder)
+    for path in folder.glob("mlflow.db*"):
+        path.unlink()
+    assert ragsweep(folder, "sync").startswith("sync     2 results sent")
+    after, again = parent(folder)
+    assert {name: data for name, data in again.items() if name != "results.json"} == {
+        name: data for name, data in files.items() if name != "results.json"
+    }
+    assert json.loads(again["results.json"])["sweep"] == json.loads(files["results.json"])["sweep"]
+    assert after.data.tags["ragsweep.verdict"] == before.data.tags["ragsweep.verdict"]
+    assert after.data.metrics == before.data.metrics
+    repeated = ragsweep(folder, *typed)
+    assert "is finished already" in repeated
+    assert verdict(repeated) == verdict(printed)
+
+
+def test_looks_at_the_holdout_are_counted_and_shown(tmp_path: Path) -> None:
+    typed = ["tracking=none", *write_dataset(tmp_path)]
+
+    def looked(*arguments: str) -> str:
+        printed = ragsweep(tmp_path, "run", *arguments, *typed)
+        found = [line for line in printed.splitlines() if line.startswith("holdout")]
+        return found[0][9:].split(":")[0] if found else ""
+
+    assert looked("-m", "top_k=1,3", "partition=holdout", "plan=true") == ""  # which looks at nothing
+    assert looked("-m", "top_k=1,3", "partition=holdout") == "has been looked at once"
+    assert looked("-m", "top_k=1,3", "partition=holdout") == "has been looked at once"  # the same look, shown again
+    assert looked("top_k=1", "partition=holdout") == "has been looked at twice"
+    assert looked("top_k=1", "partition=tune") == "has been looked at twice"  # every summary says so
