@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 import pytest
-from test_paid_answers import judged, overrides, server, session
 
 from configs import evaluate, prepare
 from ragsweep.core.types import Size
@@ -20,6 +19,7 @@ from ragsweep.sweep.app import Session
 from ragsweep.sweep.sweeping import _plain
 from ragsweep.testing.llm_server import LlmServer
 from scripted_judge import judge_at
+from test_paid_answers import judged, overrides, server, session
 
 __all__ = ["server"]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_evaluator import experiment
 
 from configs import prepare
 from ragsweep.core.errors import ConfigError
@@ -24,6 +23,7 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import Recall
 from ragsweep.sweep.app import Session
 from ragsweep.testing.metrics import example
+from test_evaluator import experiment
 
 HERE = Path(__file__).name
 

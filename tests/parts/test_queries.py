@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import GOLDEN, write_dataset
 
 from configs import evaluate, prepare
 from ragsweep.core.errors import ConfigError
@@ -23,6 +22,7 @@ from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.app import Session
 from ragsweep.testing.llm_server import Asked, LlmServer
+from test_cli import GOLDEN, write_dataset
 
 TALK = [
     {"id": "t1", "question": "And where does it sleep?", "evidence": [{"document": "cats"}],

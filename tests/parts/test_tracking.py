@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -380,6 +381,34 @@ def test_tables_of_an_older_mlflow_are_upgraded_after_a_copy(tmp_path: Path) -> 
     assert client(tracker).get_run(tracker.log_result(a_result())).info.status == "FINISHED"
     with sqlite3.connect(tmp_path / f"mlflow.db.{older}.backup") as copy:
         assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (older,)
+
+
+KILLED_MEANWHILE = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from ragsweep.parts.tracking import Mlflow
+altered = []
+
+@event.listens_for(Engine, "before_cursor_execute")
+def count(connection, cursor, statement, *more):
+    altered.extend([1] if "ALTER TABLE" in statement else [])
+    if len(altered) == 12:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Mlflow(sys.argv[1]).prepare()
+"""
+
+
+def test_process_killed_while_it_makes_the_tables_leaves_none_of_them(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    done = subprocess.run([sys.executable, "-c", KILLED_MEANWHILE, uri], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    tracker = Mlflow(uri)
+    tracker.check()
+    tracker.prepare()
+    assert client(tracker).get_run(tracker.log_result(a_result())).info.status == "FINISHED"
+    assert {path.name for path in tmp_path.glob("mlflow.db*")}.isdisjoint({"mlflow.db.new", "mlflow.db.new-journal"})
 
 
 @refused

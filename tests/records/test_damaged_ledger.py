@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_ledger import opened
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
 from recorded import a_result
+from test_ledger import opened
 
 SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it away and run the command again"
 JOBS = 6

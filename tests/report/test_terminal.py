@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from test_ledger import result
 
 from ragsweep.core.identity import Node, Rows, Spec, Work
 from ragsweep.core.results import Failure
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan, StageCount
+from test_ledger import result
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_blobs import BLOCK, forged
 
 from faults import QUERIES, Small
 from ragsweep.core.identity import Node, Spec
@@ -25,6 +24,7 @@ from ragsweep.stages import store as store_module
 from ragsweep.stages.blobs import ALIGNED, Piece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store, open_store
+from test_blobs import BLOCK, forged
 
 TRUTH = Small(lambda text: None).results(Executor())
 STAGES = ("embed", "index", "retrieve", "rerank", "generate")

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_ledger import opened, result
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.identity import Node, Spec
@@ -38,6 +37,7 @@ from ragsweep.stages.storekeeping import (
     read_results,
     verify,
 )
+from test_ledger import opened, result
 
 KEYS = tuple(f"question {n}" for n in range(40))
 NOW = 1_000_000.0

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import ROOT, write_dataset
 
 from hostile import BOMBS, PAYLOADS, Payload
+from test_cli import ROOT, write_dataset
 
 CANARY = """
 import os

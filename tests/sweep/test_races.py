@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_cli import ROOT, environment, runs
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
@@ -27,6 +26,7 @@ from ragsweep.sweep import sweeping
 from ragsweep.sweep.app import _session
 from ragsweep.sweep.composition import read_command
 from ragsweep.testing.llm_server import Asked, LlmServer
+from test_cli import ROOT, environment, runs
 
 __all__ = ["environment"]
 

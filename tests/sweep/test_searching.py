@@ -7,11 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composition import read_command
 from ragsweep.sweep.searching import named
+from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 
 __all__ = ["environment", "ragsweep"]
 

@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from test_cli import ROOT, artifacts, environment, runs, write_dataset
-from test_searching import SEARCH
 
 from postgresql import Database, database
 from ragsweep.core.errors import InputError
@@ -24,6 +22,8 @@ from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
 from ragsweep.sweep.sharing import join, key_of, left_to
+from test_cli import ROOT, artifacts, environment, runs, write_dataset
+from test_searching import SEARCH
 
 __all__ = ["database", "environment"]
 

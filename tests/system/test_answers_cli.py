@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_cli import GOLDEN, Finished, Ragsweep, environment, ragsweep, runs, write_dataset
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from test_cli import GOLDEN, Finished, Ragsweep, environment, ragsweep, runs, write_dataset
 
 __all__ = ["environment", "ragsweep"]
 

@@ -11,11 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_cli import ROOT, runs, write_dataset
-from test_races import data as many_questions
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
+from test_cli import ROOT, runs, write_dataset
+from test_races import data as many_questions
 
 SAID = {
     "raises": "ValueError: no luck today",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_cli import GOLDEN, write_dataset
 
 from configs import evaluate
 from ragsweep.core.results import COMPLETE
@@ -14,6 +13,7 @@ from ragsweep.services.calls.spending import spending
 from ragsweep.sweep.app import Session
 from ragsweep.testing.llm_server import LlmServer
 from ragsweep.testing.llm_server.asked import default_answer
+from test_cli import GOLDEN, write_dataset
 from tiny_models import tiny_classifier
 
 __all__ = ["tiny_classifier"]

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
-from test_cli import ROOT, environment, write_dataset
 
 from ragsweep.core.secrets import written
 from ragsweep.testing.llm_server import Asked, LlmServer
+from test_cli import ROOT, environment, write_dataset
 
 __all__ = ["environment"]
 

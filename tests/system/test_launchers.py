@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_bad_jobs import LAUNCHERS, PLUGINS
-from test_cli import ROOT
-from test_kills import TWINS
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
+from test_bad_jobs import LAUNCHERS, PLUGINS
+from test_cli import ROOT
+from test_kills import TWINS
 
 GRID = ["retriever=twins", "retriever.alpha=0.2,0.6", "top_k=3,5"]
 DISTINCT = {"chunk": 1, "index": 2, "retrieve": 2, "fuse": 2}

@@ -13,11 +13,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from test_canaries import forms
-from test_cli import Finished, Ragsweep, environment, ragsweep, runs, write_dataset
 
 from ragsweep.core import secrets
 from ragsweep.core.secrets import MASK, mask, mask_text, refuse_secrets
+from test_canaries import forms
+from test_cli import Finished, Ragsweep, environment, ragsweep, runs, write_dataset
 
 __all__ = ["environment", "ragsweep"]
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_cli import write_dataset
 
 from configs import evaluate
 from ragsweep.core import reasons
@@ -21,6 +20,7 @@ from ragsweep.sweep.app import Job, Session
 from ragsweep.sweep.composition import compose_jobs, read_command
 from ragsweep.testing.llm_server import LlmServer
 from ragsweep.testing.llm_server.asked import default_answer
+from test_cli import write_dataset
 
 
 @pytest.fixture

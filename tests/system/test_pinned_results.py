@@ -14,10 +14,10 @@ from typing import Any
 
 import mlflow
 import pytest
-from test_cli import write_dataset
 
 from one_process import in_one_process
 from ragsweep.testing.llm_server import LlmServer
+from test_cli import write_dataset
 
 SWEEPS = ("retrieval", "rerank", "answers", "search")
 """The search is continued with more trials than it was begun with."""

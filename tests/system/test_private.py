@@ -10,11 +10,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from test_cli import ROOT, Ragsweep, environment, ragsweep, write_dataset
-from test_tracking_faults import FOUND, Porter
 
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
+from test_cli import ROOT, Ragsweep, environment, ragsweep, write_dataset
+from test_tracking_faults import FOUND, Porter
 
 __all__ = ["environment", "ragsweep"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from test_addresses import JUDGE, OF_EMBEDDINGS, composed
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composition import config_folder
 from ragsweep.sweep.plain import resolved
+from test_addresses import JUDGE, OF_EMBEDDINGS, composed
 
 PRESETS = ("openai", "ollama", "vllm")
 CHANGED: dict[str, Any] = {

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import GOLDEN, Ragsweep, environment, ragsweep, write_dataset
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.testing.llm_server.asked import default_answer
+from test_cli import GOLDEN, Ragsweep, environment, ragsweep, write_dataset
 
 __all__ = ["environment", "ragsweep"]
 

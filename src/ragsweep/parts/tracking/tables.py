@@ -58,11 +58,26 @@ def mend(uri: str, path: Path) -> None:
     found, wanted = revision(uri, path), cast(Any, utils)._get_latest_schema_revision()
     if found == wanted:
         return
-    copy = copy_database(path, path.with_name(f"{path.name}.{found}.backup")) if found else None
+    if found is None:
+        _make(path)
+        return
+    copy = copy_database(path, path.with_name(f"{path.name}.{found}.backup"))
     try:
         cast(Any, db.upgrade).callback(uri)  # the function of `mlflow db upgrade`
     except CommandError as error:
         raise newer(uri, str(found), copy) from error
+
+
+def _make(path: Path) -> None:
+    """Make the tables in a file beside, then rename it: a process killed meanwhile leaves no half-made database."""
+    from mlflow import db
+    from sqlalchemy import URL
+
+    beside = path.with_name(f"{path.name}.new")
+    for name in (beside.name, *(f"{beside.name}-{kind}" for kind in ("journal", "wal", "shm"))):
+        path.with_name(name).unlink(missing_ok=True)  # of a process that was killed
+    cast(Any, db.upgrade).callback(URL.create("sqlite", database=str(beside)).render_as_string())
+    beside.replace(path)
 
 
 def newer(uri: str, found: str, copy: Path | None = None) -> TrackingError:
