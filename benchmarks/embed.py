@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from published import ROOT, evaluate
 
+from published import ROOT, evaluate
 from ragsweep.core import model_files
 from ragsweep.core.types import Chunks, Corpus
 from ragsweep.parts.chunkers import Recursive

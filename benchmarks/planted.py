@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from doc_pages import fill
 from numpy.typing import NDArray
-from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, real, synthetic
 
+from doc_pages import fill
+from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, real, synthetic
 from ragsweep.stats.inference.best import optimism, winner
 from ragsweep.stats.inference.confidence_set import indistinguishable
 from ragsweep.stats.inference.differences import against

@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 from doc_pages import fill
-
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.services.calls.spending import spending

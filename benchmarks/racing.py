@@ -23,11 +23,11 @@ from functools import partial
 from itertools import accumulate
 
 import numpy as np
-from doc_pages import fill
 from numpy.typing import NDArray
+
+from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop
-
 from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]

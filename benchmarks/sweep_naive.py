@@ -17,6 +17,7 @@ import pytrec_eval
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 from rank_bm25 import BM25Okapi
+
 from sweep_floor import DEPTH, read
 
 FOLDER = Path(sys.argv.pop(1))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from sweep_floor import DEPTH, read
 
 CUTOFFS = (3, 5, 10)
