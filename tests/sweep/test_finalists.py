@@ -122,6 +122,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
     assert [one.parent("s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "none", "better"]
     assert last_line(lost).startswith("result   none, on 210 questions that the search has not seen: keep first: ")
     assert told(lost)["result"]["sentence"] in last_line(lost)
+    assert [one.decision and one.decision.recommended for one in (tune, lost, kept)] == ["dear", None, "dear"]
     found = told(kept)
     assert (found["result"]["recommended"], found["result"]["baseline"]) == ("dear", "first")
     assert found["result"]["from_baseline"] == found["sweep"]["finalists"][1]["lead"]

@@ -107,10 +107,11 @@ def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
     return _png(figure)
 
 
-def differences(verdict: Verdict) -> bytes:
+def differences(verdict: Verdict, recommended: str | None = None) -> bytes:
     """Draw how much better each config is than the baseline, the best on top; returns a PNG.
 
     Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
+    ``recommended`` is marked: of a search it is what was decided on other questions than these.
     """
     from matplotlib.figure import Figure
 
@@ -123,7 +124,7 @@ def differences(verdict: Verdict) -> bytes:
     axes = figure.subplots()
     axes.axvline(0, color=GREY, linewidth=1)
     for line, row in enumerate(order):
-        _difference(axes, line, verdict, row)
+        _difference(axes, line, verdict, row, ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5))
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
@@ -140,14 +141,14 @@ def differences(verdict: Verdict) -> bytes:
     return _png(figure)
 
 
-def _difference(axes: Axes, line: int, verdict: Verdict, row: int) -> None:
-    """Draw one config: a full point where it cannot be told from the best, a diamond where it is recommended."""
+def _difference(axes: Axes, line: int, verdict: Verdict, row: int, shape: tuple[str, int]) -> None:
+    """Draw one config: a full point where it cannot be told from the best. ``shape`` is the point's, and its size."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     kept = bool(verdict.may_be_best[row])
     colour = COLOUR if kept else GREY
     if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
         axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
-    marker, size = ("D", 7) if row == verdict.recommendation.config else ("o", 5)
+    marker, size = shape
     inside = colour if kept else "white"
     axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
 
@@ -198,7 +199,7 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
     """Lay the panels out in rows; ``shared``: all have one scale."""
     from matplotlib.figure import Figure
 
-    labels = [_label(rounded(name)) for name in names]
+    labels = [_label(name) for name in names]
     most, panel_width = (3, 3.0) if len(names) <= FEW else (6, 2.2)
     columns = max(1, min(most, len(panels)))
     rows = max(1, math.ceil(len(panels) / columns))
@@ -240,8 +241,8 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Break a long name at its commas, and a very long one off in its middle."""
-    most = LONGEST_LINE * MOST_LINES
+    """Round a name's numbers, break it at its commas, and a very long one off in its middle."""
+    name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
     return "\n".join(line.replace(", ", ",") for line in textwrap.wrap(name.replace(",", ", "), LONGEST_LINE))

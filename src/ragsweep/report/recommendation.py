@@ -36,6 +36,13 @@ class Decision(NamedTuple):
         kind, _, rest = said.partition(": ")
         return f"{kind}, {self.where}: {rest}"
 
+    @property
+    def recommended(self) -> str | None:
+        """The name of the config that is recommended; None where none is."""
+        if isinstance(self.verdict, Unweighed) or self.verdict.recommendation.config is None:
+            return None
+        return self.verdict.matrix.configs[self.verdict.recommendation.config]
+
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield what is recommended: one line, or none where the verdict has said why nothing is."""
         if self.where or isinstance(self.verdict, Verdict):
@@ -58,7 +65,7 @@ def result_facts(decision: Decision) -> dict[str, Any]:
         "sentence": decision.sentence,
         "where": where,
         "metric": verdict.metric,
-        "recommended": None if found.config is None else configs[found.config],
+        "recommended": decision.recommended,
         "baseline": configs[0],
         "best": configs[found.best],
         "margin": found.margin,

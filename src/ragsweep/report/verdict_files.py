@@ -30,7 +30,7 @@ def verdict_files(verdict: Verdict, decision: Decision) -> dict[str, bytes]:
     files = {
         "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
         "verdict/differences.csv": differences_csv(verdict),
-        "plots/differences.png": plots.differences(verdict),
+        "plots/differences.png": plots.differences(verdict, decision.recommended),
     }
     return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
 
