@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def measured(server: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> dic
     asked = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m",
              "~metrics.semantic_similarity"]  # fmt: skip
     commands = {
-        "retrieval": ["retriever=bm25", "retriever.k1=0.9,1.2", "retriever.b=0.4,0.75", "dataset.limit=60"],
+        "retrieval": [*_drawn(folder), "retriever.k1=0.9,1.2", "retriever.b=0.4,0.75", "top_k=1,3"],
         "rerank": [
             *small[:-1],
             "retriever=hybrid_rrf",
@@ -63,6 +64,22 @@ def measured(server: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {name: _numbers(folder, name) for name in SWEEPS}
 
 
+def _drawn(folder: Path) -> list[str]:
+    """Draw documents of random words, and questions of some of their words."""
+    draw = random.Random(0)
+    words = [f"w{n}" for n in range(120)]
+    texts = [" ".join(draw.choices(words, k=draw.randrange(20, 60))) for _ in range(60)]
+    corpus = [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)]
+    golden = [
+        {"id": f"q{n}", "question": " ".join(draw.sample(texts[n].split(), 3)), "category": f"c{n % 3}",
+         "evidence": [{"document": f"d{n}"}]}
+        for n in range(40)
+    ]  # fmt: skip
+    for name, rows in (("drawn", corpus), ("asked", golden)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["dataset=jsonl", "dataset.corpus=drawn.jsonl", "dataset.golden=asked.jsonl", "retriever=bm25"]
+
+
 def _numbers(folder: Path, experiment: str) -> dict[str, Any]:
     client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
     named = client.get_experiment_by_name(experiment)
@@ -77,11 +94,11 @@ def _numbers(folder: Path, experiment: str) -> dict[str, Any]:
 
 
 def _means(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Take all means and intervals but those of latencies, to nine digits."""
+    """Take means and intervals to nine digits, less those of times and of scores that depend on the processor."""
     return {
         name: [_digits(one[key]) for key in ("value", "low", "high")] + [one["n_scored"], one["n_failed"]]
         for name, one in metrics.items()
-        if one["unit"] != "ms"
+        if one["unit"] not in ("ms", "s") and name != "top_score"
     }
 
 
