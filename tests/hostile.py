@@ -167,6 +167,7 @@ PAYLOADS = {
     ),
     "log outside": Payload([f"{_HANDLER}.filename=/tmp/pwned"], f"{_HANDLER}.filename"),
     "log outside by the job's name": Payload(["hydra.job.name=../../pwned"], f"{_HANDLER}.filename"),
+    "log handler's argument": Payload([f"+{_HANDLER}.maxBytes=1"], f"{_HANDLER}.maxBytes"),
     "log into a file of the user's": Payload(
         ["hydra.run.dir=.", f"{_HANDLER}.filename='${{hydra.runtime.output_dir}}/.bashrc'"], f"{_HANDLER}.filename"
     ),

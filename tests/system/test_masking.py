@@ -184,4 +184,7 @@ def test_secret_inside_a_value_on_the_command_line_is_refused(line: str) -> None
 
 
 def test_variables_are_no_secrets_however_they_are_quoted() -> None:
-    refuse_secrets(["a.api_key='${oc.env:X}','${oc.env:Y}'", "my={api_key: '${oc.env:X}'}", "a.two_pass=true"])
+    named = ["a.api_key='${oc.env:X}','${oc.env:Y}'", "my={api_key: '${oc.env:X}'}", "a.two_pass=true"]
+    refuse_secrets(named)
+    with pytest.raises(secrets.ConfigError, match=r"a\.api_key"):
+        refuse_secrets([*named, "a.api_key='${oc.env:X}',typed-out"])

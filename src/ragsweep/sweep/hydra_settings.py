@@ -6,6 +6,8 @@ commands as settings. What is not listed here is refused, unless the environment
 
 from __future__ import annotations
 
+import inspect
+import logging.handlers
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -67,6 +69,9 @@ LOG_FORMATS = frozenset(
 LOG_FILE = ".log"
 """What the name of a log file ends with: the run's folder may be anywhere, and hold files of the user's."""
 
+HANDLED = frozenset({"class", "level", "formatter", "filters"})
+"""What ``logging`` itself reads of a handler's settings."""
+
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
@@ -106,6 +111,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
         for name, value in _leaves(settings[key]):
             _check_log_setting(name, value, f"hydra.{key}.{name}")
         _check_formatters(settings[key], f"hydra.{key}.formatters")
+        _check_handlers(settings[key], f"hydra.{key}.handlers")
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
@@ -176,6 +182,25 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         )
     if ".." in f".{name}.":  # logging sets attributes that stand under the key "."
         raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
+
+
+def _check_handlers(settings: Any, where: str) -> None:
+    """Raise ConfigError for an argument that a handler of logging does not take."""
+    handlers = settings.get("handlers") if isinstance(settings, Mapping) else None
+    for name, one in (handlers or {}).items():
+        named = one.get("class") if isinstance(one, Mapping) else None
+        if named not in LOG_CLASSES:
+            continue
+        taken = {*HANDLED, *inspect.signature(_log_class(str(named))).parameters}
+        for key in one:
+            if key not in taken:
+                raise ConfigError(f"{where}.{name}.{key}: {named} takes no such argument{nearest(str(key), taken)}")
+
+
+def _log_class(name: str) -> Any:
+    """Find one of the classes of ``logging`` that a config may name."""
+    module, _, kind = name.rpartition(".")
+    return getattr(logging.handlers if module.endswith("handlers") else logging, kind)
 
 
 def _check_formatters(settings: Any, where: str) -> None:

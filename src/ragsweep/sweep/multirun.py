@@ -102,8 +102,9 @@ class Multirun:
 
     def _show_again(self, sweep: Sweep) -> None:
         """Show a sweep that is finished, and send to the tracker what that has lost."""
+        came = ending(self.ledger, self.ledger.records(sweep.id))  # which may find that the ledger is damaged
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        ending(self.ledger, self.ledger.records(sweep.id)).show(self.terminal)
+        came.show(self.terminal)
         if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
         self.terminal.look(self.tracker.look(), sweep.name, self.ledger.sweep(sweep.id).parent)

@@ -77,7 +77,9 @@ class TestHttp(SystemContract):
 
     @pytest.mark.parametrize(
         ("changed", "said"),
-        [({"url": "ftp://x/ask"}, "base_url"), ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
+        [({"url": "ftp://x/ask"}, r"system\.url must begin"), ({"url": "http://x:9"}, r"system\.url must name a path"),
+         ({"url": "http://me:secret@x/ask"}, r"system\.url .* no user"),
+         ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
          ({"contexts": "a..b"}, r"system\.contexts"), ({"key_env": "sk-secret"}, "key_env")],
     )  # fmt: skip
     def test_what_could_not_work_is_refused_before_anything_is_called(self, changed: dict[str, Any], said: str) -> None:

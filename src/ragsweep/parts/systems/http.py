@@ -59,9 +59,9 @@ class Http:
 
     def check(self) -> None:
         """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
-        if "?" in self.path or "#" in self.path or not self.path:
+        if "?" in self.path or "#" in self.path or not self.path or "://" not in self.service.base_url:
             raise ConfigError("system.url must name a path on a host, and hold no query; what is sent stands in body")
-        self.service.check("system")
+        self.service.check("system", "url")
         if QUESTION not in str(self.body):
             raise ConfigError(f"system.body must hold {QUESTION} somewhere, given {dict(self.body)!r}")
         for name, path in {"answer": self.answer, **self.paths}.items():

@@ -43,11 +43,14 @@ class Service:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
 
-    def check(self, where: str) -> None:
-        """Raise ConfigError for what could not work, or would put a secret into a config; ``where`` names the part."""
+    def check(self, where: str, url: str = "base_url") -> None:
+        """Raise ConfigError for what could not work, or would put a secret into a config.
+
+        ``where`` names the part, ``url`` its key for the address.
+        """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             raise ConfigError(
-                f"{where}.base_url must begin with http:// or https:// and hold no user, password or query; "
+                f"{where}.{url} must begin with http:// or https:// and hold no user, password or query; "
                 f"a key goes into the environment variable that {where}.key_env names"
             )
         # The value is not repeated: it may be the key itself.
