@@ -352,7 +352,7 @@ def test_lead_that_a_longer_context_gives_by_construction_is_decided_by_what_it_
     assert (found["kind"], found["recommended"], found["decide_by"]) == ("none", None, ["top_k"])
     told = said(*deeper())
     assert (
-        "context_recall can only rise with top_k, which is no news: choose top_k by context tokens (450 to 1,500)"
+        "context_recall can only rise with top_k, so it cannot decide: choose top_k by context tokens (450 to 1,500)"
         in told
     )
     assert "keep " not in told

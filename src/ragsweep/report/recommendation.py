@@ -164,7 +164,7 @@ def _decide(verdict: Verdict) -> str:
         if np.nanmin(values) < np.nanmax(values)
     ]
     by = " or ".join(costs) or "tokens, cost or latency"
-    return f"{verdict.metric} can only rise with {keys}, which is no news: choose {keys} by {by}"
+    return f"{verdict.metric} can only rise with {keys}, so it cannot decide: choose {keys} by {by}"
 
 
 def _figure(verdict: Verdict) -> str:
