@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.building import Builder, source
+from ragsweep.core.building import Builder, public_name, source
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.trust import PARTS, TRUSTED
+from ragsweep.core.trust import PARTS, TRUSTED, find_class
 
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
@@ -265,3 +265,13 @@ class TestPartsOfOthers:
         before = self.digest("owned_parts.mine.Mine")
         (folder / "owned_parts/apart.py").write_text("never imported )")
         assert self.digest("owned_parts.mine.Mine") != before
+
+
+CONF = Path(__file__).parents[2] / "conf"
+TARGETS = sorted({line.split()[-1] for path in CONF.rglob("*.yaml") for line in path.read_text().splitlines()
+                  if line.strip().startswith("_target_: ragsweep.")})  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_our_parts_are_named_in_specs_as_configs_name_them(target: str) -> None:
+    assert public_name(find_class(target, "key")) == target

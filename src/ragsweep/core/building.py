@@ -76,13 +76,13 @@ class Builder:
         kept = {
             name: _spec_of(value) for name, value in {**defaults, **values}.items() if name not in _operational(made)
         }
-        return Spec(stable_name(made), _version(made), kept)
+        return Spec(public_name(made), _version(made), kept)
 
 
-def stable_name(made: type) -> str:
-    """Name a class in a Spec by module and name, less the package's room, whose choice changes no address."""
-    own = re.sub(r"^ragsweep\.[a-z]+\.", "ragsweep.", made.__module__)
-    return f"{own}.{made.__qualname__}"
+def public_name(made: type) -> str:
+    """Return the name of a class in Specs: for our own parts the one that ``_target_`` takes, whatever its file."""
+    group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
+    return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
 
 def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> Built:
