@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.core.identity import Spec
-from ragsweep.core.types import Case, Verdict
+from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasContextPrecision,
@@ -81,7 +81,7 @@ def main() -> None:
     print(f"importing ragas: {time.perf_counter() - begin:.1f} s")
     folder = tempfile.TemporaryDirectory()
     notes = Notebook(page(Spec("judge", "1"), ""), open_store(Path(folder.name), print))
-    asked, found = cases(given.questions), dict[str, dict[int, Verdict]]()
+    asked, found = cases(given.questions), dict[str, dict[int, Judgement]]()
     begin, processor = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
     for kind in METRICS:
         kind(judge).judge_noting(asked, found.setdefault(kind.name, {}).__setitem__, notes)

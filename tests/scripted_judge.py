@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragsweep.core.types import Case, Verdict
+from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasAnswerCorrectness,
@@ -32,11 +32,11 @@ def judge_at(server: LlmServer, **given: Any) -> OpenAIJudge:
     return OpenAIJudge(server.base_url, "scripted", **chosen)
 
 
-def judged(metric: Any, cases: list[Case]) -> list[Verdict]:
+def judged(metric: Any, cases: list[Case]) -> list[Judgement]:
     """Judge the cases, and see that each is told once."""
-    found: dict[int, Verdict] = {}
+    found: dict[int, Judgement] = {}
 
-    def done(number: int, verdict: Verdict) -> None:
+    def done(number: int, verdict: Judgement) -> None:
         assert number not in found
         found[number] = verdict
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.identity import Node, Rows, Spec, Work
 from ragsweep.core.reasons import NO_REFERENCE
-from ragsweep.core.types import Answer, Case, Passage, Question, Request, Turn, Usage, Verdict
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
     Asking,
@@ -36,12 +36,12 @@ WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=True, allow_infinity=False)
 USAGES = st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.booleans())
 ANSWERS = st.builds(Answer, WORDS, st.booleans(), WORDS, NUMBERS, NUMBERS, USAGES, WORDS)
-VERDICTS = st.builds(Verdict, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS)
+VERDICTS = st.builds(Judgement, NUMBERS, WORDS, USAGES, st.booleans(), NUMBERS, WORDS)
 TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), WORDS), max_size=3).map(tuple)
 
 
 @given(st.lists(ANSWERS, max_size=4), st.lists(VERDICTS, max_size=4))
-def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer], verdicts: list[Verdict]) -> None:
+def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer], verdicts: list[Judgement]) -> None:
     assert str(answers_in(packed(answers))) == str(answers)  # as text, since NaN is not NaN
     assert str(verdicts_in(packed(verdicts))) == str(verdicts)
     assert packed(answers).dtype.kind == "S"
@@ -74,7 +74,7 @@ def test_what_failed_does_not_last_and_what_is_lacking_does() -> None:
     assert lasting_answers(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
         True, False, True,
     ]  # fmt: skip
-    verdicts = [Verdict(0.5), Verdict(reason=NO_REFERENCE), Verdict(reason="timed out")]
+    verdicts = [Judgement(0.5), Judgement(reason=NO_REFERENCE), Judgement(reason="timed out")]
     assert lasting_verdicts(packed(verdicts)).tolist() == [True, True, False]
 
 

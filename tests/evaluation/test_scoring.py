@@ -17,7 +17,7 @@ from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
-from ragsweep.core.types import Answer, Case, Scores, Verdict, View
+from ragsweep.core.types import Answer, Case, Judgement, Scores, View
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import Recall
@@ -132,11 +132,11 @@ def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
     class Judge(Own):
         uses = ("question",)
 
-        def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
-            done(1, Verdict(0.5))
+        def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+            done(1, Judgement(0.5))
             raise KeyError("verdict")
 
-    found: dict[int, Verdict] = {}
+    found: dict[int, Judgement] = {}
     scoring.judged(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
     assert found[1].value == 0.5
     assert sorted(found) == [0, 1, 2]

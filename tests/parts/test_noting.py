@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.identity import Spec
-from ragsweep.core.types import Notes, Usage, Verdict
+from ragsweep.core.types import Judgement, Notes, Usage
 from ragsweep.parts.judging import Form, Said
 from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
 from ragsweep.parts.noting import Noted
@@ -129,8 +129,8 @@ def _accepting(asked: Asked) -> Any:
     return default_answer(asked)
 
 
-def _verdicts(kind: type, server: LlmServer, notes: Notes) -> list[Verdict]:
+def _verdicts(kind: type, server: LlmServer, notes: Notes) -> list[Judgement]:
     options = {"share": 1} if kind is JudgeSwayed else {}
-    found: dict[int, Verdict] = {}
+    found: dict[int, Judgement] = {}
     kind(judge_at(server, concurrency=1, retries=0), **options).judge_noting(cases(3), found.__setitem__, notes)
     return [found[n] for n in range(3)]

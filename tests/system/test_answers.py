@@ -21,12 +21,12 @@ from ragsweep.core.types import (
     Dataset,
     Evidence,
     GoldenSet,
+    Judgement,
     Question,
     Request,
     Scores,
     Turn,
     Usage,
-    Verdict,
     View,
 )
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
@@ -82,16 +82,16 @@ class Length:
         self.down = down
         self.cases: list[Case] = []
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Count characters."""
         for n, case in enumerate(cases):
             self.cases.append(case)
             failed = bool(self.down) and case.question == self.down
-            done(n, Verdict(reason="timed out") if failed else Verdict(float(len(str(case)))))
+            done(n, Judgement(reason="timed out") if failed else Judgement(float(len(str(case)))))
 
     def score(self, view: View) -> Scores:
         """Take the verdicts."""
-        said = view.verdicts[self.name]
+        said = view.judgements[self.name]
         return Scores(np.array([one.value for one in said]), np.array([one.reason for one in said]))
 
 

@@ -294,7 +294,7 @@ class Case(NamedTuple):
     reference: str = ""
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What a judge says of one case: a value, or NaN and the reason; what has a reason in FAILED is never kept."""
 
     value: float = float("nan")
@@ -302,7 +302,7 @@ class Verdict(NamedTuple):
     usage: Usage = Usage()
     suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
-    model: str = ""  # who judged, as the config names it: what the verdict cost is a matter of its price
+    model: str = ""  # who judged, as the config names it: what the judgement cost is a matter of its price
 
 
 class Size(NamedTuple):
@@ -364,7 +364,7 @@ class View:
     approximate: Mapping[str, Approximate]  # leg -> what its index missed; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
-    verdicts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict)  # judged metric -> one a question
+    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one a question
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
     queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is

@@ -30,6 +30,7 @@ from ragsweep.core.data import (
     Floats,
     GoldenSet,
     Integers,
+    Judgement,
     Passage,
     Question,
     Rankings,
@@ -42,7 +43,6 @@ from ragsweep.core.data import (
     TokenVectors,
     Turn,
     Usage,
-    Verdict,
     View,
 )
 
@@ -70,6 +70,7 @@ __all__ = [
     "HybridRetriever",
     "Integers",
     "JudgedMetric",
+    "Judgement",
     "Metric",
     "NestedChunker",
     "Passage",
@@ -91,7 +92,6 @@ __all__ = [
     "Usage",
     "VectorIndex",
     "VectorRetriever",
-    "Verdict",
     "View",
 ]
 
@@ -282,9 +282,9 @@ class Foretelling(Protocol):
 
 @runtime_checkable
 class JudgedMetric(Protocol):
-    """A metric (see Metric) that somebody, or something slow, judges. Verdicts are kept by what they were made of.
+    """A metric (see Metric) that somebody, or something slow, judges. Judgements are kept by what they were made of.
 
-    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.verdicts[name]``. A class may state
+    ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``. A class may state
     SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
     """
 
@@ -296,8 +296,8 @@ class JudgedMetric(Protocol):
     def uses(self) -> tuple[str, ...]:
         """Fields of a Case that are filled in; a question that lacks one is not judged."""
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
-        """Judge every case, in any order: ``done(number of the case, verdict)`` once for each, when it is known."""
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge every case, in any order: ``done(number of the case, judgement)`` once for each, when it is known."""
 
 
 Notes = MutableMapping[str, str]
@@ -308,7 +308,7 @@ Notes = MutableMapping[str, str]
 class Noting(Protocol):
     """What a judged metric may also offer that makes several calls a case: a kill then costs none that was answered."""
 
-    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Verdict], None], notes: Notes) -> None:
+    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], notes: Notes) -> None:
         """Judge as ``judge`` does; look for every answer in the notes, and note it when it arrives."""
 
 

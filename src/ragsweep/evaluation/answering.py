@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Rows, Work, content_hash
 from ragsweep.core.reasons import failed
-from ragsweep.core.types import Answer, Case, Passage, Question, Request, Response, Route, Turn, Usage, Verdict
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 
 Packed = NDArray[np.bytes_]
 """One JSON object in ASCII a row."""
 
-Item = TypeVar("Item", Answer, Verdict, Route, Response)
+Item = TypeVar("Item", Answer, Judgement, Route, Response)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
@@ -76,7 +76,7 @@ def case_key(case: Case) -> str:
 # --- rows: one JSON object each, so that a store can keep them ---------------------------------------------------
 
 
-def packed(items: Sequence[Answer | Verdict | Route | Response]) -> Packed:
+def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
     """Write answers, verdicts and the like as rows; what has its default value is left out, and NaN always has."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
@@ -87,9 +87,9 @@ def answers_in(rows: Packed) -> list[Answer]:
     return [Answer(**_with_usage(json.loads(row))) for row in rows.tolist()]
 
 
-def verdicts_in(rows: Packed) -> list[Verdict]:
+def verdicts_in(rows: Packed) -> list[Judgement]:
     """Read verdicts."""
-    return [Verdict(**_with_usage(json.loads(row))) for row in rows.tolist()]
+    return [Judgement(**_with_usage(json.loads(row))) for row in rows.tolist()]
 
 
 def routes_in(rows: Packed) -> list[Route]:
@@ -126,7 +126,7 @@ def lasting_verdicts(rows: Packed) -> NDArray[np.bool_]:
     return np.array([not failed(verdict.reason) for verdict in verdicts_in(rows)], dtype=bool)
 
 
-def _plain(item: Answer | Verdict | Route | Response) -> dict[str, Any]:
+def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
     if isinstance(item, Response):
         return {"answer": _plain(item.answer), "contexts": item.contexts}
     usual = type(item)._field_defaults

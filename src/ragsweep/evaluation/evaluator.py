@@ -21,12 +21,12 @@ from ragsweep.core.types import (
     Dataset,
     Division,
     Embeddings,
+    Judgement,
     Metric,
     Question,
     Rankings,
     Route,
     Usage,
-    Verdict,
     View,
 )
 from ragsweep.evaluation import scoring
@@ -165,7 +165,7 @@ class Evaluator:
             latency["generate"] = _seconds(answers.answers, known)
             answers = answers._replace(cut=_length(rankings.first(experiment.top_k)) - _length(context))
         looked = view(coverage, rankings, experiment.top_k, latency, approximate, length)
-        return replace(looked, answers=answers, verdicts=verdicts)
+        return replace(looked, answers=answers, judgements=verdicts)
 
     def _answers(self, graph: Graph, known: Asked, names: ChunkNames, context: Rankings) -> Answers | None:
         """Ask for an answer to every question; None where the config names no generator."""
@@ -279,7 +279,9 @@ def _seconds(answers: Sequence[Answer], known: Asked) -> NDArray[np.float64]:
 
 def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
     """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
-    said: list[tuple[str, Sequence[Answer | Verdict | Route]]] = [("judge", some) for some in looked.verdicts.values()]
+    said: list[tuple[str, Sequence[Answer | Judgement | Route]]] = [
+        ("judge", some) for some in looked.judgements.values()
+    ]
     if looked.answers:
         said.append(("generate", looked.answers.answers))
     if looked.routes:
@@ -304,7 +306,7 @@ def _priced(total: dict[str, float]) -> dict[str, float]:
     return {name: amount for name, amount in total.items() if name != "money"} if unknown else total
 
 
-def _money(items: Iterable[Answer | Verdict | Route]) -> float:
+def _money(items: Iterable[Answer | Judgement | Route]) -> float:
     """Price answers or verdicts by the table of this command; NaN where a model has no price: a part is no sum."""
     priced = [spending.money(one.model, one.usage) for one in items if not isinstance(one, Route)]
     return float(sum(priced))

@@ -17,7 +17,7 @@ import numpy as np
 from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
 from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.remembering import remembered
-from ragsweep.core.types import NO_CHUNK, Answer, Case, Chunks, Noting, Passage, Rankings, Request, Verdict
+from ragsweep.core.types import NO_CHUNK, Answer, Case, Chunks, Judgement, Noting, Passage, Rankings, Request
 from ragsweep.evaluation.answering import (
     Asking,
     Packed,
@@ -153,12 +153,12 @@ class Answering:
         spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
         return Node("verdict", spec, inputs, compute, "rows", label, np.ndarray, lasting=lasting_verdicts, reads=_reads)
 
-    def _judged(self, work: Work, judge: Node, cases: Sequence[Case | Verdict]) -> list[Verdict]:
+    def _judged(self, work: Work, judge: Node, cases: Sequence[Case | Judgement]) -> list[Judgement]:
         """Ask for verdicts on the cases; what is no case is its own verdict."""
         keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
         self.contents.update({key: cases[n] for n, key in keys.items()})
         found = iter(verdicts_in(work.get(judge, list(keys.values())))) if keys else iter(())
-        return [one if isinstance(one, Verdict) else next(found) for one in cases]
+        return [one if isinstance(one, Judgement) else next(found) for one in cases]
 
 
 def _asked_spec(metric: Spec) -> Spec:
@@ -167,12 +167,12 @@ def _asked_spec(metric: Spec) -> Spec:
     return judge if isinstance(judge, Spec) else metric
 
 
-def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Verdict:
+def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Judgement:
     """Fill in what a metric uses of a question; where something is lacking, the verdict is why."""
     if not asked.needs_retrieval:
-        return Verdict(reason=CONVERSATIONAL)
+        return Judgement(reason=CONVERSATIONAL)
     if "answer" in part.uses and (reason := _unfit(part, answer)):
-        return Verdict(reason=reason)
+        return Judgement(reason=reason)
     known: dict[str, Any] = {
         "question": asked.text,
         "answer": answer.text if answer else "",
@@ -181,7 +181,7 @@ def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage,
     }
     case = Case(**{name: known[name] for name in part.uses})
     lacking = [reason for name, reason in LACKING.items() if name in part.uses and not getattr(case, name)]
-    return Verdict(reason=lacking[0]) if lacking else case
+    return Judgement(reason=lacking[0]) if lacking else case
 
 
 def _unfit(part: Any, answer: Answer | None) -> str:

@@ -24,6 +24,7 @@ from ragsweep.core.types import (
     Dataset,
     GoldenSet,
     JudgedMetric,
+    Judgement,
     Metric,
     Passage,
     Question,
@@ -31,7 +32,6 @@ from ragsweep.core.types import (
     Route,
     Scores,
     Spans,
-    Verdict,
     View,
 )
 from ragsweep.evaluation.evidence import cover, view
@@ -42,7 +42,7 @@ LONGEST = 200
 EXCERPT = 2000
 """Characters of a document that stand for it when a metric is tried."""
 
-Done = Callable[[int, Verdict], None]
+Done = Callable[[int, Judgement], None]
 Judging = Callable[[Sequence[Case], Done], None]
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def judged(metric: JudgedMetric, judge: Judging) -> Judging:
     def ask(cases: Sequence[Case], done: Done) -> None:
         given: set[int] = set()
 
-        def take(number: int, verdict: Verdict) -> None:
+        def take(number: int, verdict: Judgement) -> None:
             given.add(number)
             done(number, verdict)
 
@@ -74,7 +74,7 @@ def judged(metric: JudgedMetric, judge: Judging) -> Judging:
         except Exception as fault:
             reason = _reason(fault, metric, "judge")
             for number in sorted(set(range(len(cases))) - given):
-                done(number, Verdict(reason=reason))
+                done(number, Judgement(reason=reason))
 
     return ask
 
@@ -95,8 +95,8 @@ def faults(metrics: Sequence[Metric], dataset: Dataset, answered: bool, routed: 
     if not foreign or not dataset.golden.questions:
         return {}
     looked = _example(dataset, answered, routed)
-    verdicts = {one.name: [Verdict(one.bounds[1] or 1.0)] for one in metrics if isinstance(one, JudgedMetric)}
-    found = {one.name: _attempted(one, replace(looked, verdicts=verdicts)) for one in foreign}
+    verdicts = {one.name: [Judgement(one.bounds[1] or 1.0)] for one in metrics if isinstance(one, JudgedMetric)}
+    found = {one.name: _attempted(one, replace(looked, judgements=verdicts)) for one in foreign}
     return {name: fault for name, fault in found.items() if isinstance(fault, str)}
 
 

@@ -16,13 +16,13 @@ from ragsweep.core.types import (
     Evidence,
     GoldenSet,
     JudgedMetric,
+    Judgement,
     Passage,
     Question,
     Rankings,
     Spans,
     Turn,
     Usage,
-    Verdict,
     View,
 )
 from ragsweep.evaluation.evidence import cover, view
@@ -73,25 +73,25 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
 
     Args:
         order: The order of the questions, by number.
-        metric: If it is a JudgedMetric, it is asked for its verdicts.
+        metric: If it is a JudgedMetric, it is asked for its judgements.
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
     answers = Answers([row[2] for row in rows], [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
     looked = replace(_ranked(questions, answers), answers=answers)
-    return replace(looked, verdicts=verdicts(looked, metric)) if isinstance(metric, JudgedMetric) else looked
+    return replace(looked, judgements=judgements(looked, metric)) if isinstance(metric, JudgedMetric) else looked
 
 
-def verdicts(looked: View, metric: JudgedMetric) -> dict[str, list[Verdict]]:
-    """Ask a metric for its verdicts on the answers that did not fail and have all that it uses."""
+def judgements(looked: View, metric: JudgedMetric) -> dict[str, list[Judgement]]:
+    """Ask a metric for its judgements on the answers that did not fail and have all that it uses."""
     assert looked.answers is not None
     said = zip(looked.questions, looked.answers.answers, looked.answers.passages, strict=True)
     cases = {n: _case(*row) for n, row in enumerate(said)}
     asked = [n for n, case in cases.items() if all(getattr(case, use) for use in metric.uses)]
-    found = [Verdict(reason=answer.failed or "lacks what it needs") for answer in looked.answers.answers]
+    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in looked.answers.answers]
     given = {n for n in asked if not looked.answers.answers[n].failed}
     numbers = sorted(given)
-    metric.judge([cases[n] for n in numbers], lambda n, verdict: found.__setitem__(numbers[n], verdict))
+    metric.judge([cases[n] for n in numbers], lambda n, judgement: found.__setitem__(numbers[n], judgement))
     return {getattr(metric, "name", ""): found}
 
 

@@ -18,7 +18,7 @@ from ragsweep.core.types import Answer, Answers, JudgedMetric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answered import without_citations
 from ragsweep.parts.prices import Prices
-from ragsweep.testing.answers import answered, verdicts
+from ragsweep.testing.answers import answered, judgements
 from toys import Letters
 
 OPTIONS = Path(__file__).parents[3] / "conf" / "metrics"
@@ -73,7 +73,7 @@ def looks(draw: st.DrawFn) -> View:
 
 
 def judged(view: View, metric: Any) -> View:
-    return replace(view, verdicts=verdicts(view, metric)) if isinstance(metric, JudgedMetric) else view
+    return replace(view, judgements=judgements(view, metric)) if isinstance(metric, JudgedMetric) else view
 
 
 def test_shipped_metrics_are_keyed_by_their_names() -> None:

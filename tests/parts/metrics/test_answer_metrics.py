@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import SKIPPED
-from ragsweep.core.types import Answer, Answers, Case, Embeddings, Metric, Passage, Question, Verdict
+from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answerability import FATES
 from ragsweep.parts.metrics.citations import claims
@@ -186,24 +186,24 @@ def test_grounding_counts_distinct_content_words() -> None:
 
 def test_semantic_grounding_counts_sentences_that_the_context_says() -> None:
     metric = metrics.GroundingSemantic(Letters(), threshold=0.999)
-    verdicts: dict[int, Verdict] = {}
+    judgements: dict[int, Judgement] = {}
     cases = [
         Case(answer="Abc. Xyz. [1]", contexts=("cab bac! Something else.",)),  # the same letters in each share
         Case(answer="?!", contexts=("abc",)),
         Case(answer="Abc.", contexts=("...",)),
     ]
-    metric.judge(cases, verdicts.__setitem__)
-    assert [verdicts[n].value for n in (0, 2)] == [1 / 2, 0]
-    assert verdicts[1].reason == "nothing said"
+    metric.judge(cases, judgements.__setitem__)
+    assert [judgements[n].value for n in (0, 2)] == [1 / 2, 0]
+    assert judgements[1].reason == "nothing said"
 
 
 def test_judged_in_many_batches_as_in_one() -> None:
     cases = [Case(answer=f"cat {n}{'ab' * n}", reference="a cat", contexts=("the cat",)) for n in range(70)]
     for metric in (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters(), 0.9)):
-        whole: dict[int, Verdict] = {}
+        whole: dict[int, Judgement] = {}
         metric.judge(cases, whole.__setitem__)
         assert sorted(whole) == list(range(70))
-        alone: dict[int, Verdict] = {}
+        alone: dict[int, Judgement] = {}
         metric.judge(cases[66:67], alone.__setitem__)
         assert alone[0].value == pytest.approx(whole[66].value, abs=1e-6)
 
@@ -228,9 +228,9 @@ def test_similarity_is_the_cosine_and_each_text_is_embedded_once() -> None:
     embedder = Fixed(a=(3, 4), b=(4, 3), c=(-6, -8), nothing=(0, 0))
     metric = metrics.SemanticSimilarity(embedder)  # type: ignore[arg-type]
     cases = [Case(answer=x, reference=y) for x, y in ("aa", "ab", "ac")] + [Case(answer="nothing", reference="a")]
-    verdicts: dict[int, Verdict] = {}
-    metric.judge(cases, verdicts.__setitem__)
-    assert [verdicts[n].value for n in range(4)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
+    judgements: dict[int, Judgement] = {}
+    metric.judge(cases, judgements.__setitem__)
+    assert [judgements[n].value for n in range(4)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
     assert sorted(embedder.asked) == ["a", "b", "c", "nothing"]
     assert vectors(embedder, []) == {}  # type: ignore[arg-type]
 
@@ -240,7 +240,7 @@ def test_similarity_of_a_refusal_is_none_and_rounding_stays_within_bounds() -> N
     assert (found["abstained"], found["blank"]) == (0, 0)
     assert (found["refused"], found["nothing to compare with"]) == ("unanswerable", "no reference answer")
     metric = metrics.SemanticSimilarity(Letters())
-    view = replace(answered([0]), verdicts={metric.name: [Verdict(1.0000001)]})
+    view = replace(answered([0]), judgements={metric.name: [Judgement(1.0000001)]})
     assert metric.score(view).values[0] == 1.0
 
 
@@ -248,7 +248,7 @@ def test_verdict_that_is_missing_is_no_score() -> None:
     metric = metrics.SemanticSimilarity(Letters())
     assert metric.score(answered([0])).reasons.tolist() == ["not judged"]
     assert "not judged" not in SKIPPED
-    view = replace(answered([0]), verdicts={metric.name: [Verdict(reason="rate limited")]})
+    view = replace(answered([0]), judgements={metric.name: [Judgement(reason="rate limited")]})
     assert metric.score(view).reasons.tolist() == ["rate limited"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import SKIPPED
-from ragsweep.core.types import Case, Verdict
+from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import FaithfulnessNli
 from ragsweep.testing.answers import answered
 from ragsweep.testing.metrics import MetricContract
@@ -25,8 +25,8 @@ def metric(tiny_entailment: Path) -> FaithfulnessNli:
     return FaithfulnessNli(str(tiny_entailment), dtype="float32", device="cpu")
 
 
-def judged(metric: FaithfulnessNli, *cases: Case) -> list[Verdict]:
-    found: dict[int, Verdict] = {}
+def judged(metric: FaithfulnessNli, *cases: Case) -> list[Judgement]:
+    found: dict[int, Judgement] = {}
     metric.judge(cases, found.__setitem__)
     return [found[n] for n in range(len(cases))]
 

@@ -21,11 +21,11 @@ from ragsweep.core.types import (
     Corpus,
     Evidence,
     GoldenSet,
+    Judgement,
     Passage,
     Question,
     Rankings,
     Spans,
-    Verdict,
     View,
 )
 from ragsweep.evaluation.evidence import cover, view
@@ -180,7 +180,7 @@ def test_without_quotes_texts_or_answers_there_is_a_reason() -> None:
     assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
 
 
-# --- contracts, and what is told of verdicts ----------------------------------------------------------------------
+# --- contracts, and what is told of judgements ----------------------------------------------------------------------
 
 
 class TestIdPrecision(MetricContract):
@@ -208,19 +208,21 @@ class TestSpread(MetricContract):
 
 
 def test_flags_and_spread_are_those_of_any_metric() -> None:
-    verdicts = {
-        "a": [Verdict(1.0, spread=0.2), Verdict(0.5, suspicious=True), Verdict(reason="no reference answer")],
-        "b": [Verdict(0.0, spread=0.4), Verdict(reason="timed out"), Verdict(reason="no reference answer")],
+    judgements = {
+        "a": [Judgement(1.0, spread=0.2), Judgement(0.5, suspicious=True), Judgement(reason="no reference answer")],
+        "b": [Judgement(0.0, spread=0.4), Judgement(reason="timed out"), Judgement(reason="no reference answer")],
     }
-    looked = replace(example([0, 1, 2]), verdicts=verdicts)
+    looked = replace(example([0, 1, 2]), judgements=judgements)
     flags, spread = JudgeSuspicious().score(looked), JudgeSpread().score(looked)
     np.testing.assert_array_equal(flags.values, [0, 1, np.nan])
     np.testing.assert_allclose(spread.values, [0.3, np.nan, np.nan])
     assert flags.reasons.tolist() == ["", "", "no reference answer"]
     assert spread.reasons.tolist() == ["", "judged once", "no reference answer"]
-    nobody = replace(looked, verdicts={})
+    nobody = replace(looked, judgements={})
     assert set(JudgeSuspicious().score(nobody).reasons) == {"nothing judged"}
-    wrong = replace(looked, verdicts={"a": [Verdict(reason="abstained")] * 3, "b": [Verdict(reason="timed out")] * 3})
+    wrong = replace(
+        looked, judgements={"a": [Judgement(reason="abstained")] * 3, "b": [Judgement(reason="timed out")] * 3}
+    )
     assert set(JudgeSuspicious().score(wrong).reasons) == {"timed out"}
     assert {"nothing judged", "judged once"} <= SKIPPED
 
@@ -229,7 +231,10 @@ def test_an_answer_that_declines_and_conversation_have_no_score() -> None:
     questions = (Question("q", ""), Question("r", ""), Question("s", "", needs_retrieval=False))
     answers = Answers([Answer("no", abstained=True), Answer("yes"), Answer("hello")], [()] * 3, np.zeros(3, np.int64))
     looked = replace(
-        example([0, 1, 2]), questions=questions, answers=answers, verdicts={"ragas_faithfulness": [Verdict(0.5)] * 3}
+        example([0, 1, 2]),
+        questions=questions,
+        answers=answers,
+        judgements={"ragas_faithfulness": [Judgement(0.5)] * 3},
     )
     scores = RagasFaithfulness(None).score(looked)  # type: ignore[arg-type]
     assert scores.reasons.tolist() == ["abstained", "", "conversational"]

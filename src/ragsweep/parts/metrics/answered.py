@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
-from ragsweep.core.types import Answer, Answers, Case, Passage, Question, Scores, Verdict, View
+from ragsweep.core.types import Answer, Answers, Case, Judgement, Passage, Question, Scores, View
 from ragsweep.parts.metrics.share import Share
 
 MARKERS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
@@ -40,32 +40,32 @@ class OfAnswers(Share):
 
 
 class OfVerdicts(Share):
-    """State the attributes of a share that is judged, and read the verdicts on answers that were given."""
+    """State the attributes of a share that is judged, and read the judgements on answers that were given."""
 
     SKIPS_ABSTAINED = True  # what a generator declines with says nothing that could be judged
     needs: tuple[str, ...] = ("answer",)
     name: str
 
     def score(self, view: View) -> Scores:
-        """Score every question; a verdict without a value has its own reason."""
-        verdicts = view.verdicts.get(self.name) or [Verdict(reason=NOT_JUDGED)] * len(view.questions)
+        """Score every question; a judgement without a value has its own reason."""
+        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
         if view.answers is None:
             return laid_out([NO_ANSWERS] * len(view.questions))
-        rows = zip(view.questions, verdicts, range(len(verdicts)), strict=True)
-        return laid_out([self._one(question, verdict, view.answers, n) for question, verdict, n in rows])
+        rows = zip(view.questions, judgements, range(len(judgements)), strict=True)
+        return laid_out([self._one(question, judgement, view.answers, n) for question, judgement, n in rows])
 
     @abstractmethod
     def lacking(self, question: Question) -> str:
         """Say why a question cannot be scored, whatever is answered, or nothing."""
 
     @abstractmethod
-    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score an answer that nobody needs to judge, or give a reason; nothing where the verdict says it."""
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score an answer that nobody needs to judge, or give a reason; nothing where the judgement says it."""
 
-    def _one(self, question: Question, verdict: Verdict, answers: Answers, n: int) -> float | str:
+    def _one(self, question: Question, judgement: Judgement, answers: Answers, n: int) -> float | str:
         answer = answers.answers[n]
-        known = self.lacking(question) or answer.failed or self.without_verdict(answer, answers.passages[n])
-        return known if known != "" else verdict.reason or clamped(verdict.value, self.bounds)
+        known = self.lacking(question) or answer.failed or self.unjudged_score(answer, answers.passages[n])
+        return known if known != "" else judgement.reason or clamped(judgement.value, self.bounds)
 
 
 def laid_out(found: Sequence[float | str]) -> Scores:

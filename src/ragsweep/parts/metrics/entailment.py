@@ -16,14 +16,14 @@ from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
-from ragsweep.core.types import Answer, Case, Passage, Question, Verdict
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question
 from ragsweep.parts.metrics.answered import OfVerdicts, batches, checked, conversational, refused, without_citations
 from ragsweep.parts.metrics.grounding import sentences_of
 
 KEY = "metrics.faithfulness_nli.model"
 ENTAILMENT = "entailment"
 TOGETHER = 16
-"""How many cases are judged at once; verdicts are kept after each such batch."""
+"""How many cases are judged at once; judgements are kept after each such batch."""
 
 
 class FaithfulnessNli(OfVerdicts):
@@ -83,30 +83,32 @@ class FaithfulnessNli(OfVerdicts):
         found = {LIBRARY: importlib.metadata.version(LIBRARY), "dtype": self._dtype()}
         return {**found, **model_files.facts(self._folder()), **model_files.versions()}
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Ask of every pair of passage and sentence whether the one entails the other."""
         for some in batches(cases, TOGETHER):
             said = {n: sentences_of(without_citations(case.answer)) for n, case in some}
             pairs = [(text, one) for n, case in some for one in said[n] for text in case.contexts]
             known = dict(zip(dict.fromkeys(pairs), self._entailed(list(dict.fromkeys(pairs))), strict=True))
             for n, case in some:
-                done(n, self._verdict(said[n], case.contexts, known))
+                done(n, self._judge_case(said[n], case.contexts, known))
 
     def lacking(self, question: Question) -> str:
         """There must be a model; and conversation is grounded in nothing."""
         return NOT_CONFIGURED if self.model is None else conversational(question)
 
-    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score what was said without any passage."""
         return ABSTAINED if refused(answer) else "" if passages else 0.0
 
-    def _verdict(self, said: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]) -> Verdict:
+    def _judge_case(
+        self, said: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]
+    ) -> Judgement:
         if self.model is None:
-            return Verdict(reason=NOT_CONFIGURED)
+            return Judgement(reason=NOT_CONFIGURED)
         if not said:
-            return Verdict(reason=NOTHING_SAID)
+            return Judgement(reason=NOTHING_SAID)
         best = [max((known[text, one] for text in contexts), default=0.0) for one in said]
-        return Verdict(float(np.mean(np.array(best) >= self.threshold)))
+        return Judgement(float(np.mean(np.array(best) >= self.threshold)))
 
     def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the probability that each pair's first text entails its second."""

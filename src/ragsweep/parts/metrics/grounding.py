@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.core.languages import WORD, content_words, fold
 from ragsweep.core.reasons import ABSTAINED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY, sentences
-from ragsweep.core.types import Answer, Case, Embedder, Passage, Question, Verdict
+from ragsweep.core.types import Answer, Case, Embedder, Judgement, Passage, Question
 from ragsweep.parts.metrics.answered import (
     OfAnswers,
     OfVerdicts,
@@ -74,30 +74,30 @@ class GroundingSemantic(OfVerdicts):
         """Name the version of the library that finds sentences: another one may find others."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Compare every sentence of an answer with every sentence of its context."""
         for some in batches(cases, TOGETHER):
             said = {n: sentences_of(without_citations(case.answer)) for n, case in some}
             read = {n: [one for text in case.contexts for one in sentences_of(text)] for n, case in some}
             known = vectors(self.embedder, [text for n in said for text in (*said[n], *read[n])])
             for n in said:
-                done(n, self._verdict(said[n], read[n], known))
+                done(n, self._judge_case(said[n], read[n], known))
 
     def lacking(self, question: Question) -> str:
         """Conversation is grounded in nothing."""
         return conversational(question)
 
-    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score what was said without any passage."""
         return ABSTAINED if refused(answer) else "" if passages else 0.0
 
-    def _verdict(self, said: Sequence[str], read: Sequence[str], known: Vectors) -> Verdict:
+    def _judge_case(self, said: Sequence[str], read: Sequence[str], known: Vectors) -> Judgement:
         if not said:
-            return Verdict(reason=NOTHING_SAID)
+            return Judgement(reason=NOTHING_SAID)
         if not read:
-            return Verdict(0.0)
+            return Judgement(0.0)
         cosines = np.stack([known[one] for one in said]) @ np.stack([known[one] for one in read]).T
-        return Verdict(float(np.mean(cosines.max(axis=1) >= self.threshold)))
+        return Judgement(float(np.mean(cosines.max(axis=1) >= self.threshold)))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -1,4 +1,4 @@
-"""What to know of the judge's verdicts themselves: planted instructions, and how sure the judge is."""
+"""What to know of the judge's judgements themselves: planted instructions, and how sure the judge is."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class JudgeSuspicious(Share):
     def score(self, view: View) -> Scores:
         """Score every question that any metric judged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
-        for verdicts in view.verdicts.values():
-            judged |= [not verdict.reason or verdict.suspicious for verdict in verdicts]
-            flagged |= [verdict.suspicious for verdict in verdicts]
+        for judgements in view.judgements.values():
+            judged |= [not judgement.reason or judgement.suspicious for judgement in judgements]
+            flagged |= [judgement.suspicious for judgement in judgements]
         return score_where(judged, flagged, _why_not(view))
 
 
@@ -42,9 +42,9 @@ class JudgeSpread(Share):
 
     def score(self, view: View) -> Scores:
         """Score every question that any metric judged more than once."""
-        spread = np.full((len(view.verdicts), len(view.questions)), np.nan)
-        for row, verdicts in zip(spread, view.verdicts.values(), strict=True):
-            row[:] = [verdict.spread for verdict in verdicts]
+        spread = np.full((len(view.judgements), len(view.questions)), np.nan)
+        for row, judgements in zip(spread, view.judgements.values(), strict=True):
+            row[:] = [judgement.spread for judgement in judgements]
         known = ~np.isnan(spread)
         count = known.sum(axis=0)
         values = np.where(known, spread, 0.0).sum(axis=0) / np.maximum(count, 1)
@@ -56,7 +56,7 @@ def _why_not(view: View) -> NDArray[np.str_]:
     """Say of every question why no metric judged it: what went wrong, else what it lacks; empty where one did."""
     told = []
     for n in range(len(view.questions)):
-        reasons = [verdicts[n].reason for verdicts in view.verdicts.values()]
+        reasons = [judgements[n].reason for judgements in view.judgements.values()]
         wrong = [reason for reason in reasons if failed(reason)]
         told.append("" if "" in reasons else [*wrong, *reasons, NOTHING_JUDGED][0])
     return np.array(told, dtype=np.str_)

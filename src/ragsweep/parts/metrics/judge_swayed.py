@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import NOT_SAMPLED
-from ragsweep.core.types import Case, Usage, Verdict
+from ragsweep.core.types import Case, Judgement, Usage
 from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Form, Judge, total
 from ragsweep.parts.metrics.forms import form_of
@@ -69,10 +69,10 @@ class JudgeSwayed(Judged):
         super().__init__(judge)
         self.share = share
 
-    async def _verdict(self, case: Case, judge: Judge) -> Verdict:
+    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
         if not is_sampled(case.question, self.share):
-            return Verdict(reason=NOT_SAMPLED)
-        return await super()._verdict(case, judge)
+            return Judgement(reason=NOT_SAMPLED)
+        return await super()._judge_case(case, judge)
 
     async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
         paid = Usage()

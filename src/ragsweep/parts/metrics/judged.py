@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.identity import content_hash, key_check
 from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
-from ragsweep.core.types import Case, Notes, Scores, Usage, Verdict, View
+from ragsweep.core.types import Case, Judgement, Notes, Scores, Usage, View
 from ragsweep.parts.injections import is_suspicious
 from ragsweep.parts.judging import Judge, total
 from ragsweep.parts.noting import Noted
@@ -64,29 +64,29 @@ class Judged:
         if check := key_check(self._judge):
             check()
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge all cases at once; how many calls are open is the endpoint's affair.
 
         Raises EndpointFailed where the endpoint cannot be asked at all.
         """
         self.judge_noting(cases, done, {})
 
-    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Verdict], None], notes: Notes) -> None:
+    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], notes: Notes) -> None:
         """Judge as ``judge`` does, and note every call's answer: see :class:`ragsweep.core.types.Noting`."""
         self._prepare()  # here, and not in the loop that all calls share: an import may take seconds
 
-        async def verdict(case: Case) -> Verdict:
-            return await self._verdict(case, Noted(self._judge, notes, content_hash([self.name, case._asdict()])))
+        async def judgement(case: Case) -> Judgement:
+            return await self._judge_case(case, Noted(self._judge, notes, content_hash([self.name, case._asdict()])))
 
-        each(cases, verdict, done)
+        each(cases, judgement, done)
 
     def score(self, view: View) -> Scores:
-        """Score every question by its verdict; conversation, and mostly an answer that declines, has none."""
-        verdicts = view.verdicts.get(self.name)
-        if verdicts is None:
-            verdicts = [Verdict(reason=NOT_JUDGED)] * len(view.questions)
-        values = np.array([verdict.value for verdict in verdicts], dtype=np.float64)
-        reasons = [verdict.reason for verdict in verdicts]
+        """Score every question by its judgement; conversation, and mostly an answer that declines, has none."""
+        judgements = view.judgements.get(self.name)
+        if judgements is None:
+            judgements = [Judgement(reason=NOT_JUDGED)] * len(view.questions)
+        values = np.array([judgement.value for judgement in judgements], dtype=np.float64)
+        reasons = [judgement.reason for judgement in judgements]
         for n, question in enumerate(view.questions):
             if not question.needs_retrieval:
                 reasons[n] = CONVERSATIONAL
@@ -103,7 +103,7 @@ class Judged:
     def _prepare(self) -> None:
         """Load what is slow to load."""
 
-    async def _verdict(self, case: Case, judge: Judge) -> Verdict:
+    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
         flagged = is_suspicious(case.question, case.answer, *case.contexts)
         samples: list[Sample] = []
         for number in range(judge.samples):
@@ -112,10 +112,10 @@ class Judged:
                 break
         paid = total(*(sample.usage for sample in samples))
         if reason := samples[-1].reason:
-            return Verdict(reason=reason, usage=paid, suspicious=flagged, model=self.model)
+            return Judgement(reason=reason, usage=paid, suspicious=flagged, model=self.model)
         values = [sample.value for sample in samples]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Verdict(float(np.mean(values)), "", paid, flagged, spread, self.model)
+        return Judgement(float(np.mean(values)), "", paid, flagged, spread, self.model)
 
     @abstractmethod
     async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:

@@ -1,7 +1,7 @@
 """RAGAS's metrics that a judge decides: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
 
-A verdict is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes a
-number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the verdict is NaN.
+A judgement is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes a
+number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the judgement is NaN.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Ragas(Judged):
         return str(getattr(self._judge, named, None) or "")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what else decides a verdict: the versions of ragas and of our way to ask."""
+        """Return what else decides a judgement: the versions of ragas and of our way to ask."""
         return versions()
 
     def ahead(self, size: Size) -> Ahead:
-        """Tell what one verdict costs at most, where the judge says how long its answers may be."""
+        """Tell what one judgement costs at most, where the judge says how long its answers may be."""
         judge, again = self._judge, self._judge.samples
         each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + each_passage
@@ -83,7 +83,7 @@ class Ragas(Judged):
             return math.nan, failure.reason, failure.usage
         except NothingToJudge:
             return math.nan, NO_STATEMENTS, Usage()
-        except (ValueError, IndexError, ArithmeticError):  # verdicts that do not fit together: more than statements
+        except (ValueError, IndexError, ArithmeticError):  # judgements that do not fit together: more than statements
             return math.nan, MALFORMED, Usage()
         return *self._valid(value), Usage()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ragsweep.core.types import Answer, Case, Embedder, Floats, Passage, Question, Verdict
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
 from ragsweep.parts.metrics.answered import (
     OfVerdicts,
     batches,
@@ -19,7 +19,7 @@ from ragsweep.parts.metrics.answered import (
 Vectors = Mapping[str, Floats]
 
 TOGETHER = 32
-"""How many cases are embedded at once; verdicts are kept after each such batch."""
+"""How many cases are embedded at once; judgements are kept after each such batch."""
 
 
 class SemanticSimilarity(OfVerdicts):
@@ -41,19 +41,19 @@ class SemanticSimilarity(OfVerdicts):
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
 
-    def judge(self, cases: Sequence[Case], done: Callable[[int, Verdict], None]) -> None:
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Embed both texts of every case."""
         for some in batches(cases, TOGETHER):
             pairs = {n: (without_citations(case.answer), case.reference) for n, case in some}
             known = vectors(self.embedder, [text for pair in pairs.values() for text in pair])
             for n, (answer, reference) in pairs.items():
-                done(n, Verdict(float(known[answer] @ known[reference])))
+                done(n, Judgement(float(known[answer] @ known[reference])))
 
     def lacking(self, question: Question) -> str:
         """There must be a right answer."""
         return conversational(question) or unanswerable(question)
 
-    def without_verdict(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score refusals."""
         return 0.0 if refused(answer) else ""
 
