@@ -1,7 +1,8 @@
 """RAGAS's metrics that a judge decides: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
 
-A judgement is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes a
-number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the judgement is NaN.
+A judgement is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes
+a number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the judgement
+is NaN.
 """
 
 from __future__ import annotations
