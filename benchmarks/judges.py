@@ -30,7 +30,7 @@ from ragsweep.parts.metrics import (
     RagasFactualCorrectness,
     RagasFaithfulness,
 )
-from ragsweep.parts.metrics.ragas_library import library
+from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
 from ragsweep.testing.llm_server import TRANSIENT, LlmServer
@@ -84,7 +84,7 @@ def main() -> None:
     asked, found = cases(given.questions), dict[str, dict[int, Judgement]]()
     begin, processor = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
     for kind in METRICS:
-        kind(judge).judge_noting(asked, found.setdefault(kind.name, {}).__setitem__, notes)
+        kind(judge).judge_cached(asked, found.setdefault(kind.name, {}).__setitem__, notes)
     seconds = time.perf_counter() - begin
     processor = resource.getrusage(resource.RUSAGE_SELF).ru_utime - processor
     ours.send("end")

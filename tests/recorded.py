@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragsweep.core.results import DatasetFacts, Judged, Result, Summary
+from ragsweep.core.results import DatasetFacts, Result, Summary, TargetResult
 from ragsweep.parts.tracking import Mlflow
 
 NAN = math.nan
@@ -85,7 +85,10 @@ def a_result(**changes: Any) -> Result:
         indexes={"index/vector": {"seconds": NAN, "bytes": 4.0}},
         first_stage={"mrr": nothing, "ndcg_at_10": summary("ndcg_at_10", 0.375)},
         reranking={"up": 0.5, "mean_change": NAN},
-        targets=(Judged("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"), Judged("mrr", "not judged")),
+        targets=(
+            TargetResult("ndcg_at_10", "fail", 0.5, 0.55, "fair", False, "act"),
+            TargetResult("mrr", "not judged"),
+        ),
         started=1_700_000_000.5,
         ended=1_700_000_002.25,
     )  # fmt: skip

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from configs import prepare
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.results import Judged, Result, Summary
-from ragsweep.parts.targets import Drop, Target, judge, met, misses
+from ragsweep.core.results import Result, Summary, TargetResult
+from ragsweep.parts.targets import Drop, Target, count_met, evaluate_targets, misses_target
 from ragsweep.report.targets import target_lines
 from ragsweep.sweep.app import Session
 from recorded import a_result
@@ -33,43 +33,45 @@ def measured(value: float, low: float = math.nan, high: float = math.nan, better
     [(0.9, "pass", "good"), (0.8, "pass", "fair"), (0.7, "fail", "fair"), (0.5, "fail", "poor")],
 )
 def test_threshold_passes_and_bands_are_named(value: float, verdict: str, band: str) -> None:
-    found = Target(0.8, good=0.85, fair=0.6, action="act").judge(measured(value))
+    found = Target(0.8, good=0.85, fair=0.6, action="act").evaluate(measured(value))
     assert (found.verdict, found.band, found.action) == (verdict, band, "" if band == "good" else "act")
 
 
 @given(SHARES, SHARES, SHARES)
 def test_what_is_better_when_low_is_judged_as_its_mirror_image(value: float, one: float, other: float) -> None:
     fair, good = sorted((one, other))
-    up = Target(good, fair=fair).judge(measured(value))
-    down = Target(-good, fair=-fair).judge(measured(-value, better=False))
+    up = Target(good, fair=fair).evaluate(measured(value))
+    down = Target(-good, fair=-fair).evaluate(measured(-value, better=False))
     assert (up.verdict, up.band) == (down.verdict, down.band)
 
 
 @given(st.lists(SHARES, min_size=3, max_size=3).map(sorted), SHARES)
 def test_verdict_is_sure_when_the_whole_interval_has_it(ends: list[float], threshold: float) -> None:
     low, value, high = ends
-    found = Target(threshold).judge(measured(value, low, high))
-    verdicts = {Target(threshold).judge(measured(end)).verdict for end in (low, high)}
+    found = Target(threshold).evaluate(measured(value, low, high))
+    verdicts = {Target(threshold).evaluate(measured(end)).verdict for end in (low, high)}
     assert found.sure == (verdicts == {found.verdict})
 
 
 def test_warning_is_no_failure() -> None:
-    assert Target(0.05, warn=True).judge(measured(0.2, better=False)).verdict == "warn"
+    assert Target(0.05, warn=True).evaluate(measured(0.2, better=False)).verdict == "warn"
 
 
 def test_drop_compares_with_a_reference_and_judges_nothing_without_one() -> None:
-    assert Drop(0.2, reference=0.5).judge(measured(0.4)).verdict == "pass"
-    assert Drop(0.2, reference=0.5).judge(measured(0.39)).verdict == "warn"
-    assert Drop(0.2).judge(measured(0.1)).verdict == "not judged"
+    assert Drop(0.2, reference=0.5).evaluate(measured(0.4)).verdict == "pass"
+    assert Drop(0.2, reference=0.5).evaluate(measured(0.39)).verdict == "warn"
+    assert Drop(0.2).evaluate(measured(0.1)).verdict == "not judged"
 
 
 def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
     targets = {"m": Target(0.5), "other": Target(0.5), "lost": Target(0.5)}
-    found = judge(targets, {"m": measured(0.6), "lost": dataclasses.replace(measured(math.nan), name="lost")})
+    found = evaluate_targets(
+        targets, {"m": measured(0.6), "lost": dataclasses.replace(measured(math.nan), name="lost")}
+    )
     assert [(one.metric, one.verdict) for one in found] == [
         ("m", "pass"), ("other", "not judged"), ("lost", "not judged")
     ]  # fmt: skip
-    assert met(found) == (1, 1)
+    assert count_met(found) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,17 +94,17 @@ def test_target_that_means_nothing_is_refused_with_its_key(lines: list[str], sai
 
 @pytest.mark.parametrize("threshold", [0.0, 0.99])
 def test_threshold_moves_as_the_hint_says_whatever_the_bands(threshold: float) -> None:
-    found = prepare(Session(), f"targets.mrr.threshold={threshold}").targets["mrr"].judge(measured(0.72))
+    found = prepare(Session(), f"targets.mrr.threshold={threshold}").targets["mrr"].evaluate(measured(0.72))
     assert (found.verdict, found.band) == ("pass" if threshold == 0 else "fail", "good")
 
 
 def test_bands_have_any_names_and_number() -> None:
     target = Target(0.5, bands={"top": 0.9, "fine": 0.7, "so-so": 0.5, "weak": 0.2}, below="bad", action="act")
-    told = [target.judge(measured(value)) for value in (0.95, 0.75, 0.5, 0.3, 0.1)]
+    told = [target.evaluate(measured(value)) for value in (0.95, 0.75, 0.5, 0.3, 0.1)]
     assert [one.band for one in told] == ["top", "fine", "so-so", "weak", "bad"]
     assert [one.action for one in told] == ["", *["act"] * 4]
     less = Target(0.5, bands={"quick": 1, "slow": 3}, below="too slow")
-    assert [less.judge(measured(value, better=False)).band for value in (0.5, 2, 4)] == ["quick", "slow", "too slow"]
+    assert [less.evaluate(measured(value, better=False)).band for value in (0.5, 2, 4)] == ["quick", "slow", "too slow"]
 
 
 def metric_names() -> set[str]:
@@ -128,20 +130,20 @@ def test_presets_carry_the_usual_pairs() -> None:
     assert (strict["context_precision"], strict["context_recall"]) == ((0.6, 0.4), (0.5, 0.3))
 
 
-def result(name: str, *judged: Judged) -> Result:
+def result(name: str, *judged: TargetResult) -> Result:
     return a_result(name=name, targets=judged)
 
 
-def missed(metric: str, **changes: Any) -> Judged:
-    return Judged(
+def missed(metric: str, **changes: Any) -> TargetResult:
+    return TargetResult(
         metric, **{"verdict": "fail", "value": 0.4, "threshold": 0.8, "band": "poor", "action": "act", **changes}
     )
 
 
 def test_single_config_names_each_target_that_it_misses_or_may_miss() -> None:
-    fine = Judged("map", "pass", 0.5, 0.4, "good")
-    close = Judged("mrr", "pass", 0.71, 0.7, "good", sure=False)
-    lines = list(target_lines([result("a", missed("recall_at_10"), fine, close, Judged("f1", "not judged"))]))
+    fine = TargetResult("map", "pass", 0.5, 0.4, "good")
+    close = TargetResult("mrr", "pass", 0.71, 0.7, "good", sure=False)
+    lines = list(target_lines([result("a", missed("recall_at_10"), fine, close, TargetResult("f1", "not judged"))]))
     assert lines[0][0] == "targets"
     assert lines[0][1].startswith("2 of 3 met · conventions")
     assert [text for _, text in lines[1:]] == [
@@ -151,17 +153,17 @@ def test_single_config_names_each_target_that_it_misses_or_may_miss() -> None:
 
 
 def test_configs_that_meet_the_same_share_a_line_and_the_best_stand_first() -> None:
-    fine = Judged("map", "pass", 0.5, 0.4, "good")
+    fine = TargetResult("map", "pass", 0.5, 0.4, "good")
     lines = list(target_lines([result("a", missed("map")), result("b", fine), result("c", missed("map"))]))
     assert [text for _, text in lines[1:]] == ["b: 1 of 1 met", "a and 1 more: 0 of 1 met; missed: map"]
 
 
 def test_nothing_is_said_where_nothing_was_judged() -> None:
-    assert list(target_lines([result("a"), result("b", Judged("m", "not judged"))])) == []
+    assert list(target_lines([result("a"), result("b", TargetResult("m", "not judged"))])) == []
 
 
 def test_missed_target_counts_only_where_targets_are_enforced_and_no_warning_does() -> None:
     poor, warned = missed("mrr"), missed("latency_p95_ms", verdict="warn")
     for enforce, judged, expected in ((True, poor, True), (False, poor, False), (True, warned, False)):
         one = dataclasses.replace(result("a", judged), config={"targets": {"enforce": enforce}})
-        assert misses(one) is expected
+        assert misses_target(one) is expected

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from configs import evaluate
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.core.results import DatasetFacts, Failure, Result, Summary, TargetResult
 from ragsweep.records.record_format import Encoded, decode, encode
 from ragsweep.sweep.app import Session
 
@@ -65,7 +65,9 @@ results = st.builds(
     summaries=summaries, first_stage=summaries, reranking=st.dictionaries(text, number, max_size=3),
     groups=st.dictionaries(text, st.dictionaries(text, summaries, max_size=2), max_size=2),
     outcomes=outcomes(), rankings=st.just({}), stages=numbers, latency=numbers, indexes=numbers,
-    targets=st.lists(st.builds(Judged, text, text, number, number, text, st.booleans(), text), max_size=2).map(tuple),
+    targets=st.lists(
+        st.builds(TargetResult, text, text, number, number, text, st.booleans(), text), max_size=2
+    ).map(tuple),
     warnings=st.lists(text, max_size=2).map(tuple), started=number, ended=number,
     addresses=st.dictionaries(text, text, max_size=2), usage=numbers, state=st.sampled_from(["COMPLETE", "PARTIAL"]),
 )  # fmt: skip

@@ -41,7 +41,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 
 
 @dataclass(frozen=True)
-class Judged:
+class TargetResult:
     """What a target says of one metric.
 
     ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (``action`` says why).
@@ -115,7 +115,7 @@ class Result:
         default_factory=dict
     )  # before reranking; empty where nothing is reranked
     reranking: Mapping[str, float] = field(default_factory=dict)  # what it moved, and quantiles of its scores
-    targets: tuple[Judged, ...] = ()
+    targets: tuple[TargetResult, ...] = ()
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0

@@ -282,7 +282,7 @@ class Foretelling(Protocol):
 
 @runtime_checkable
 class JudgedMetric(Protocol):
-    """A metric (see Metric) that somebody, or something slow, judges. Judgements are kept by what they were made of.
+    """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
 
     ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``. A class may state
     SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
@@ -300,16 +300,16 @@ class JudgedMetric(Protocol):
         """Judge every case, in any order: ``done(number of the case, judgement)`` once for each, when it is known."""
 
 
-Notes = MutableMapping[str, str]
-"""What calls answered, by what was asked: what is put in is kept at once, and may be there the next time."""
+ReplyCache = MutableMapping[str, str]
+"""Replies of a judge by the hash of what was asked; an assigned item is persisted at once."""
 
 
 @runtime_checkable
-class Noting(Protocol):
-    """What a judged metric may also offer that makes several calls a case: a kill then costs none that was answered."""
+class CachingMetric(Protocol):
+    """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid call."""
 
-    def judge_noting(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], notes: Notes) -> None:
-        """Judge as ``judge`` does; look for every answer in the notes, and note it when it arrives."""
+    def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
+        """Judge as ``judge`` does, with every reply read from and written to ``cache``."""
 
 
 class Metric(Protocol):

@@ -39,7 +39,7 @@ from ragsweep.evaluation.outcomes import ChunkNames, RunTexts, outcomes, qrels_t
 from ragsweep.evaluation.querying import ranking_key, without_lost, write_queries
 from ragsweep.evaluation.questions import Asked, asked, has_evidence
 from ragsweep.golden.golden_set import peculiarities
-from ragsweep.parts.targets import Judge, judge
+from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.calls.spending import spending
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import Wanted, walk
@@ -67,7 +67,7 @@ class Experiment:
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
     signature: str
     coverage: float = 0.0  # share of a metric's questions that must be scored
-    targets: Mapping[str, Judge] = field(default_factory=dict)  # metric -> what says whether its value is good
+    targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> what says whether its value is good
 
     @property
     def wanted(self) -> list[Wanted]:
@@ -119,7 +119,7 @@ class Evaluator:
             parameters=experiment.parameters,
             dataset=facts(experiment.dataset),
             summaries=summaries,
-            targets=judge(experiment.targets, summaries),
+            targets=evaluate_targets(experiment.targets, summaries),
             groups={
                 label: {value: table.summarise(rows) for value, rows in values.items()}
                 for label, values in known.groups.items()

@@ -17,7 +17,7 @@ import numpy as np
 from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
 from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.remembering import remembered
-from ragsweep.core.types import NO_CHUNK, Answer, Case, Chunks, Judgement, Noting, Passage, Rankings, Request
+from ragsweep.core.types import NO_CHUNK, Answer, CachingMetric, Case, Chunks, Judgement, Passage, Rankings, Request
 from ragsweep.evaluation.answering import (
     Asking,
     Packed,
@@ -132,11 +132,11 @@ class Answering:
         answer = self.answer if "answer" in uses else None
         handed = self.handed.nodes if "contexts" in uses else ()
 
-        notes = page(_asked_spec(metric.spec), label)
+        replies = page(_asked_spec(metric.spec), label)
 
         def ask(work: Work, rows: Rows) -> Packed:
-            noting = isinstance(part, Noting)
-            judge = partial(part.judge_noting, notes=work.notes(notes)) if noting else part.judge
+            is_caching = isinstance(part, CachingMetric)
+            judge = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
             return ask_all(work, rows, self.contents, judged(part, judge))
 
         def compute(work: Work, rows: Rows) -> Packed:

@@ -1,29 +1,39 @@
-"""What a metric that is judged and the judge it asks have to know of each other."""
+"""The interface between judged metrics and judges: response schemas, replies, and the judge protocol."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from ragsweep.core.types import Usage
+from ragsweep.parts.fences import unfence
+
+BINARY = frozenset({"verdict", "attributed", "noncommittal"})
+"""Fields that are 0 or 1; the models of ragas declare them as integers only."""
+
+NON_EMPTY = frozenset({"question"})
+"""Fields that must hold text: ragas would score an empty one 0."""
+
+_CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
-class Form(NamedTuple):
-    """What a judge must answer: a JSON schema and its name, and what reads an answer by it.
+class ResponseSchema(NamedTuple):
+    """The JSON schema that a reply must conform to, with its name and its parser.
 
-    ``read`` raises ValueError, with the fact and nothing of the answer itself, for whatever does not conform.
+    ``parse`` raises ValueError for a reply that does not conform; the message states the fault without quoting the
+    reply.
     """
 
     name: str
-    schema: Mapping[str, Any]
-    read: Callable[[str], Any]
+    json_schema: Mapping[str, Any]
+    parse: Callable[[str], Any]
 
 
-class Said(NamedTuple):
-    """What a judge answered, as ``Form.read`` returned it, and what that cost: nothing where it was known already.
-
-    ``text`` is the answer to a prompt as ``Form.read`` reads it.
-    """
+class JudgeReply(NamedTuple):
+    """A judge's reply: the parsed value, the usage of its calls (none where the reply was cached), and its text."""
 
     value: Any
     usage: Usage = Usage()
@@ -31,38 +41,96 @@ class Said(NamedTuple):
 
 
 class Judge(Protocol):
-    """Answer prompts by a form, and embed texts. ``fence`` says whether what is judged is to be fenced in prompts."""
+    """Answer prompts by a response schema, and embed texts."""
 
     @property
     def samples(self) -> int:
-        """How often everything is judged anew; a verdict is the mean."""
+        """Number of times that everything is judged; a judgement is the mean."""
 
     @property
     def fence(self) -> bool:
-        """Whether text under judgement stands behind a fence."""
+        """Whether text under judgement is fenced in prompts."""
 
     def ready(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError where this judge cannot decide a metric; ``embeddings``: it needs these too."""
+        """Raise ConfigError where this judge cannot decide a metric; ``embeddings``: the metric needs these too."""
 
-    async def ask(self, prompt: str, form: Form, sample: int, repetition: int) -> Said:
-        """Answer a prompt. Raises CallFailed where no answer can be had that conforms.
+    async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
+        """Answer a prompt.
 
         Args:
-            prompt: The whole question.
-            form: What to answer.
-            sample: Which of the samples it is for, from 0.
-            repetition: How often the same was asked before for this sample of this case.
+            prompt: The whole prompt.
+            schema: The schema of the reply.
+            sample: Number of the sample, from 0.
+            repetition: How often the same prompt was sent before for this sample of this case.
+
+        Raises:
+            CallFailed: No conforming reply could be obtained.
         """
 
-    async def embed(self, texts: Sequence[str]) -> Said:
-        """Embed texts; the value is a list of vectors (lists of numbers), one a text. Raises CallFailed."""
+    async def embed(self, texts: Sequence[str]) -> JudgeReply:
+        """Embed texts; the value is a list of vectors (lists of numbers), one per text. Raises CallFailed."""
 
 
-def total(*used: Usage) -> Usage:
-    """Add up what calls cost."""
+def sum_usage(*used: Usage) -> Usage:
+    """Add up the usage of several calls."""
     return Usage(
         sum(one.calls for one in used),
         sum(one.tokens_in for one in used),
         sum(one.tokens_out for one in used),
         any(one.estimated for one in used),
     )
+
+
+@cache
+def response_schema(model: Any) -> ResponseSchema:
+    """Derive a closed response schema from a pydantic model; binary fields are restricted to 0 and 1."""
+    return ResponseSchema(model.__name__, _closed(model.model_json_schema()), lambda text: parse_reply(text, model))
+
+
+def parse_reply(text: str, model: Any) -> Any:
+    """Parse a reply by a pydantic model. The whole reply is one JSON value, optionally in a code block.
+
+    What is accepted here decides judgements: a change needs a new VERSION in ``ragas_library`` and ``judge_checks``.
+
+    Raises:
+        ValueError: The reply does not conform, for instance "0.9", true or 7 for a binary field.
+    """
+    from pydantic import ValidationError
+
+    block = _CODE_BLOCK.fullmatch(text)
+    try:
+        found = model.model_validate_json(unfence(block[1] if block else text), strict=True)
+    except ValidationError as fault:
+        first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+        names = set(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))
+        path = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in names)
+        raise ValueError(f"{path or 'the whole'}: {first['type'].replace('_', ' ')}") from None
+    _check_fields(json.loads(found.model_dump_json()))
+    return found
+
+
+def _closed(schema: Any) -> Any:
+    """Require all fields of every object and forbid others, as structured outputs demand."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(properties := closed.get("properties"), dict):
+        closed |= {"additionalProperties": False, "required": list(properties)}
+        for name in BINARY & properties.keys():
+            properties[name] = {**properties[name], "enum": [0, 1]}
+    return closed
+
+
+def _check_fields(value: Any) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _check_fields(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name in BINARY and item not in (0, 1):
+                raise ValueError(f"{name}: must be 0 or 1")
+            if name in NON_EMPTY and not str(item).strip():
+                raise ValueError(f"{name}: must not be empty")
+            _check_fields(item)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.results import Judged, Result, Summary
+from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 GOOD, FAIR, POOR = "good", "fair", "poor"
@@ -15,15 +15,15 @@ ENFORCE = "enforce"
 """The key among the targets that makes a missed one an exit status."""
 
 
-class Judge(Protocol):
-    """What a target is: it judges one metric."""
+class TargetRule(Protocol):
+    """A target: a rule that evaluates one metric."""
 
-    def judge(self, summary: Summary) -> Judged:
-        """Judge a metric that was measured."""
+    def evaluate(self, summary: Summary) -> TargetResult:
+        """Evaluate a measured metric."""
 
 
 class Target:
-    """Judge a metric by a threshold; which side is better is the metric's.
+    """Evaluate a metric by a threshold; which side is better is the metric's.
 
     Args:
         threshold: The value that passes. Bands name values and decide nothing.
@@ -52,8 +52,8 @@ class Target:
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
                 raise ConfigError(f"bands.{name}: must be the value from which on the band holds, given {limit!r}")
 
-    def judge(self, summary: Summary) -> Judged:
-        """Judge a metric that was measured."""
+    def evaluate(self, summary: Summary) -> TargetResult:
+        """Evaluate a measured metric."""
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
         def reaches(limit: float, value: float = summary.value) -> bool:
@@ -65,7 +65,7 @@ class Target:
         ends = [end for end in (summary.low, summary.high) if not math.isnan(end)]
         sure = all(reaches(self.threshold, end) == passed for end in ends)
         verdict = PASS if passed else WARN if self.warn else FAIL
-        return Judged(
+        return TargetResult(
             summary.name, verdict, summary.value, self.threshold, band, sure, "" if band in ordered[:1] else self.action
         )
 
@@ -89,34 +89,34 @@ class Drop:
         if not 0 < self.share < 1:
             raise ConfigError(f"share={self.share:g} must lie between 0 and 1")
 
-    def judge(self, summary: Summary) -> Judged:
-        """Judge a metric that was measured."""
+    def evaluate(self, summary: Summary) -> TargetResult:
+        """Evaluate a measured metric."""
         if self.reference is None:
-            return Judged(summary.name, NOT_JUDGED, summary.value, action="it has no reference to compare with")
+            return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference to compare with")
         lowest = self.reference - self.share * abs(self.reference)
-        return Target(lowest, warn=True, action=self.action).judge(summary)
+        return Target(lowest, warn=True, action=self.action).evaluate(summary)
 
 
-def judge(targets: Mapping[str, Judge], summaries: Mapping[str, Summary]) -> tuple[Judged, ...]:
-    """Judge every metric that has a target; one that this config does not measure is not judged, and said so."""
-    return tuple(_judged(name, target, summaries.get(name)) for name, target in targets.items())
+def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:
+    """Evaluate every metric that has a target; a metric that this config does not measure is "not judged"."""
+    return tuple(_evaluate(name, target, summaries.get(name)) for name, target in targets.items())
 
 
-def _judged(name: str, target: Judge, summary: Summary | None) -> Judged:
+def _evaluate(name: str, target: TargetRule, summary: Summary | None) -> TargetResult:
     if summary is None:
-        return Judged(name, NOT_JUDGED, action="this config does not measure it")
+        return TargetResult(name, NOT_JUDGED, action="this config does not measure it")
     if math.isnan(summary.value):
-        return Judged(name, NOT_JUDGED, action="it could not be measured")
-    return target.judge(summary)
+        return TargetResult(name, NOT_JUDGED, action="it could not be measured")
+    return target.evaluate(summary)
 
 
-def misses(result: Result) -> bool:
+def misses_target(result: Result) -> bool:
     """Return whether a config misses a target though its targets are enforced; a warning is no miss."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(one.verdict == FAIL for one in result.targets)
 
 
-def met(judged: Sequence[Judged]) -> tuple[int, int]:
+def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
     """Count the targets that are met, and those that were judged."""
-    known = [one for one in judged if one.verdict != NOT_JUDGED]
+    known = [one for one in results if one.verdict != NOT_JUDGED]
     return sum(one.verdict == PASS for one in known), len(known)

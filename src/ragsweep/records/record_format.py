@@ -20,7 +20,17 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, RACING, DatasetFacts, Failure, Judged, Result, Summary
+from ragsweep.core.results import (
+    COMPLETE,
+    DROPPED,
+    PARTIAL,
+    RACING,
+    DatasetFacts,
+    Failure,
+    Result,
+    Summary,
+    TargetResult,
+)
 
 FORMAT = "ragsweep.record/1"
 FINISHED, FAILED, UNFINISHED = "finished", "failed", "partial"
@@ -125,7 +135,7 @@ def _decode(encoded: Encoded) -> Result | Failure:
         label: {value: _summaries(group) for value, group in values.items()}
         for label, values in plain["groups"].items()
     }
-    plain["targets"] = tuple(Judged(**one) for one in plain.get("targets", ()))
+    plain["targets"] = tuple(TargetResult(**one) for one in plain.get("targets", ()))
     plain["warnings"] = tuple(plain["warnings"])
     outcomes = _columns(plain.pop("columns"), encoded, shared)
     return Result(**plain, outcomes=outcomes, rankings={})
@@ -239,7 +249,7 @@ def _rows(summaries: Mapping[str, Summary], path: Path, lost: list[Lost]) -> dic
     return rows
 
 
-def _judged(one: Judged, number: int, lost: list[Lost]) -> dict[str, Any]:
+def _judged(one: TargetResult, number: int, lost: list[Lost]) -> dict[str, Any]:
     row = dict(vars(one))
     for name in JUDGED_AMOUNTS:
         if not math.isfinite(row[name]):

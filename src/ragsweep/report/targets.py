@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsweep.core.results import Judged, Result
-from ragsweep.parts.targets import NOT_JUDGED, PASS, met
+from ragsweep.core.results import Result, TargetResult
+from ragsweep.parts.targets import NOT_JUDGED, PASS, count_met
 from ragsweep.report.naming import rounded
 from ragsweep.report.tables import number
 
@@ -16,7 +16,7 @@ MOST_NAMED = 3
 
 def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Give lines as a word and a text; none where nothing was judged."""
-    if not any(met(result.targets)[1] for result in results):
+    if not any(count_met(result.targets)[1] for result in results):
         return
     if len(results) == 1:
         yield "targets", f"{_met(results[0])} · {CONVENTIONS}"
@@ -27,7 +27,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     same: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         same.setdefault((_met(result), *_missed(result)), []).append(result)
-    ordered = sorted(same.values(), key=lambda group: -met(group[0].targets)[0])
+    ordered = sorted(same.values(), key=lambda group: -count_met(group[0].targets)[0])
     yield "targets", CONVENTIONS
     for group in ordered[:MOST_LINES]:
         yield "", f"{_configs(group, len(results))}: {_met(group[0])}{_named(group[0])}"
@@ -36,7 +36,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 
 
 def _met(result: Result) -> str:
-    return "{} of {} met".format(*met(result.targets))
+    return "{} of {} met".format(*count_met(result.targets))
 
 
 def _missed(result: Result) -> list[str]:
@@ -56,7 +56,7 @@ def _named(result: Result) -> str:
     return f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else ""
 
 
-def _line(judged: Judged) -> str:
+def _line(judged: TargetResult) -> str:
     """Write one target: ``fail recall_at_10 .41, target .80 (poor): raise depth ...``."""
     unsure = "" if judged.sure else ", but its interval lies on both sides of the target"
     action = f": {judged.action}" if judged.action else ""

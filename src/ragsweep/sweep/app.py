@@ -27,7 +27,7 @@ from ragsweep.evaluation.questions import asked
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.prices import Prices
-from ragsweep.parts.targets import ENFORCE, Judge
+from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Lines, Terminal
@@ -212,7 +212,7 @@ class Session:
         built = self.builder.build(plain[group], group)
         return None if getattr(built.value, "SILENT", False) else built
 
-    def _targets(self, named: Mapping[str, Any] | None) -> dict[str, Judge]:
+    def _targets(self, named: Mapping[str, Any] | None) -> dict[str, TargetRule]:
         chosen = dict(named or {})
         if not isinstance(enforced := chosen.pop(ENFORCE, False), bool):
             raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")

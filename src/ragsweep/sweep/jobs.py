@@ -18,7 +18,7 @@ from ragsweep.core.interruption import deadline
 from ragsweep.core.objectives import objectives
 from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result
 from ragsweep.core.secrets import are_noted, hidden, mask_logs, mask_text
-from ragsweep.parts.targets import misses
+from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.tables import headline, partial_note
@@ -98,7 +98,7 @@ def run_job(config: DictConfig) -> Returned:
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
-    if not sweep and misses(result):
+    if not sweep and misses_target(result):
         raise TargetsMissed(result.name)
     return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
 

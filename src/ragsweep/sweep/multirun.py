@@ -19,7 +19,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.objectives import objectives
 from ragsweep.core.results import PARTIAL, Failure, Result
 from ragsweep.core.secrets import are_noted, mask_text
-from ragsweep.parts.targets import misses
+from ragsweep.parts.targets import misses_target
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Ledger, Record, Sweep
@@ -63,7 +63,7 @@ class Multirun:
         """Return exit status 1 where configs miss targets that are enforced."""
         records = self.ledger.records(sweep.id) if sweep else []
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        missing = [one for one in results if misses(one)]
+        missing = [one for one in results if misses_target(one)]
         if missing:
             self.terminal.line("targets", f"enforced: {len(missing)} of {len(results)} configs miss some of them")
         return int(bool(missing))

@@ -16,9 +16,9 @@ from injected import CANARY, PAYLOADS
 from ragsweep.core.reasons import MALFORMED
 from ragsweep.core.types import Case
 from ragsweep.parts.fences import NOTICE, fence, has_lookalike, neutralise, unfence
-from ragsweep.parts.injections import injections
-from ragsweep.parts.lookalikes import fold
+from ragsweep.parts.homoglyphs import fold
 from ragsweep.parts.metrics import RagasContextPrecisionWithoutReference, RagasFaithfulness
+from ragsweep.parts.metrics.injections import injections
 from ragsweep.testing.llm_server import Asked, LlmServer
 from scripted_judge import METRICS, judge_at, judged
 

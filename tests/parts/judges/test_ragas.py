@@ -24,7 +24,7 @@ from ragsweep.parts.metrics import (
     RagasFaithfulness,
     RagasSemanticSimilarity,
 )
-from ragsweep.parts.metrics.ragas_library import library
+from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.testing.llm_server.asked import example
 from ragsweep.testing.metrics import MetricContract

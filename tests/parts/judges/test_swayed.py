@@ -19,7 +19,7 @@ from ragsweep.core.types import Case, JudgedMetric
 from ragsweep.parts.fences import NOTICE, unfence
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import JudgeSwayed
-from ragsweep.parts.metrics.judge_swayed import WRONG, is_sampled, wrong_reference
+from ragsweep.parts.metrics.judge_checks import WRONG, is_sampled, wrong_reference
 from ragsweep.testing.llm_server import Asked, LlmServer
 from ragsweep.testing.metrics import MetricContract
 from scripted_judge import cases, judge_at, judged

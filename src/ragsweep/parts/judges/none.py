@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.parts.judging import Form
+from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
-    """Refuse the metrics that need a judge; all others do not ask."""
+    """Refuse every metric that needs a judge."""
 
     VERSION = "1"
     samples = 1
     fence = True
 
     def ready(self, metric: str, embeddings: bool) -> NoReturn:
-        """Raise ConfigError: there is nobody to ask."""
+        """Raise ConfigError."""
         raise ConfigError(f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm")
 
-    async def ask(self, prompt: str, form: Form, sample: int, repetition: int) -> NoReturn:
+    async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:
         """Raise ConfigError."""
-        self.ready(form.name, False)
+        self.ready(schema.name, False)
 
     async def embed(self, texts: Sequence[str]) -> NoReturn:
         """Raise ConfigError."""

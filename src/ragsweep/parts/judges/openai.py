@@ -13,44 +13,44 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.reasons import MALFORMED
 from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
-from ragsweep.parts.judging import Form, Said, total
+from ragsweep.parts.judging import JudgeReply, ResponseSchema, sum_usage
 from ragsweep.services.calls import CallFailed, Endpoint
 
 REMEMBERED = 200_000
-"""Answers that are remembered in this process at most, so that metrics that ask the same share the answer."""
+"""Replies cached in memory at most; metrics that send the same prompt share its reply."""
 
-_REPEATED = 100_000
-"""Between the seeds of two replicates there is room for this many samples and repetitions."""
+_SEEDS = 100_000
+"""Distance between the seeds of two replicates: the room for samples and repetitions."""
 
 
 class OpenAIJudge:
-    """Ask an OpenAI-compatible endpoint for verdicts, and for embeddings where a metric compares meanings.
+    """Request judgements from an OpenAI-compatible endpoint, and embeddings where a metric compares meanings.
 
-    An answer counts only if it is JSON that conforms to the schema; one that does not is sent back once. What two
-    metrics ask in the same words is asked once in a process; at temperature 0 so is what one metric repeats.
-    ``replicate`` stands in the address and nowhere else (but in the seed): another one judges everything anew.
+    A reply must be JSON that conforms to the schema; one that does not is sent back once. Equal prompts of several
+    metrics are sent once per process, and at temperature 0 so are repetitions by one metric. ``replicate`` is part of
+    the address and of the seed only: a new number judges everything anew.
 
     Args:
-        base_url: Of the endpoint, to which /chat/completions is added.
-        model: As the endpoint names it.
+        base_url: Base URL of the endpoint; /chat/completions is appended.
+        model: Model name at the endpoint.
         key_env: Name of the environment variable that holds the key; None: no key.
-        temperature: 0 for verdicts that can be repeated.
-        max_tokens: Of one answer; an answer that is cut there is a failure.
-        seed: Sent with every call where it is given; samples and replicates get seeds of their own.
-        samples: How often everything is judged; the verdict is the mean, and fails if one sample fails.
-        replicate: Number of this judging of the same things.
-        fence: Whether text under judgement stands behind a fence; without, prompts are RAGAS's own to the letter.
-        structured: Whether the endpoint is given the JSON schema; without, only the prompt holds it.
-        embeddings_model: As the endpoint names it; None: no embeddings from an endpoint.
-        embeddings_base_url: Where that is another endpoint.
-        embeddings_key_env: As key_env, for the other endpoint.
-        embeddings: A part that embeds in this process, in place of an endpoint.
-        concurrency: Calls at a time.
-        timeout: Seconds of one attempt.
-        deadline: Seconds of a call with all its attempts.
-        retries: Further attempts.
-        requests_per_minute: None: as fast as concurrency lets.
-        tokens_per_minute: None: no limit.
+        temperature: 0 for repeatable judgements.
+        max_tokens: Length limit of one reply; a reply that reaches it is a failure.
+        seed: Base seed; samples and replicates derive their own. None: no seed is sent.
+        samples: How often everything is judged; the judgement is the mean, and fails if one sample fails.
+        replicate: Number of this repetition of all judgements.
+        fence: Whether text under judgement is fenced; without, prompts equal RAGAS's own.
+        structured: Whether the JSON schema is sent as response format; otherwise it is in the prompt only.
+        embeddings_model: Embedding model at the endpoint; None: no embeddings from an endpoint.
+        embeddings_base_url: Another endpoint for embeddings.
+        embeddings_key_env: Like key_env, for that endpoint.
+        embeddings: A local embedder, in place of an endpoint.
+        concurrency: Maximum number of concurrent calls.
+        timeout: Time limit of one attempt, seconds.
+        deadline: Time limit of a call with all its attempts, seconds.
+        retries: Maximum number of further attempts.
+        requests_per_minute: Rate limit; None: no limit.
+        tokens_per_minute: Rate limit; None: no limit.
     """
 
     VERSION = "1"
@@ -93,11 +93,11 @@ class OpenAIJudge:
             "concurrency": concurrency, "timeout": timeout, "deadline": deadline, "retries": retries,
             "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute,
         }  # fmt: skip
-        self.models: set[str] = set()  # as the endpoint named them in its answers
+        self.models: set[str] = set()  # as named in the endpoint's replies
         self._known: dict[str, asyncio.Future[Any]] = {}
 
     def check(self) -> None:
-        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         self.endpoint.check("judge")
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge")
@@ -110,30 +110,30 @@ class OpenAIJudge:
             raise ConfigError("judge: embeddings_model and embeddings are given; embeddings come from one of them")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         self.endpoint.check_key("judge")
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what else decides a verdict: how text is fenced."""
+        """Return the version of the fence."""
         return {"fence": fences.VERSION} if self.fence else {}
 
     def ready(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError where a metric needs embeddings and this judge has none."""
+        """Raise ConfigError where a metric needs embeddings and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
                 f"{metric} needs embeddings; set judge.embeddings_model to a model of the judge's endpoint, or leave"
                 f" the metric out with ~metrics.{metric}"
             )
 
-    async def ask(self, prompt: str, form: Form, sample: int, repetition: int) -> Said:
-        """Answer a prompt by a form; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
-        number = sample if not self.temperature else sample * _REPEATED + repetition
-        key = content_hash([prompt, form.name, form.schema, number])
-        return await self._once(key, lambda: self._conforming(prompt, form, sample, repetition))
+    async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
+        """Answer a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
+        number = sample if not self.temperature else sample * _SEEDS + repetition
+        key = content_hash([prompt, schema.name, schema.json_schema, number])
+        return await self._cached(key, lambda: self._conforming(prompt, schema, sample, repetition))
 
-    async def embed(self, texts: Sequence[str]) -> Said:
+    async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Embed texts; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
         every = [text for text in dict.fromkeys(texts) if text.strip()]
         keys = {text: content_hash(["embedding", text]) for text in every}
@@ -145,56 +145,54 @@ class OpenAIJudge:
                 self._known[keys[text]] = loop.create_future()
             paid = await self._fill(fresh, [keys[text] for text in fresh])
         vectors = {text: await asyncio.shield(self._known[keys[text]]) for text in every}
-        return Said([vectors.get(text, []) for text in texts], paid)
-
-    # --- inside ------------------------------------------------------------------------------------------------
+        return JudgeReply([vectors.get(text, []) for text in texts], paid)
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """Where verdicts come from."""
+        """The endpoint for judgements."""
         return Endpoint(base_url=self.base_url, model=self.model, key_env=self.key_env, **self.limits)
 
     @cached_property
     def embedding_endpoint(self) -> Endpoint:
-        """Where embeddings come from."""
+        """The endpoint for embeddings."""
         return Endpoint(
             base_url=self.embeddings_base_url, model=self.embeddings_model or "", key_env=self.embeddings_key_env,
             **self.limits,
         )  # fmt: skip
 
-    async def _conforming(self, prompt: str, form: Form, sample: int, repetition: int) -> Said:
-        """Ask, and ask once more where the answer does not conform."""
+    async def _conforming(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
+        """Send the prompt, and once more with the fault where the reply does not conform."""
         messages = [{"role": "user", "content": prompt}]
         paid = Usage()
         for attempt in range(2):
             try:
                 reply = await self.endpoint.chat(
-                    messages, **self._form(form), **self._sampling(sample, repetition + attempt)
+                    messages, **self._response_format(schema), **self._sampling(sample, repetition + attempt)
                 )
             except CallFailed as failure:
-                raise CallFailed(str(failure), failure.reason, total(paid, failure.usage)) from None
-            paid = total(paid, reply.usage)
+                raise CallFailed(str(failure), failure.reason, sum_usage(paid, failure.usage)) from None
+            paid = sum_usage(paid, reply.usage)
             self.models.add(reply.model)
             try:
-                return Said(form.read(reply.text), paid, reply.text)
+                return JudgeReply(schema.parse(reply.text), paid, reply.text)
             except ValueError as fault:
                 fact = str(fault)
             messages = [*messages[:1], {"role": "assistant", "content": reply.text}, _again(fact)]
-        raise CallFailed(f"{self.model} gave no {form.name} by its schema: {fact}", MALFORMED, paid)
+        raise CallFailed(f"{self.model} gave no {schema.name} by its schema: {fact}", MALFORMED, paid)
 
-    def _form(self, form: Form) -> dict[str, Any]:
-        return {"schema": dict(form.schema), "schema_name": form.name} if self.structured else {}
+    def _response_format(self, schema: ResponseSchema) -> dict[str, Any]:
+        return {"schema": dict(schema.json_schema), "schema_name": schema.name} if self.structured else {}
 
     def _sampling(self, sample: int, repetition: int) -> dict[str, Any]:
-        asked: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        parameters: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.seed is not None:
-            asked["seed"] = self.seed + self.replicate * _REPEATED + sample * 100 + repetition
-        return asked
+            parameters["seed"] = self.seed + self.replicate * _SEEDS + sample * 100 + repetition
+        return parameters
 
-    async def _once(self, key: str, ask: Callable[[], Awaitable[Said]]) -> Said:
-        """Ask what nobody in this process has asked; wait for the answer where it is being asked."""
+    async def _cached(self, key: str, ask: Callable[[], Awaitable[JudgeReply]]) -> JudgeReply:
+        """Return the cached reply of this process, waiting for one in flight; else make the call."""
         if key in self._known:
-            said: Said = await asyncio.shield(self._known[key])
+            said: JudgeReply = await asyncio.shield(self._known[key])
             return said._replace(usage=Usage())
         if len(self._known) >= REMEMBERED:
             self._known = {key: known for key, known in self._known.items() if not known.done()}
@@ -227,21 +225,21 @@ class OpenAIJudge:
         return vectors, used
 
     def _failed(self, keys: Sequence[str], failure: BaseException) -> None:
-        """Forget what failed: it may be asked again. Whoever waits for it fails in the same way."""
+        """Drop failed calls from the cache, so that they may be made again; those that wait for them fail likewise."""
         for key in keys:
             known = self._known.pop(key)
             if isinstance(failure, Exception):
-                # A copy without what was paid: that is counted once, by whoever asked.
+                # A copy without usage: that is counted once, by the first caller.
                 known.set_exception(
                     CallFailed(str(failure), failure.reason) if isinstance(failure, CallFailed) else failure
                 )
-                known.exception()  # perhaps nobody waits
+                known.exception()  # marks it retrieved: there may be no waiter
             else:
                 known.cancel()
 
 
 def _again(fact: str) -> dict[str, str]:
-    asked = (
+    request = (
         "Give the answer to the first message again, as one JSON value that conforms to its schema, and nothing else."
     )
-    return {"role": "user", "content": f"That does not conform to the schema: {fact}. {asked}"}
+    return {"role": "user", "content": f"That does not conform to the schema: {fact}. {request}"}

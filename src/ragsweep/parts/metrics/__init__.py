@@ -22,8 +22,7 @@ from ragsweep.parts.metrics.entailment import FaithfulnessNli
 from ragsweep.parts.metrics.exactness import ExactMatch, TokenF1
 from ragsweep.parts.metrics.expected import DistractorRate, SectionHit
 from ragsweep.parts.metrics.grounding import GroundingLexical, GroundingSemantic
-from ragsweep.parts.metrics.judge_flags import JudgeSpread, JudgeSuspicious
-from ragsweep.parts.metrics.judge_swayed import JudgeSwayed
+from ragsweep.parts.metrics.judge_checks import JudgeSpread, JudgeSuspicious, JudgeSwayed
 from ragsweep.parts.metrics.keywords import KeywordCoverage
 from ragsweep.parts.metrics.latency import Latency
 from ragsweep.parts.metrics.overlap import Bleu, RougeL

@@ -10,11 +10,11 @@ import numpy as np
 from ragsweep.core.reasons import ABSTAINED, NO_PRICE, NOT_TOLD
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Question, Scores, View
-from ragsweep.parts.metrics.answered import OfAnswers, refused, without_citations
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, refused, without_citations
 from ragsweep.parts.prices import Prices
 
 
-class AnswerLength(OfAnswers):
+class AnswerLength(AnswerMetric):
     """Count the tokens of the answer without its citations, by one tokenizer whatever the config; not of refusals."""
 
     VERSION = "1"
@@ -28,7 +28,7 @@ class AnswerLength(OfAnswers):
         return ABSTAINED if refused(answer) else float(count(without_citations(answer.text)))
 
 
-class AnswerTokensIn(OfAnswers):
+class AnswerTokensIn(AnswerMetric):
     """Count the tokens that the model read for this answer, by its own tokenizer; a generator without one has none."""
 
     VERSION = "1"
@@ -42,7 +42,7 @@ class AnswerTokensIn(OfAnswers):
         return float(answer.usage.tokens_in) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
 
 
-class AnswerTokensOut(OfAnswers):
+class AnswerTokensOut(AnswerMetric):
     """Count the tokens that the model wrote for this answer, by its own tokenizer; a generator without one has none."""
 
     VERSION = "1"
@@ -56,7 +56,7 @@ class AnswerTokensOut(OfAnswers):
         return float(answer.usage.tokens_out) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
 
 
-class CostPer1000(OfAnswers):
+class CostPer1000(AnswerMetric):
     """Say what a thousand such answers cost in production: what the model reads and writes, in the prices' currency.
 
     Where a model writes the query, that is in it. What else finding the context costs (an embedding or rerank service,
@@ -91,7 +91,7 @@ class CostPer1000(OfAnswers):
         return NO_PRICE if math.isnan(money) else 1000 * money
 
 
-class AnswerSupport(OfAnswers):
+class AnswerSupport(AnswerMetric):
     """Take how sure the generator is, on its own scale, refusals included; an abstention curve is made of it."""
 
     VERSION = "1"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ragsweep.core.languages import code_of, tell
 from ragsweep.core.reasons import ABSTAINED, UNKNOWN_LANGUAGE
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import OfAnswers, refused, without_citations
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, refused, without_citations
 
 
-class AnswerLanguage(OfAnswers):
+class AnswerLanguage(AnswerMetric):
     """Say whether the answer is in the question's language: 1 or 0.
 
     The question's language is its label ``language``, else told from its text, as the answer's is: by the small words

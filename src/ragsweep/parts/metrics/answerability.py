@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from ragsweep.core.reasons import ANSWERABLE, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import OfAnswers, checked, refused, said, unreferenced
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, checked, refused, said, unreferenced
 from ragsweep.parts.metrics.exactness import Language, best_f1
 from ragsweep.parts.metrics.keywords import Match, checked_match, covered
 
@@ -21,7 +21,7 @@ OF_UNANSWERABLE = ("correct_refusal", "hallucinated_answer")
 WELCOME = ("correct_answer", "correct_refusal")
 
 
-class AnswerFate(OfAnswers):
+class AnswerFate(AnswerMetric):
     """Say whether a question met this fate: 1 or 0; questions of the other row have no score.
 
     Args:
@@ -54,7 +54,7 @@ class AnswerFate(OfAnswers):
         return float(fate_of(question, answer, self) == self.name)
 
 
-class SuccessRate(OfAnswers):
+class SuccessRate(AnswerMetric):
     """Say whether a question was served: answered rightly, or refused where there is no answer; 1 or 0.
 
     Args:
@@ -83,7 +83,7 @@ class SuccessRate(OfAnswers):
         return float(fate_of(question, answer, self) in WELCOME)
 
 
-class Refusal(OfAnswers):
+class Refusal(AnswerMetric):
     """Say whether a question was refused, by the generator's word or a blank answer: 1 or 0."""
 
     VERSION = "1"

@@ -17,11 +17,11 @@ from ragsweep.core.reasons import (
     score_with_retrieval,
 )
 from ragsweep.core.types import NO_CHUNK, Rankings, Scores, View
-from ragsweep.parts.metrics.share import Share, divide, is_within, name_at, per_question
-from ragsweep.parts.metrics.share import evidences as count_evidences
+from ragsweep.parts.metrics.proportion import Proportion, divide, is_within, name_at, per_question
+from ragsweep.parts.metrics.proportion import evidences as count_evidences
 
 
-class AnnRecall(Share):
+class AnnRecall(Proportion):
     """Count the chunks among the first of exact search that are among as many of the approximate one.
 
     This is the recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by
@@ -46,7 +46,7 @@ class AnnRecall(Share):
         return score_where((scores.reasons == "") & (whole > 0), scores.values, lacking)
 
 
-class AnnEvidenceLost(Share):
+class AnnEvidenceLost(Proportion):
     """Count the evidences that exact search has within the cutoff and the approximate one has not, of all relevant."""
 
     needs = ("evidence", "exact")

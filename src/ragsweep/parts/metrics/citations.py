@@ -15,7 +15,14 @@ from ragsweep.core.languages import WORD, content_words, tell
 from ragsweep.core.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import MARKERS, OfAnswers, checked, conversational, refused, without_citations
+from ragsweep.parts.metrics.answer_metric import (
+    MARKERS,
+    AnswerMetric,
+    checked,
+    conversational,
+    refused,
+    without_citations,
+)
 from ragsweep.parts.metrics.grounding import sentences_of, words_of
 
 BEHIND = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
@@ -29,7 +36,7 @@ class Claim(NamedTuple):
     cited: tuple[int, ...]
 
 
-class OfClaims(OfAnswers):
+class OfClaims(AnswerMetric):
     """Hold what metrics of claims have in common: a threshold, and how claims are found."""
 
     VERSION = "2"
@@ -53,7 +60,7 @@ class CitationsCorrect(OfClaims):
     A claim is a sentence, or the part of one that ends with citations.
 
     Args:
-        threshold: Share of the claim's content words that the passage must hold.
+        threshold: Proportion of the claim's content words that the passage must hold.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
@@ -78,7 +85,7 @@ class CitationRecall(OfClaims):
     An answer without citations has 0: none of its claims can be looked up.
 
     Args:
-        threshold: Share of the claim's content words that the passages must hold.
+        threshold: Proportion of the claim's content words that the passages must hold.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.

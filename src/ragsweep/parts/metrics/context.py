@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from ragsweep.core.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
 from ragsweep.core.remembering import remembered
 from ragsweep.core.types import Scores, View
+from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, per_question
 from ragsweep.parts.metrics.ranking import Ndcg, recall
-from ragsweep.parts.metrics.share import Share, divide, evidences, per_question
 
 
-class ContextRecall(Share):
+class ContextRecall(Proportion):
     """Count the evidences that a chunk of the context covers, of all relevant ones; by label, no LLM is asked."""
 
     name = "context_recall"
@@ -24,7 +24,7 @@ class ContextRecall(Share):
         return score_with_evidence(view, recall(_cut(view), view.top_k))
 
 
-class ContextPrecision(Share):
+class ContextPrecision(Proportion):
     """Count the chunks of the context that cover an evidence, of those handed on (not of ``top_k``); by label.
 
     An empty context scores 0, as in trec_eval: evidence was there to be found.
@@ -37,7 +37,7 @@ class ContextPrecision(Share):
         return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _handed_on(view)))
 
 
-class ContextNdcg(Share):
+class ContextNdcg(Proportion):
     """Take the nDCG of the context: that of the ranking, cut at ``top_k``. See Ndcg for the formula."""
 
     def __init__(self, gain: str = "linear") -> None:
@@ -49,7 +49,7 @@ class ContextNdcg(Share):
         return Ndcg(view.top_k, self.gain).score(_cut(view))
 
 
-class EvidenceCoverage(Share):
+class EvidenceCoverage(Proportion):
     """Average over the evidences the share of their characters that stands in the context, however it is cut.
 
     A whole document named as evidence counts as soon as any chunk of it is in the context.
@@ -62,7 +62,7 @@ class EvidenceCoverage(Share):
         return score_with_evidence(view, divide(per_question(view, view.evidence_covered), evidences(view)))
 
 
-class ContextTokenPrecision(Share):
+class ContextTokenPrecision(Proportion):
     """Count the tokens of the context that stand in an evidence, of all its tokens: what a large chunk pays.
 
     An empty context scores 0, like context precision; a context without text (an imported run) has no score.
@@ -81,7 +81,7 @@ class ContextTokenPrecision(Share):
         return score_where(reasons == "", scores.values, reasons)
 
 
-class ContextTokens(Share):
+class ContextTokens(Proportion):
     """Count the tokens of the context, with titles, by one tokenizer whatever the config; where retrieval is needed."""
 
     name = "context_tokens"
@@ -95,7 +95,7 @@ class ContextTokens(Share):
         return score_with_retrieval(view, view.context_tokens.sum(axis=1))
 
 
-class EmptyRate(Share):
+class EmptyRate(Proportion):
     """Say whether nothing at all was retrieved: 1 or 0; of all questions that need retrieval, unanswerable ones too."""
 
     name = "empty_rate"
@@ -107,7 +107,7 @@ class EmptyRate(Share):
         return score_with_retrieval(view, _retrieved(view) == 0)
 
 
-class Results(Share):
+class Results(Proportion):
     """Count the chunks in the ranking, at most its depth; of all questions that need retrieval."""
 
     name = "results"
@@ -120,7 +120,7 @@ class Results(Share):
         return score_with_retrieval(view, _retrieved(view))
 
 
-class TopScore(Share):
+class TopScore(Proportion):
     """Take the score of the first chunk, on the retriever's or reranker's own scale; of all that need retrieval."""
 
     name = "top_score"

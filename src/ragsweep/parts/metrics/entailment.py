@@ -17,7 +17,14 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question
-from ragsweep.parts.metrics.answered import OfVerdicts, batches, checked, conversational, refused, without_citations
+from ragsweep.parts.metrics.answer_metric import (
+    JudgedAnswerMetric,
+    batches,
+    checked,
+    conversational,
+    refused,
+    without_citations,
+)
 from ragsweep.parts.metrics.grounding import sentences_of
 
 KEY = "metrics.faithfulness_nli.model"
@@ -26,7 +33,7 @@ TOGETHER = 16
 """How many cases are judged at once; judgements are kept after each such batch."""
 
 
-class FaithfulnessNli(OfVerdicts):
+class FaithfulnessNli(JudgedAnswerMetric):
     """Count the sentences of the answer that some passage of its context entails, of all.
 
     Each passage is a premise by itself, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; one that

@@ -17,7 +17,7 @@ from typing import Literal
 
 from ragsweep.core.languages import code_of
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import OfAnswers, said, unreferenced
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, said, unreferenced
 
 Language = Literal["label", "english", "french"]
 
@@ -30,7 +30,7 @@ ELISIONS = re.compile(r"\b[ld]['\u2019]")
 """French articles that stand before a vowel; they go before the punctuation does, or they would stick to the word."""
 
 
-class OfReferences(OfAnswers):
+class OfReferences(AnswerMetric):
     """Hold what comparisons with right answers have in common: whose articles do not count."""
 
     VERSION = "1"

@@ -12,10 +12,10 @@ from ragsweep.core.reasons import CONVERSATIONAL, NO_DISTRACTORS, NO_SECTION, NO
 from ragsweep.core.remembering import remembered
 from ragsweep.core.types import NO_CHUNK, Corpus, Question, Scores, View
 from ragsweep.golden.sections import section, words
-from ragsweep.parts.metrics.share import Share, divide
+from ragsweep.parts.metrics.proportion import Proportion, divide
 
 HALF = 0.5
-"""Share of a chunk, or of the section where that is shorter, from which on the chunk stands in the section."""
+"""Proportion of a chunk, or of the section where that is shorter, from which on the chunk stands in the section."""
 
 
 class Expected(NamedTuple):
@@ -28,7 +28,7 @@ class Expected(NamedTuple):
     reasons: NDArray[np.str_]
 
 
-class DistractorRate(Share):
+class DistractorRate(Proportion):
     """Count the chunks of the context that come from a distractor of the question, of those handed on.
 
     An empty context scores 0. A question that names no distractor of the corpus has no score.
@@ -50,7 +50,7 @@ class DistractorRate(Share):
         return score_where(named.reasons == "", divide(sums, handed_on), named.reasons)
 
 
-class SectionHit(Share):
+class SectionHit(Proportion):
     """Say whether a chunk of the context stands in the expected section: 1 or 0.
 
     The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk

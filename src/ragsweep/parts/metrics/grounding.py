@@ -12,9 +12,9 @@ from ragsweep.core.languages import WORD, content_words, fold
 from ragsweep.core.reasons import ABSTAINED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY, sentences
 from ragsweep.core.types import Answer, Case, Embedder, Judgement, Passage, Question
-from ragsweep.parts.metrics.answered import (
-    OfAnswers,
-    OfVerdicts,
+from ragsweep.parts.metrics.answer_metric import (
+    AnswerMetric,
+    JudgedAnswerMetric,
     batches,
     checked,
     conversational,
@@ -24,7 +24,7 @@ from ragsweep.parts.metrics.answered import (
 from ragsweep.parts.metrics.similarity import TOGETHER, Vectors, vectors
 
 
-class GroundingLexical(OfAnswers):
+class GroundingLexical(AnswerMetric):
     """Count the distinct content words of the answer that stand in its passages, of all.
 
     Small words of the answer's language (told from its text) do not count, nor do case and accents. An answer that was
@@ -48,7 +48,7 @@ class GroundingLexical(OfAnswers):
         return len(words & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(words)
 
 
-class GroundingSemantic(OfVerdicts):
+class GroundingSemantic(JudgedAnswerMetric):
     """Count the sentences of the answer to which some sentence of the context is similar enough, of all.
 
     An answer that was given without any passage has 0. A sentence longer than the embedding model's window is compared

@@ -12,7 +12,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.languages import code_of, fold, tell
 from ragsweep.core.reasons import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import OfAnswers, said
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, said
 
 Match = Literal["word", "substring", "stem"]
 MATCHES = ("word", "substring", "stem")
@@ -29,7 +29,7 @@ _STEMMERS = {
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-class KeywordCoverage(OfAnswers):
+class KeywordCoverage(AnswerMetric):
     """Count the keywords that stand in the answer, of all; case and accents do not count.
 
     A refusal of an answerable question has none of them; the keywords of an unanswerable one are not looked for.

@@ -12,10 +12,10 @@ from typing import Any
 
 from ragsweep.core.languages import fold
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answered import OfAnswers, clamped, said, unanswerable
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, clamped, said, unanswerable
 
 
-class OfOverlap(OfAnswers):
+class OfOverlap(AnswerMetric):
     """Take the best score of an answer over the right ones; a refusal has 0, an unanswerable question no score."""
 
     needs = ("answer", "reference")

@@ -16,10 +16,10 @@ from ragsweep.core.reasons import (
 )
 from ragsweep.core.types import Question, Scores, View
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
-from ragsweep.parts.metrics.share import Share
+from ragsweep.parts.metrics.proportion import Proportion
 
 
-class RagasIdBasedContextPrecision(Share):
+class RagasIdBasedContextPrecision(Proportion):
     """Count the chunks of the context that cover an evidence, of those handed on; an empty context has no score.
 
     ragas' IDBasedContextPrecision, where a chunk's id is relevant if it covers an evidence.
@@ -42,7 +42,7 @@ class RagasIdBasedContextRecall(ContextRecall):
     name = "ragas_id_based_context_recall"
 
 
-class _ByText(Share):
+class _ByText(Proportion):
     """Compare chunks with quoted evidence by one minus the normalised edit distance, from a ``threshold`` on alike.
 
     Quotes are compared with whole chunks: a phrase and a page are never alike. Evidence that names a whole document has

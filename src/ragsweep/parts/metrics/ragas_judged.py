@@ -1,8 +1,7 @@
-"""RAGAS's metrics that a judge decides: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
+"""RAGAS's judged metrics: ragas' own prompts and arithmetic (ragas.metrics.collections), our calls.
 
-A judgement is one number, or NaN and the reason: ragas averages what is missing away, and we do not. Where ragas makes
-a number of nothing (1 for an answer without a single statement, 0 for an empty answer of the judge) the judgement
-is NaN.
+Differences from ragas: a failed judgement is NaN with a reason instead of being averaged away, and where ragas scores
+nothing (1 for an answer without a statement, 0 for an empty reply of the judge) the judgement is NaN.
 """
 
 from __future__ import annotations
@@ -14,23 +13,23 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Ahead, Case, Size, Usage
 from ragsweep.parts.fences import printable
-from ragsweep.parts.judging import Judge, total
-from ragsweep.parts.metrics.judged import Judged, Sample
-from ragsweep.parts.metrics.ragas_library import NothingToJudge, Sitting, library, scorer, versions
+from ragsweep.parts.judging import Judge, sum_usage
+from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
+from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, library, scorer, versions
 from ragsweep.services.calls import CallFailed
 
-_RAGAS_WORDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
+_RAGAS_FIELDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip
 _ROUNDING = 1e-6
 PROMPT = 1500
-"""Tokens of one of ragas' prompts with its examples and schema, before anything is filled in: the longest, about."""
+"""Approximate tokens of the longest of ragas' prompts with its examples and schema, before it is filled in."""
 
 
-class Ragas(Judged):
-    """What the metrics below have in common; each states the metric of ragas and what it looks at.
+class RagasMetric(JudgeMetric):
+    """A metric of ragas, named by ``of_ragas``.
 
-    ``strict`` says that a text in which the judge finds no statement has no score. ``chats``, ``chats_a_passage`` and
-    ``embeds`` count the calls that ragas makes for one case.
+    ``strict``: a text without statements has no score. ``chats``, ``chats_a_passage`` and ``embeds`` count the calls
+    that ragas makes for one case.
     """
 
     of_ragas: ClassVar[str]
@@ -45,16 +44,16 @@ class Ragas(Judged):
 
     @property
     def model(self) -> str:
-        """Name the model whose price the calls have; the few embeddings beside chats are taken to cost as much."""
+        """Return the model that prices the calls; embeddings beside chats are priced as chats."""
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what else decides a judgement: the versions of ragas and of our way to ask."""
+        """Return the versions of ragas and of our prompts."""
         return versions()
 
     def ahead(self, size: Size) -> Ahead:
-        """Tell what one judgement costs at most, where the judge says how long its answers may be."""
+        """Return the highest cost of one judgement; NaN tokens where the judge has no ``max_tokens``."""
         judge, again = self._judge, self._judge.samples
         each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
         chats = self.chats + each_passage
@@ -70,26 +69,26 @@ class Ragas(Judged):
         library()
 
     async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
-        sitting = Sitting(judge, number, self.strict)
-        value, reason, unpaid = await self._scored(sitting, case)
-        return Sample(value, reason, total(sitting.usage, unpaid))
+        session = JudgeSession(judge, number, self.strict)
+        value, reason, failed = await self._score_case(session, case)
+        return Sample(value, reason, sum_usage(session.usage, failed))
 
-    async def _scored(self, sitting: Sitting, case: Case) -> tuple[float, str, Usage]:
-        """Return a value or a reason, and what a call cost that failed."""
-        given = {_RAGAS_WORDS[name]: _printable(getattr(case, name)) for name in self.uses}
+    async def _score_case(self, session: JudgeSession, case: Case) -> tuple[float, str, Usage]:
+        """Return a value, or NaN with a reason, and the usage of a failed call."""
+        given = {_RAGAS_FIELDS[name]: _printable(getattr(case, name)) for name in self.uses}
         try:
-            score = scorer(self.of_ragas, sitting, self.embeddings, self.options)
+            score = scorer(self.of_ragas, session, self.embeddings, self.options)
             value = (await score(**given)).value
         except CallFailed as failure:
             return math.nan, failure.reason, failure.usage
         except NothingToJudge:
             return math.nan, NO_STATEMENTS, Usage()
-        except (ValueError, IndexError, ArithmeticError):  # judgements that do not fit together: more than statements
+        except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
             return math.nan, MALFORMED, Usage()
         return *self._valid(value), Usage()
 
     def _valid(self, value: object) -> tuple[float, str]:
-        """Take a finite number within the metric's bounds for a value, whatever else came for a failure."""
+        """Accept a finite number within the metric's bounds; anything else is a failure."""
         lowest, highest = self.bounds
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return math.nan, MALFORMED
@@ -104,8 +103,8 @@ def _printable(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else [printable(text) for text in value]
 
 
-class RagasFaithfulness(Ragas):
-    """Count the statements of the answer that follow from the context; the judge takes the answer apart first."""
+class RagasFaithfulness(RagasMetric):
+    """Proportion of the answer's statements, extracted by the judge, that follow from the context."""
 
     name = "ragas_faithfulness"
     uses = ("question", "answer", "contexts")
@@ -113,8 +112,8 @@ class RagasFaithfulness(Ragas):
     chats = 2
 
 
-class RagasAnswerRelevancy(Ragas):
-    """Compare the question with those that the judge would put to get this answer: mean cosine of ``strictness``.
+class RagasAnswerRelevancy(RagasMetric):
+    """Mean cosine between the question and ``strictness`` questions that the judge derives from the answer.
 
     0 where the judge calls the answer evasive every time.
     """
@@ -134,8 +133,8 @@ class RagasAnswerRelevancy(Ragas):
         self.chats = strictness
 
 
-class RagasContextPrecision(Ragas):
-    """Average the precision at every chunk that helped to the reference answer, by the judge: early is better."""
+class RagasContextPrecision(RagasMetric):
+    """Average precision of the context, where relevant are the chunks that helped to the reference answer."""
 
     name = "ragas_context_precision"
     uses = ("question", "contexts", "reference")
@@ -143,8 +142,8 @@ class RagasContextPrecision(Ragas):
     chats, chats_a_passage = 0, 1
 
 
-class RagasContextPrecisionWithoutReference(Ragas):
-    """Average the precision at every chunk that helped to the answer given, by the judge; needs no reference."""
+class RagasContextPrecisionWithoutReference(RagasMetric):
+    """Average precision of the context, where relevant are the chunks that helped to the given answer."""
 
     name = "ragas_context_precision_without_reference"
     uses = ("question", "answer", "contexts")
@@ -152,18 +151,18 @@ class RagasContextPrecisionWithoutReference(Ragas):
     chats, chats_a_passage = 0, 1
 
 
-class RagasContextRecall(Ragas):
-    """Count the statements of the reference answer that the context holds, by the judge."""
+class RagasContextRecall(RagasMetric):
+    """Proportion of the reference answer's statements that the context supports."""
 
     name = "ragas_context_recall"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextRecall"
 
 
-class RagasAnswerCorrectness(Ragas):
-    """Mix how well the statements of answer and reference agree (F-beta) with how alike the texts are (cosine).
+class RagasAnswerCorrectness(RagasMetric):
+    """Weighted mean of the F-beta of the answer's statements against the reference's, and the cosine of both texts.
 
-    An answer that declines is judged too: it is not the right one.
+    An answer that declines is judged too: it is wrong.
     """
 
     name = "ragas_answer_correctness"
@@ -184,14 +183,14 @@ class RagasAnswerCorrectness(Ragas):
         self.bounds = (-similarity / (factuality + similarity), 1.0)
 
     def check(self) -> None:
-        """Raise ConfigError where the judge has no embeddings, and they are needed."""
+        """Raise ConfigError where the judge has no embeddings though ``similarity`` is above 0."""
         self._judge.ready(self.name, self.options["weights"][1] > 0)
 
 
-class RagasFactualCorrectness(Ragas):
-    """Compare the claims of answer and reference, both ways unless ``mode`` is precision; rounded to two places.
+class RagasFactualCorrectness(RagasMetric):
+    """Precision, recall or F-beta of the answer's claims against the reference's; rounded to two places.
 
-    An answer that declines is judged too: it is not the right one. An answer without claims scores 0, as in ragas.
+    An answer that declines is judged too: it is wrong. An answer without claims scores 0, as in ragas.
     """
 
     name = "ragas_factual_correctness"
@@ -213,8 +212,8 @@ class RagasFactualCorrectness(Ragas):
         self.options = {"mode": mode, "beta": float(beta), "atomicity": atomicity, "coverage": coverage}
 
 
-class RagasSemanticSimilarity(Ragas):
-    """Compare the answer with the reference by the cosine of the judge's embeddings. An answer that declines counts."""
+class RagasSemanticSimilarity(RagasMetric):
+    """Cosine of answer and reference by the judge's embeddings; an answer that declines counts."""
 
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
@@ -225,10 +224,10 @@ class RagasSemanticSimilarity(Ragas):
     bounds = (-1.0, 1.0)
 
 
-class RagasNoiseSensitivity(Ragas):
-    """Count the statements of the answer that are wrong and follow from a chunk, of all; lower is better.
+class RagasNoiseSensitivity(RagasMetric):
+    """Proportion of the answer's statements that are wrong and follow from a chunk; lower is better.
 
-    ``mode`` relevant looks at chunks that hold something of the reference, irrelevant at the others.
+    ``mode`` relevant considers the chunks that support the reference, irrelevant the others.
     """
 
     name = "ragas_noise_sensitivity"

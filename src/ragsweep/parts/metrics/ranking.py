@@ -17,7 +17,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.reasons import score_with_evidence
 from ragsweep.core.remembering import remembered
 from ragsweep.core.types import Scores, View
-from ragsweep.parts.metrics.share import Share, divide, evidences, is_within, name_at, per_question
+from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, is_within, name_at, per_question
 
 GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "linear": lambda grade: grade,
@@ -25,7 +25,7 @@ GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 }
 
 
-class Ndcg(Share):
+class Ndcg(Proportion):
     """Compare the discounted gain of the ranking with that of the ideal one, cut at the same length.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
@@ -49,7 +49,7 @@ class Ndcg(Share):
         return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # equal gains, added up in another order
 
 
-class Recall(Share):
+class Recall(Proportion):
     """Count the evidences found within the cutoff, of all relevant ones (m_recall.c); a chunk may show several."""
 
     def __init__(self, cutoff: int | None = None) -> None:
@@ -61,7 +61,7 @@ class Recall(Share):
         return score_with_evidence(view, recall(view, self.cutoff))
 
 
-class Precision(Share):
+class Precision(Proportion):
     """Count the evidences credited within the cutoff and divide by the cutoff, however short the ranking (m_P.c)."""
 
     def __init__(self, cutoff: int) -> None:
@@ -73,7 +73,7 @@ class Precision(Share):
         return score_with_evidence(view, _precision(view, self.cutoff))
 
 
-class F1(Share):
+class F1(Proportion):
     """Take the harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
 
     def __init__(self, cutoff: int) -> None:
@@ -86,7 +86,7 @@ class F1(Share):
         return score_with_evidence(view, divide(2 * found * exact, found + exact))
 
 
-class HitRate(Share):
+class HitRate(Proportion):
     """Say whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
 
     def __init__(self, cutoff: int) -> None:
@@ -98,7 +98,7 @@ class HitRate(Share):
         return score_with_evidence(view, per_question(view, is_within(view.first_rank, self.cutoff)) > 0)
 
 
-class Mrr(Share):
+class Mrr(Proportion):
     """Take 1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
 
     def __init__(self, cutoff: int | None = None) -> None:
@@ -113,7 +113,7 @@ class Mrr(Share):
         return score_with_evidence(view, best)
 
 
-class MeanAveragePrecision(Share):
+class MeanAveragePrecision(Proportion):
     """Average the precision at the rank of each evidence, 0 for those not found (m_map.c, m_map_cut.c).
 
     The value of one question is its average precision; "mean" is what the average over questions makes of it.

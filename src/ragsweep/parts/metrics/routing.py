@@ -1,28 +1,28 @@
-"""Metrics of a router: does it search for what needs the corpus, and for nothing else."""
+"""Metrics of a router: whether the corpus is searched for the questions that need it, and only for those."""
 
 from __future__ import annotations
 
 from ragsweep.core.reasons import CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER
 from ragsweep.core.types import Question, Route, Scores, View
-from ragsweep.parts.metrics.answered import laid_out
-from ragsweep.parts.metrics.share import Share
+from ragsweep.parts.metrics.answer_metric import to_scores
+from ragsweep.parts.metrics.proportion import Proportion
 
 
-class RouterAccuracy(Share):
-    """Share of questions that are routed as the golden set says (``needs_retrieval``)."""
+class RouterAccuracy(Proportion):
+    """Proportion of questions that are routed as the golden set's ``needs_retrieval`` demands."""
 
     needs = ("router",)
     name = "router_accuracy"
 
     def score(self, view: View) -> Scores:
-        """Score every question; a decision that failed has its own reason."""
+        """Score every question; a failed decision is NaN with its reason."""
         if view.routes is None:
-            return laid_out([NO_ROUTER] * len(view.questions))
-        rows = zip(view.questions, view.routes, strict=True)
-        return laid_out([self.lacking(asked) or route.failed or self._of(asked, route) for asked, route in rows])
+            return to_scores([NO_ROUTER] * len(view.questions))
+        pairs = zip(view.questions, view.routes, strict=True)
+        return to_scores([self.lacking(one) or route.failed or self._of(one, route) for one, route in pairs])
 
     def lacking(self, question: Question) -> str:
-        """Say why a question does not count, or nothing."""
+        """Return why a question is not scored; empty where it is."""
         return ""
 
     def _of(self, question: Question, route: Route) -> float:
@@ -30,13 +30,13 @@ class RouterAccuracy(Share):
 
 
 class MissedSearch(RouterAccuracy):
-    """Share of the questions that need the corpus for which it is not searched: they are answered without context."""
+    """Proportion of the questions that need the corpus but are answered without a search."""
 
     name = "missed_search"
     higher_is_better = False
 
     def lacking(self, question: Question) -> str:
-        """Conversation cannot miss it."""
+        """Leave out conversation."""
         return "" if question.needs_retrieval else CONVERSATIONAL
 
     def _of(self, question: Question, route: Route) -> float:
@@ -44,13 +44,13 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Share of conversation for which the corpus is searched: time spent, and context that misleads."""
+    """Proportion of conversation for which the corpus is searched, which costs time and adds misleading context."""
 
     name = "needless_search"
     higher_is_better = False
 
     def lacking(self, question: Question) -> str:
-        """What needs the corpus is never searched for needlessly."""
+        """Leave out questions that need the corpus."""
         return NEEDS_RETRIEVAL if question.needs_retrieval else ""
 
     def _of(self, question: Question, route: Route) -> float:

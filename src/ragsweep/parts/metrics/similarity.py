@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
-from ragsweep.parts.metrics.answered import (
-    OfVerdicts,
+from ragsweep.parts.metrics.answer_metric import (
+    JudgedAnswerMetric,
     batches,
     conversational,
     refused,
@@ -22,7 +22,7 @@ TOGETHER = 32
 """How many cases are embedded at once; judgements are kept after each such batch."""
 
 
-class SemanticSimilarity(OfVerdicts):
+class SemanticSimilarity(JudgedAnswerMetric):
     """Take the cosine between the embeddings of the answer and of the right one, the first where there are several.
 
     A refusal of an answerable question has 0; an unanswerable one is not compared, nor is conversation. A text longer

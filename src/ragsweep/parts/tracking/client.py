@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
-from ragsweep.parts.targets import met
+from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import children, content, files, place, server, tables
 from ragsweep.parts.tracking.children import ALONE, Child, Place
 from ragsweep.parts.tracking.connection import Connection, Opened
@@ -202,7 +202,7 @@ class Mlflow:
         if result.warnings:
             tags[children.WARNINGS] = "\n".join(result.warnings)
         if result.targets:
-            tags[children.TARGETS] = "{} of {} met".format(*met(result.targets))
+            tags[children.TARGETS] = "{} of {} met".format(*count_met(result.targets))
         if result.dataset.partition_digest:
             tags[children.PARTITION] = f"{result.dataset.partition} {result.dataset.partition_digest[:LONGEST_DIGEST]}"
         if result.state != COMPLETE:

@@ -11,13 +11,13 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
 from ragsweep.core.types import Answer, Answers, Case, Judgement, Passage, Question, Scores, View
-from ragsweep.parts.metrics.share import Share
+from ragsweep.parts.metrics.proportion import Proportion
 
 MARKERS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
 """Citations such as ``[1]`` or ``[1, 3]``; group 1 is code, where brackets are an index."""
 
 
-class OfAnswers(Share):
+class AnswerMetric(Proportion):
     """State the attributes of a share that is read off each answer, and score the answers one by one."""
 
     needs: tuple[str, ...] = ("answer",)
@@ -25,10 +25,10 @@ class OfAnswers(Share):
     def score(self, view: View) -> Scores:
         """Score every question; an answer that failed has its own reason."""
         if view.answers is None:
-            return laid_out([NO_ANSWERS] * len(view.questions))
+            return to_scores([NO_ANSWERS] * len(view.questions))
         answers, passages, _ = view.answers
         rows = zip(view.questions, answers, passages, strict=True)
-        return laid_out([self.lacking(row[0]) or row[1].failed or self.of(*row) for row in rows])
+        return to_scores([self.lacking(row[0]) or row[1].failed or self.of(*row) for row in rows])
 
     def lacking(self, question: Question) -> str:
         """Say why a question cannot be scored, whatever is answered, or nothing."""
@@ -39,7 +39,7 @@ class OfAnswers(Share):
         """Score one answer that did not fail, or say why it has no score."""
 
 
-class OfVerdicts(Share):
+class JudgedAnswerMetric(Proportion):
     """State the attributes of a share that is judged, and read the judgements on answers that were given."""
 
     SKIPS_ABSTAINED = True  # what a generator declines with says nothing that could be judged
@@ -50,9 +50,9 @@ class OfVerdicts(Share):
         """Score every question; a judgement without a value has its own reason."""
         judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
         if view.answers is None:
-            return laid_out([NO_ANSWERS] * len(view.questions))
+            return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, judgements, range(len(judgements)), strict=True)
-        return laid_out([self._one(question, judgement, view.answers, n) for question, judgement, n in rows])
+        return to_scores([self._one(question, judgement, view.answers, n) for question, judgement, n in rows])
 
     @abstractmethod
     def lacking(self, question: Question) -> str:
@@ -68,7 +68,7 @@ class OfVerdicts(Share):
         return known if known != "" else judgement.reason or clamped(judgement.value, self.bounds)
 
 
-def laid_out(found: Sequence[float | str]) -> Scores:
+def to_scores(found: Sequence[float | str]) -> Scores:
     """Lay out numbers and reasons, one a question."""
     values = [np.nan if isinstance(one, str) else one for one in found]
     reasons = [one if isinstance(one, str) else "" for one in found]

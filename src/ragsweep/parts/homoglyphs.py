@@ -1,4 +1,4 @@
-"""Characters that are read as others, and characters that nobody sees."""
+"""Homoglyphs (characters that resemble others) and invisible characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u
 
 
 def is_invisible(character: str) -> bool:
-    """Say whether a character shows nothing of its own: format characters, accents to be combined, fillers."""
+    """Return whether a character is invisible by itself: format characters, combining accents, fillers."""
     return (
         unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
         or character in _INVISIBLE
@@ -26,10 +26,9 @@ def is_invisible(character: str) -> bool:
 
 
 def folded(character: str) -> str:
-    """Return what a character is read as, in small ASCII letters and signs where it can be; maybe several characters.
+    """Replace a character by the lower-case ASCII that it resembles, where there is any; may return several characters.
 
-    A small table of the letters that matter here, after Unicode's compatibility decomposition (NFKD); no complete list
-    of confusables.
+    Unicode's compatibility decomposition (NFKD), then a small table; not the complete list of confusables.
     """
     if character < "\x7f":
         return character.lower()
@@ -46,7 +45,7 @@ def _letter(character: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Fold a whole text, without what is invisible; blanks become single spaces."""
+    """Fold a whole text: invisible characters are removed, white space becomes single spaces."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (folded(one) if not is_invisible(one) or one.isspace() else "" for one in text)

@@ -12,7 +12,7 @@ from ragsweep.core.remembering import remembered
 from ragsweep.core.types import View
 
 
-class Share:
+class Proportion:
     """State the attributes of a share of something; the name and ``score`` are the metric's own."""
 
     VERSION = "1"

@@ -1,6 +1,6 @@
-"""Find what looks like instructions to the judge in text under judgement.
+"""Detect text under judgement that resembles instructions to the judge.
 
-A finding proves nothing: a manual may well quote such words. It is counted and shown, and changes no score.
+A finding is no proof: a manual may quote such words. Findings are counted and reported, and change no score.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from ragsweep.parts.fences import has_lookalike
-from ragsweep.parts.lookalikes import fold
+from ragsweep.parts.homoglyphs import fold
 
 VERSION = "1"
 
@@ -26,7 +26,7 @@ _ORDERS = {
     "nl": r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|aanwijzingen)\b",
     "pl": r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
     "tr": r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
-    # Cyrillic comes folded: letters that look like Latin ones are Latin.
+    # Patterns run on folded text, where Cyrillic letters that resemble Latin ones are Latin.
     "ru": fold(r"(?:игнорируй|проигнорируй|забудь)") + r"\w*.{0,40}" + fold("(?:инструкц|указан|правил)"),
     "zh": r"(?:忽略|无视|忘记|忽視|無視).{0,20}(?:指令|指示|说明|規則|规则|提示)",
     "ja": r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)",
@@ -76,10 +76,10 @@ _MIXED = re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b")
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
 def injections(text: str) -> tuple[str, ...]:
-    """Name what in a text looks like an instruction to its judge; empty for most texts.
+    """List the patterns of prompt injection found in a text; empty for most texts.
 
-    Looked for are orders to ignore what was asked (in fifteen languages), demands for a grade, verdicts as JSON, tags
-    of roles and of fences, invisible characters, and words of two alphabets. Letters are folded first.
+    Patterns: orders to ignore instructions (fifteen languages), demands for a grade, judgements as JSON, role tags,
+    fence tags, invisible characters, and words that mix two alphabets. Letters are folded first.
     """
     plain = fold(text)
     found = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]
@@ -93,5 +93,5 @@ def injections(text: str) -> tuple[str, ...]:
 
 
 def is_suspicious(*texts: str) -> bool:
-    """Say whether any of the texts holds what looks like an instruction to its judge."""
+    """Return whether any of the texts shows a pattern of prompt injection."""
     return any(injections(text) for text in texts)

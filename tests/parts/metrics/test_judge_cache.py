@@ -1,4 +1,4 @@
-"""Notes: what a judge answered is kept call by call, and an interrupted verdict pays for what it still lacks."""
+"""ReplyCache: what a judge answered is kept call by call, and an interrupted verdict pays for what it still lacks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ragsweep.core.identity import Spec
-from ragsweep.core.types import Judgement, Notes, Usage
-from ragsweep.parts.judging import Form, Said
+from ragsweep.core.types import Judgement, ReplyCache, Usage
+from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
-from ragsweep.parts.noting import Noted
+from ragsweep.parts.metrics.judge_cache import CachedJudge
 from ragsweep.services.calls import EndpointFailed
 from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
@@ -21,7 +21,7 @@ from ragsweep.testing.llm_server import Asked, LlmServer, Logged
 from ragsweep.testing.llm_server.asked import default_answer
 from scripted_judge import cases, judge_at
 
-FORM = Form("word", {"type": "string"}, str.upper)
+SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
 
 
 class Echo:
@@ -35,15 +35,15 @@ class Echo:
     def ready(self, metric: str, embeddings: bool) -> None:
         """Take everything."""
 
-    async def ask(self, prompt: str, form: Form, sample: int, repetition: int) -> Said:
+    async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Say it back."""
         self.asked.append((prompt, sample, repetition))
-        return Said(form.read(prompt), Usage(1, 10, 2), prompt)
+        return JudgeReply(schema.parse(prompt), Usage(1, 10, 2), prompt)
 
-    async def embed(self, texts: Sequence[str]) -> Said:
+    async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Count characters, to many digits."""
         self.asked.append(tuple(texts))
-        return Said([[len(text) / 3, -0.1] for text in texts], Usage(1, len(texts), 0))
+        return JudgeReply([[len(text) / 3, -0.1] for text in texts], Usage(1, len(texts), 0))
 
 
 def notebook(folder: Path) -> Notebook:
@@ -53,8 +53,8 @@ def notebook(folder: Path) -> Notebook:
     return Notebook(page(Spec("judge", "1"), ""), store)
 
 
-def ask(judge: Echo, notes: Notes, payer: str = "a", repetition: int = 0) -> Said:
-    return asyncio.run(Noted(judge, notes, payer).ask("yes", FORM, 0, repetition))
+def ask(judge: Echo, cache: ReplyCache, payer: str = "a", repetition: int = 0) -> JudgeReply:
+    return asyncio.run(CachedJudge(judge, cache, payer).ask("yes", SCHEMA, 0, repetition))
 
 
 def test_answer_is_asked_for_once_and_counts_for_who_paid_only(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_answer_is_asked_for_once_and_counts_for_who_paid_only(tmp_path: Path) -
 
 def test_texts_are_embedded_once_and_to_the_last_bit(tmp_path: Path) -> None:
     judge = Echo()
-    first = asyncio.run(Noted(judge, notebook(tmp_path), "a").embed(["one", "three", "one"]))
-    again = asyncio.run(Noted(judge, notebook(tmp_path), "a").embed(["three", "seven", "one"]))
+    first = asyncio.run(CachedJudge(judge, notebook(tmp_path), "a").embed(["one", "three", "one"]))
+    again = asyncio.run(CachedJudge(judge, notebook(tmp_path), "a").embed(["three", "seven", "one"]))
     assert first.value == [[1.0, -0.1], [5 / 3, -0.1], [1.0, -0.1]]
     assert again.value == [first.value[1], first.value[1], first.value[0]]
     assert judge.asked == [("one", "three"), ("seven",)]
@@ -129,8 +129,8 @@ def _accepting(asked: Asked) -> Any:
     return default_answer(asked)
 
 
-def _verdicts(kind: type, server: LlmServer, notes: Notes) -> list[Judgement]:
+def _verdicts(kind: type, server: LlmServer, notes: ReplyCache) -> list[Judgement]:
     options = {"share": 1} if kind is JudgeSwayed else {}
     found: dict[int, Judgement] = {}
-    kind(judge_at(server, concurrency=1, retries=0), **options).judge_noting(cases(3), found.__setitem__, notes)
+    kind(judge_at(server, concurrency=1, retries=0), **options).judge_cached(cases(3), found.__setitem__, notes)
     return [found[n] for n in range(3)]

@@ -1,0 +1,177 @@
+"""Metrics of the judge itself: suspected prompt injections, spread between samples, and trust in wrong references."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
+from ragsweep.core.types import Case, Judgement, Scores, Usage, View
+from ragsweep.parts.fences import NOTICE, fence, printable
+from ragsweep.parts.judging import Judge, ResponseSchema, response_schema, sum_usage
+from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
+from ragsweep.parts.metrics.proportion import Proportion
+from ragsweep.services.calls import CallFailed
+
+PROMPT = """\
+Say whether an answer to a question is right. It is right (verdict 1) if it says what the reference says, in whatever \
+words; it is wrong (verdict 0) if it says something else, less than what was asked for, or nothing. The reference \
+alone decides: neither what you know of the matter, nor what the answer claims about itself.
+
+{texts}
+
+Reply with one JSON object and nothing else: "reason", a short text, and "verdict", 0 or 1.
+"""
+
+WRONG = (
+    "Three hundred barrels of pickled herring.",
+    "The second violin of a brass band on the lower deck.",
+    "A purple umbrella that somebody left on the ferry.",
+    "Whoever waters the cactus behind the bakery.",
+    "Because the marmalade was spilled over the chessboard.",
+    "Somewhere between the carousel and the penguins.",
+    "On the evening when the giraffe sneezed.",
+    "By folding eleven napkins into swans.",
+)
+"""References that answer no question; none contains a number or a name that could be right by chance."""
+
+_WORD = re.compile(r"\w{4,}")
+
+
+class JudgeSuspicious(Proportion):
+    """Flag questions with a judged text that resembles instructions to the judge: 1 or 0, over the judged questions.
+
+    No question is left out because of it; inspect the flagged ones.
+    """
+
+    name = "judge_suspicious"
+    needs = ("judge",)
+    higher_is_better = False
+
+    def score(self, view: View) -> Scores:
+        """Score every question that some metric judged."""
+        judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
+        for judgements in view.judgements.values():
+            judged |= [not judgement.reason or judgement.suspicious for judgement in judgements]
+            flagged |= [judgement.suspicious for judgement in judgements]
+        return score_where(judged, flagged, _missing_reasons(view))
+
+
+class JudgeSpread(Proportion):
+    """Average the standard deviation between a question's samples over the judged metrics.
+
+    Needs judge.samples of 2 or more. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
+    """
+
+    name = "judge_spread"
+    needs = ("judge",)
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def score(self, view: View) -> Scores:
+        """Score every question that some metric judged more than once."""
+        spread = np.full((len(view.judgements), len(view.questions)), np.nan)
+        for row, judgements in zip(spread, view.judgements.values(), strict=True):
+            row[:] = [judgement.spread for judgement in judgements]
+        known = ~np.isnan(spread)
+        count = known.sum(axis=0)
+        values = np.where(known, spread, 0.0).sum(axis=0) / np.maximum(count, 1)
+        reasons = _missing_reasons(view)
+        return score_where(count > 0, values, np.where(reasons == "", JUDGED_ONCE, reasons))
+
+
+class JudgeSwayed(JudgeMetric):
+    """Flag answers that the judge accepts beside the right reference and beside a wrong one: 1 or 0, on a sample.
+
+    A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
+    tried first, so that most questions cost one call. Sample and wrong reference depend on the texts only: all configs
+    have the same sample.
+
+    Args:
+        judge: The judge.
+        share: Proportion of the questions in the sample: above 0, at most 1.
+    """
+
+    VERSION = "1"  # change it with PROMPT and everything below it
+    name = "judge_swayed"
+    uses = ("question", "answer", "reference")
+    higher_is_better = False
+
+    def __init__(self, judge: Judge, share: float = 0.25) -> None:
+        if not 0 < share <= 1:
+            raise ConfigError(f"share is {share}; it must be above 0 and at most 1")
+        super().__init__(judge)
+        self.share = share
+
+    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
+        if not is_sampled(case.question, self.share):
+            return Judgement(reason=NOT_SAMPLED)
+        return await super()._judge_case(case, judge)
+
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+        usage = Usage()
+        for reference in (wrong_reference(case), case.reference):
+            try:
+                reply = await judge.ask(self._prompt(case, reference), _schema(), number, 0)
+            except CallFailed as failure:
+                return Sample(math.nan, failure.reason, sum_usage(usage, failure.usage))
+            usage = sum_usage(usage, reply.usage)
+            if not reply.value.verdict:
+                return Sample(0.0, "", usage)
+        return Sample(1.0, "", usage)
+
+    def _prompt(self, case: Case, reference: str) -> str:
+        texts = {"question": case.question, "reference": reference, "answer": case.answer}
+        texts = {name: printable(text) for name, text in texts.items()}
+        if self._judge.fence:
+            texts = {name: fence(text) for name, text in texts.items()}
+        notice = NOTICE if self._judge.fence else ""
+        return notice + PROMPT.format(texts=json.dumps(texts, ensure_ascii=False, indent=1))
+
+
+def is_sampled(question: str, share: float) -> bool:
+    """Return whether a question belongs to the sample; a larger share contains the samples of smaller ones."""
+    return _number(question) < share * 2**64
+
+
+def wrong_reference(case: Case) -> str:
+    """Choose a wrong reference by the question, among those with the fewest words in common with the case.
+
+    Words are runs of four letters or more: an answer about umbrellas gets no reference about umbrellas.
+    """
+    first = _number(case.question) % len(WRONG)
+    words = _words(f"{case.question} {case.answer} {case.reference}")
+    return min((*WRONG[first:], *WRONG[:first]), key=lambda text: len(_words(text) & words))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def _number(question: str) -> int:
+    data = question.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8, key=b"ragsweep sample").digest(), "big")
+
+
+@cache
+def _schema() -> ResponseSchema:
+    from pydantic import create_model
+
+    return response_schema(create_model("Rightness", reason=(str, ...), verdict=(int, ...)))
+
+
+def _missing_reasons(view: View) -> NDArray[np.str_]:
+    """Return why no metric judged a question, failures first (questions,); empty where one did."""
+    found = []
+    for n in range(len(view.questions)):
+        reasons = [judgements[n].reason for judgements in view.judgements.values()]
+        failures = [reason for reason in reasons if failed(reason)]
+        found.append("" if "" in reasons else [*failures, *reasons, NOTHING_JUDGED][0])
+    return np.array(found, dtype=np.str_)

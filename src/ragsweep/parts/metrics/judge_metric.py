@@ -1,0 +1,112 @@
+"""The base of metrics that an LLM judge decides: sampling, aggregation, and the handling of failures."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ragsweep.core.identity import content_hash, key_check
+from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
+from ragsweep.core.types import Case, Judgement, ReplyCache, Scores, Usage, View
+from ragsweep.parts.judging import Judge, sum_usage
+from ragsweep.parts.metrics.injections import is_suspicious
+from ragsweep.parts.metrics.judge_cache import CachedJudge
+from ragsweep.services.calls import each
+
+
+class Sample(NamedTuple):
+    """One judgement of a case: a value, or NaN with a reason; and its usage."""
+
+    value: float
+    reason: str
+    usage: Usage
+
+
+class JudgeMetric:
+    """Judge cases by ``_sample``, which a metric defines: once, or as often as the judge has samples.
+
+    SKIPS_ABSTAINED: answers that decline are not judged.
+    """
+
+    VERSION = "1"
+    unit = ""
+    higher_is_better: bool | None = True
+    bounds: tuple[float | None, float | None] = (0.0, 1.0)
+    quantile: float | None = None
+    name: str
+    uses: tuple[str, ...]
+    embeddings: ClassVar[bool] = False
+    SKIPS_ABSTAINED: ClassVar[bool] = True
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return "judge" and the fields of a question that this metric reads."""
+        return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
+
+    @property
+    def model(self) -> str:
+        """Return the model that prices the calls."""
+        return str(getattr(self._judge, "model", None) or "")
+
+    def check(self) -> None:
+        """Raise ConfigError where the judge cannot decide this metric, without any call."""
+        self._judge.ready(self.name, self.embeddings)
+
+    def check_key(self) -> None:
+        """Raise ConfigError where the judge's key is not in the environment, without any call."""
+        if check := key_check(self._judge):
+            check()
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge all cases concurrently, as far as the endpoint permits. Raises EndpointFailed."""
+        self.judge_cached(cases, done, {})
+
+    def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
+        """Judge as ``judge`` does, with every reply cached; see :class:`ragsweep.core.types.CachingMetric`."""
+        self._prepare()  # not in the loop that all calls share: an import may take seconds
+
+        async def judge_case(case: Case) -> Judgement:
+            payer = content_hash([self.name, case._asdict()])
+            return await self._judge_case(case, CachedJudge(self._judge, cache, payer))
+
+        each(cases, judge_case, done)
+
+    def score(self, view: View) -> Scores:
+        """Score every question by its judgement; conversation and declined answers have none."""
+        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
+        reasons = np.array([self._reason(view, n, one) for n, one in enumerate(judgements)], dtype=np.str_)
+        return score_where(reasons == "", np.array([one.value for one in judgements], dtype=np.float64), reasons)
+
+    def _reason(self, view: View, n: int, judgement: Judgement) -> str:
+        if not view.questions[n].needs_retrieval:
+            return CONVERSATIONAL
+        is_skipped = self.SKIPS_ABSTAINED and "answer" in self.uses and view.answers is not None
+        return ABSTAINED if is_skipped and view.answers.answers[n].abstained else judgement.reason  # type: ignore[union-attr]
+
+    def _prepare(self) -> None:
+        """Import slow libraries."""
+
+    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
+        flagged = is_suspicious(case.question, case.answer, *case.contexts)
+        samples: list[Sample] = []
+        for number in range(judge.samples):
+            samples.append(await self._sample(case, judge, number))
+            if samples[-1].reason:
+                break
+        usage = sum_usage(*(sample.usage for sample in samples))
+        if reason := samples[-1].reason:
+            return Judgement(reason=reason, usage=usage, suspicious=flagged, model=self.model)
+        values = [sample.value for sample in samples]
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        return Judgement(float(np.mean(values)), "", usage, flagged, spread, self.model)
+
+    @abstractmethod
+    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+        """Judge a case once; ``number`` is that of the sample, from 0."""

@@ -1,0 +1,173 @@
+"""Run metrics of ragas with our calls: its prompts and arithmetic, our judge, fence and cache, no second retry layer.
+
+The only module that imports ragas' metrics; that takes seconds, and happens at the first judgement.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from ragsweep.core.types import Usage
+from ragsweep.parts.fences import NOTICE, fence
+from ragsweep.parts.judging import Judge, JudgeReply, response_schema, sum_usage
+
+VERSION = "1"
+"""Part of the address of every judgement: change it with anything here that can change one."""
+
+LISTS = frozenset({"statements", "classifications", "claims"})
+"""Fields of replies that list the parts of a text."""
+
+TRUSTED = frozenset({"atomicity", "coverage"})
+"""Fields of ragas' prompts that hold our own settings, not text under judgement."""
+
+
+class NothingToJudge(Exception):
+    """The judge found no statement in a text."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide prompts and scores; imports nothing."""
+    return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
+
+
+class JudgeSession:
+    """The calls of one judgement of one case, with their usage.
+
+    Args:
+        judge: The judge.
+        sample: Number of the sample.
+        strict: Raise NothingToJudge for a text without statements, which ragas would score as perfect.
+    """
+
+    def __init__(self, judge: Judge, sample: int, strict: bool) -> None:
+        self.judge = judge
+        self.sample = sample
+        self.strict = strict
+        self.usage = Usage()
+        self._repetitions: Counter[str] = Counter()
+
+    async def ask(self, prompt: str, model: Any) -> Any:
+        """Answer a prompt of ragas by its response model, a pydantic class."""
+        repetition = self._repetitions[prompt]
+        self._repetitions[prompt] += 1
+        value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
+        if self.strict and any(name in LISTS and not field for name, field in value):
+            raise NothingToJudge
+        return value
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed texts."""
+        vectors: list[list[float]] = self._count(await self.judge.embed(texts))
+        return vectors
+
+    def _count(self, reply: JudgeReply) -> Any:
+        self.usage = sum_usage(self.usage, reply.usage)
+        return reply.value
+
+
+def scorer(
+    name: str, session: JudgeSession, embeddings: bool, options: Mapping[str, Any]
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Create a metric of ragas by name, bound to a session, and return its ``ascore``.
+
+    Raises:
+        ValueError: ragas refuses the options.
+    """
+    ragas = library()
+    clients: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": ragas.judge(session)}
+    if embeddings:
+        clients["embeddings"] = ragas.embeddings(session)
+    metric = getattr(ragas.metrics, name)(**clients, **options)
+    for prompt in vars(metric).values():
+        if isinstance(prompt, ragas.prompt):
+            prompt.output_model = _cached_schema(prompt.output_model)
+            if session.judge.fence:
+                prompt.to_string = _fenced(prompt.to_string)
+    if name == "SemanticSimilarity":
+        return _embedded_first(metric, clients["embeddings"])
+    ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
+    return ascore
+
+
+def _embedded_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Embed beforehand: this one metric of ragas embeds synchronously and would block the event loop."""
+
+    async def ascore(**texts: str) -> Any:
+        await embeddings.prepare(list(texts.values()))
+        return await metric.ascore(**texts)
+
+    return ascore
+
+
+@cache
+def _cached_schema(model: Any) -> SimpleNamespace:
+    """Cache a model's JSON schema, the only part of it that ragas' prompts use, and generate for each prompt."""
+    schema = model.model_json_schema()
+    return SimpleNamespace(model_json_schema=lambda: schema)
+
+
+def _fenced(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Fence every text that enters a prompt, and put the notice before the prompt."""
+
+    def fenced(data: Any) -> str:
+        fields = {name: getattr(data, name) for name in type(data).model_fields}
+        inside = {name: value if name in TRUSTED else _fence_all(value) for name, value in fields.items()}
+        return NOTICE + write(data.model_copy(update=inside))
+
+    return fenced
+
+
+def _fence_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return fence(value)
+    return [_fence_all(item) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def library() -> SimpleNamespace:
+    """Import ragas: its metrics, its prompt class, and client classes that delegate to a session."""
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # read by ragas: no telemetry
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
+    from ragas.metrics import collections
+    from ragas.prompt.metrics.base_prompt import BasePrompt
+
+    class SessionLlm(InstructorBaseRagasLLM):
+        """Send ragas' prompts through a session."""
+
+        def __init__(self, session: JudgeSession) -> None:
+            self.session = session
+
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError("abstract in ragas; its collections call agenerate only")
+
+        async def agenerate(self, prompt: str, response_model: Any) -> Any:
+            return await self.session.ask(prompt, response_model)
+
+    class SessionEmbedding(BaseRagasEmbedding):
+        """Embed ragas' texts through a session."""
+
+        def __init__(self, session: JudgeSession) -> None:
+            super().__init__()
+            self.session = session
+            self.prepared: dict[str, list[float]] = {}
+
+        async def prepare(self, texts: Sequence[str]) -> None:
+            self.prepared |= dict(zip(texts, await self.session.embed(texts), strict=True))
+
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            return self.prepared[text]
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return (await self.session.embed([text]))[0]
+
+        async def aembed_texts(self, texts: Sequence[str], **_: Any) -> list[list[float]]:
+            return await self.session.embed(texts)
+
+    return SimpleNamespace(judge=SessionLlm, embeddings=SessionEmbedding, metrics=collections, prompt=BasePrompt)
