@@ -1,9 +1,9 @@
 """Measure how near calls come to their ideal: distinct calls x latency / concurrency.
 
-    python benchmarks/calls.py [--questions 500] [--chain 4] [--latency 0.2] [--concurrency 16] [--faults 0]
+    PYTHONPATH=tests python benchmarks/calls.py [--chain 4] [--latency 0.2] [--concurrency 16] [--faults 0]
 
 Every question is a chain of calls, each of which needs the answer of the one before, as a judge's metric is. The server
-(ragsweep.testing.llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal.
+(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import resource
 import time
 from multiprocessing.connection import Connection
 
+from llm_server import TRANSIENT, LlmServer
 from ragsweep.services.calls import Endpoint, each
-from ragsweep.testing.llm_server import TRANSIENT, LlmServer
 
 BAR = 1.15
 LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each

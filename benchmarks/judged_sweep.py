@@ -1,11 +1,11 @@
 """Count what a judged sweep over a real collection asks, with a kill half-way: each distinct call once.
 
-    python benchmarks/judged_sweep.py --folder FOLDER [--questions 300] [--configs 51] [--kill 2000]
+    PYTHONPATH=tests python benchmarks/judged_sweep.py --folder FOLDER [--questions 300] [--configs 51] [--kill 2000]
 
 FOLDER has corpus.jsonl as BEIR's folders have, and golden.jsonl with id, question, answers and context_id.
 
 A hybrid of two BM25 legs, its weight in steps from 0 to 1, six chunks a question; an llm and a judge at one scripted
-server (ragsweep.testing.llm_server). The command is killed after so many requests and given again. Answered twice may
+server (tests/llm_server). The command is killed after so many requests and given again. Answered twice may
 only be what was on its way when the command was killed: as many calls as the concurrency allows.
 """
 
@@ -22,9 +22,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from llm_server import LlmServer
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.testing.llm_server import LlmServer
 
 ROOT = Path(__file__).parent.parent
 TOP_K = 6
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def report(results: list[Result], server: LlmServer, given: argparse.Namespace, seconds: float) -> None:
-    answered = Counter(one.asked.digest for one in server.answered)
+    answered = Counter(one.request.digest for one in server.answered)
     twice = sum(times - 1 for times in answered.values())
     scored = {name: sum(one.summaries[name].n_scored for one in results) for name in
               ("ragas_context_precision", "ragas_faithfulness")}  # fmt: skip

@@ -1,10 +1,10 @@
 """Measure how near four judged metrics come to their ideal: distinct calls x latency / concurrency.
 
-    python benchmarks/judges.py [--questions 500] [--latency 0.2] [--concurrency 16] [--faults 0]
+    PYTHONPATH=tests python benchmarks/judges.py [--questions 500] [--latency 0.2] [--concurrency 16] [--faults 0]
 
 Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other as a config
 asks them, each call of a metric needing the one before; every answer is written to a store when it comes. The server
-(ragsweep.testing.llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; importing ragas,
+(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; importing ragas,
 which takes seconds, is told apart.
 """
 
@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from llm_server import TRANSIENT, LlmServer
 from ragsweep.core.identity import Spec
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.judges import OpenAIJudge
@@ -33,7 +34,6 @@ from ragsweep.parts.metrics import (
 from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
-from ragsweep.testing.llm_server import TRANSIENT, LlmServer
 
 BAR = 1.15
 LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
@@ -47,7 +47,7 @@ def serve(pipe: Connection, latency: float, faults: float) -> None:
     with LlmServer(latency=latency, faults=shares, hang=60, retry_after=0.2) as server:
         pipe.send(server.base_url)
         pipe.recv()
-        paid = Counter(one.asked.digest for one in server.answered)
+        paid = Counter(one.request.digest for one in server.answered)
         pipe.send((len(server.log), len(paid), sum(paid.values()), server.most_open))
 
 

@@ -1,7 +1,9 @@
 """Count the calls that a race really saves: a sweep over models of which it is known how many answers each gets right.
 
 A real server on this machine answers 180 questions for four models, and counts; the same sweep is run with and without
-a race. From the clone: .venv/bin/python benchmarks/races.py; --write puts the table into docs/racing.md.
+a race. --write puts the table into docs/racing.md. From the clone::
+
+    PYTHONPATH=tests .venv/bin/python benchmarks/races.py
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import tempfile
 from pathlib import Path
 
 from doc_pages import fill
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.services.calls.spending import spending
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composition import read_command
-from ragsweep.testing.llm_server import Asked, LlmServer
 
 RULES = ("betting", "wilcoxon", "median")
 LEADS = (0.05, 0.10, 0.20)
@@ -40,7 +42,7 @@ class Planted:
     def __init__(self, lead: float, seed: int) -> None:
         self.lead, self.seed, self.calls = lead, seed, 0
 
-    def __call__(self, asked: Asked) -> str:
+    def __call__(self, asked: ModelRequest) -> str:
         """Answer with yes where the model knows."""
         self.calls += 1
         model, question = str(asked.body["model"]), asked.last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import (
@@ -17,7 +18,6 @@ from ragsweep.parts.metrics import (
     RagasNoiseSensitivity,
     RagasSemanticSimilarity,
 )
-from ragsweep.testing.llm_server import Asked, LlmServer
 
 METRICS = (
     RagasFaithfulness, RagasAnswerRelevancy, RagasContextPrecision, RagasContextPrecisionWithoutReference,
@@ -57,7 +57,7 @@ def cases(count: int) -> list[Case]:
     ]
 
 
-def form(asked: Asked) -> str:
+def form(asked: ModelRequest) -> str:
     """Name the fields of the answer that is asked for: what kind of a question it is."""
     schema = asked.schema or {}
     return " ".join(sorted(schema.get("properties", {})))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from configs import evaluate, prepare
+from llm_server import LlmServer
 from ragsweep.core.types import Size
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.parts.metrics import RagasContextPrecision, RagasFaithfulness, RagasSemanticSimilarity
@@ -17,7 +18,6 @@ from ragsweep.services.calls.spending import spending
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.app import Session
 from ragsweep.sweep.sweeping import _plain
-from ragsweep.testing.llm_server import LlmServer
 from scripted_judge import judge_at
 from test_paid_answers import judged, overrides, server, session
 
@@ -105,7 +105,7 @@ def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: P
     words = [*words, "~metrics.semantic_similarity"]
     charges = told(session(tmp_path), words).stages["judge"].charge
     evaluate(session(tmp_path), *words)
-    asked = [one for one in server.log if one.asked.schema or one.asked.path.endswith("embeddings")]
+    asked = [one for one in server.log if one.request.schema or one.request.path.endswith("embeddings")]
     assert 0 < len(asked) <= charges.calls
     assert charges.estimated
     spent = spending.now

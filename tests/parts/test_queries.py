@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from configs import evaluate, prepare
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import BUDGET_SPENT
 from ragsweep.core.results import COMPLETE, PARTIAL
@@ -21,7 +22,6 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.app import Session
-from ragsweep.testing.llm_server import Asked, LlmServer
 from test_cli import GOLDEN, write_dataset
 
 TALK = [
@@ -34,7 +34,7 @@ TALK = [
 STANDING = {"sleep": "Where does the cat sleep?", "made": " What is bread\nmade of? "}
 
 
-def scripted(asked: Asked) -> str:
+def scripted(asked: ModelRequest) -> str:
     """Rewrite what is asked by the instruction to rewrite, answer all else."""
     if "Rewrite" not in asked.prompt:
         return "It rests on the warm mat."
@@ -66,7 +66,7 @@ def stored(folder: Path) -> Session:
 
 
 def rewrites(server: LlmServer) -> int:
-    return sum("Rewrite" in one.asked.prompt for one in server.log)
+    return sum("Rewrite" in one.request.prompt for one in server.log)
 
 
 def written(part: QueryWriter, *requests: Request) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
 from ragsweep.records.ledger import Ledger
@@ -25,7 +26,6 @@ from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.app import _session
 from ragsweep.sweep.composition import read_command
-from ragsweep.testing.llm_server import Asked, LlmServer
 from test_cli import ROOT, environment, runs
 
 __all__ = ["environment"]
@@ -39,7 +39,7 @@ CALLED: list[str] = []
 """The models that were asked, a call each."""
 
 
-def answer(asked: Asked) -> str:
+def answer(asked: ModelRequest) -> str:
     model = str(asked.body["model"])
     CALLED.append(model)
     number = int(asked.last.rpartition("amber")[2].split()[0])

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from configs import evaluate
+from llm_server import LlmServer
+from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
 from ragsweep.services.calls.spending import spending
 from ragsweep.sweep.app import Session
-from ragsweep.testing.llm_server import LlmServer
-from ragsweep.testing.llm_server.asked import default_answer
 from test_cli import GOLDEN, write_dataset
 from tiny_models import tiny_classifier
 

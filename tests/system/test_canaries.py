@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 import pytest
 
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.secrets import written
-from ragsweep.testing.llm_server import Asked, LlmServer
 from test_cli import ROOT, environment, write_dataset
 
 __all__ = ["environment"]
@@ -163,7 +163,7 @@ def found_in(folder: Path, printed: str, left_out: set[Path]) -> list[str]:
 def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment: dict[str, str]) -> None:
     way = {**WAYS, "together": TOGETHER}[name]
 
-    def answer(asked: Asked) -> str:
+    def answer(asked: ModelRequest) -> str:
         return f"said {server.log[-1].headers.get('Authorization')}" if way.echoes == "body" else "said"
 
     overrides = [*write_dataset(tmp_path), "llm=openai", "llm.model=m", "store.path=store", "depth=5", "top_k=2"]

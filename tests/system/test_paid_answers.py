@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from configs import evaluate
+from llm_server import LlmServer
+from llm_server.requests import default_answer
 from ragsweep.core import reasons
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, PARTIAL
@@ -18,8 +20,6 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.app import Job, Session
 from ragsweep.sweep.composition import compose_jobs, read_command
-from ragsweep.testing.llm_server import LlmServer
-from ragsweep.testing.llm_server.asked import default_answer
 from test_cli import write_dataset
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import mlflow
 import pytest
 
+from llm_server import LlmServer
 from one_process import in_one_process
-from ragsweep.testing.llm_server import LlmServer
 from test_cli import write_dataset
 
 SWEEPS = ("retrieval", "rerank", "answers", "search")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core import reasons
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
@@ -19,7 +20,6 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.services.calls import EndpointFailed
 from ragsweep.sweep.composition import config_folder
 from ragsweep.testing.generators import GeneratorContract
-from ragsweep.testing.llm_server import Asked, LlmServer
 
 KEY = "sk-5ecret-5ecret-5ecret"
 REQUESTS = [Request(f"Who wrote book {n}?", (Passage("doc:0", f"Book {n} is by author {n}."),)) for n in range(12)]
@@ -69,7 +69,7 @@ def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: Llm
     server.answer = lambda asked: f"It was author {asked.last.rpartition(' ')[2].strip('?')}."
     found = answers(generator(server, extra={"top_p": 0.9}), REQUESTS)
     assert [one.text for one in found] == [f"It was author {n}." for n in range(12)]
-    bodies = {one.asked.last: one.asked.body for one in server.log}
+    bodies = {one.request.last: one.request.body for one in server.log}
     messages = prompt().messages(REQUESTS[3])
     sent = bodies[messages[-1]["content"]]
     assert sent == {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 512, "seed": 0, "top_p": 0.9}
@@ -83,7 +83,7 @@ def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: Llm
 def test_conversation_so_far_is_sent(server: LlmServer) -> None:
     history = (Turn("user", "Hello"), Turn("assistant", "Hi"))
     answers(generator(server), [Request("And you?", (), history)])
-    assert [message["content"] for message in server.log[0].asked.body["messages"][1:]] == ["Hello", "Hi", "And you?"]
+    assert [message["content"] for message in server.log[0].request.body["messages"][1:]] == ["Hello", "Hi", "And you?"]
 
 
 def test_prompts_own_words_of_refusal_say_that_it_abstained(server: LlmServer) -> None:
@@ -94,7 +94,7 @@ def test_prompts_own_words_of_refusal_say_that_it_abstained(server: LlmServer) -
 def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered(server: LlmServer) -> None:
     server.faults, server.seed = {"length": 0.3, "bad_request": 0.2}, 3
     found = answers(generator(server), REQUESTS)
-    logged = {one.asked.last: one.fault for one in server.log}
+    logged = {one.request.last: one.fault for one in server.log}
     expected = {"": "", "length": reasons.TRUNCATED, "bad_request": reasons.REFUSED_BY_SERVICE}
     asked = [prompt().messages(request)[-1]["content"] for request in REQUESTS]
     assert [one.failed for one in found] == [expected[logged[text]] for text in asked]
@@ -159,7 +159,7 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
 
 
 def test_script_sees_what_was_asked(server: LlmServer) -> None:
-    seen: list[Asked] = []
+    seen: list[ModelRequest] = []
     server.answer = lambda asked: seen.append(asked) or "yes"  # type: ignore[func-returns-value]
     answers(generator(server), REQUESTS[:1])
     assert "Book 0 is by author 0." in seen[0].prompt

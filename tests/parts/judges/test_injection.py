@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injected import CANARY, PAYLOADS
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.reasons import MALFORMED
 from ragsweep.core.types import Case
 from ragsweep.parts.fences import NOTICE, fence, has_lookalike, neutralise, unfence
 from ragsweep.parts.homoglyphs import fold
 from ragsweep.parts.metrics import RagasContextPrecisionWithoutReference, RagasFaithfulness
 from ragsweep.parts.metrics.injections import injections
-from ragsweep.testing.llm_server import Asked, LlmServer
 from scripted_judge import METRICS, judge_at, judged
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -43,7 +43,7 @@ def lenient(prompt: str) -> str:
 def obeying(read: Any, seen: list[str]) -> Any:
     """Make a judge that does what it is told, by whoever, outside of the fences; else it finds everything wrong."""
 
-    def answer(asked: Asked) -> dict[str, Any]:
+    def answer(asked: ModelRequest) -> dict[str, Any]:
         prompt = asked.body["messages"][0]["content"]
         outside = read(prompt)
         obeyed = int(CANARY.lower() in outside.lower())
@@ -132,7 +132,7 @@ def test_every_text_of_every_metric_is_fenced(kind: Any) -> None:
     marked = Case("qqq1", "aaa2", ("ccc3", "ccc4"), "rrr5")
     with LlmServer() as server:
         judged(kind(judge_at(server)), [marked])
-        prompts = [one.asked.body["messages"][0]["content"] for one in server.log if "messages" in one.asked.body]
+        prompts = [one.request.body["messages"][0]["content"] for one in server.log if "messages" in one.request.body]
     for prompt in prompts:
         assert prompt.startswith(NOTICE)
         assert not re.search(r"qqq1|aaa2|ccc3|ccc4|rrr5|text \d", strict(prompt))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from llm_server import LlmServer, ModelRequest
+from llm_server.requests import default_answer
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.testing.llm_server import Asked, LlmServer
-from ragsweep.testing.llm_server.asked import default_answer
 from test_cli import GOLDEN, Ragsweep, environment, ragsweep, write_dataset
 
 __all__ = ["environment", "ragsweep"]
@@ -43,7 +43,9 @@ def lines(server: LlmServer, tmp_path: Path, metrics: tuple[str, ...], *more: st
 
 def to_judge(server: LlmServer) -> Counter[str]:
     """Count what the judge was asked, by the question: it alone has to keep to a schema, or embeds."""
-    return Counter(one.asked.digest for one in server.log if one.asked.schema is not None or "input" in one.asked.body)
+    return Counter(
+        one.request.digest for one in server.log if one.request.schema is not None or "input" in one.request.body
+    )
 
 
 def results(tmp_path: Path) -> list[Result]:
@@ -84,7 +86,7 @@ def test_a_judge_that_fails_now_and_then_leaves_bounds_and_is_asked_again_for_th
 ) -> None:
     asked: list[str] = []
 
-    def once_wrong(asking: Asked) -> Any:
+    def once_wrong(asking: ModelRequest) -> Any:
         if asking.schema is None or "noncommittal" in str(asking.schema):
             return default_answer(asking)
         asked.append(asking.digest)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_server import LlmServer, ModelRequest
+from llm_server.requests import example
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
 from ragsweep.core.types import Case, JudgedMetric, Size
@@ -25,15 +27,13 @@ from ragsweep.parts.metrics import (
     RagasSemanticSimilarity,
 )
 from ragsweep.parts.metrics.ragas_calls import library
-from ragsweep.testing.llm_server import Asked, LlmServer
-from ragsweep.testing.llm_server.asked import example
 from ragsweep.testing.metrics import MetricContract
 from scripted_judge import METRICS, cases, form, judge_at, judged, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 
-def by_prompt(asked: Asked) -> dict[str, Any]:
+def by_prompt(asked: ModelRequest) -> dict[str, Any]:
     """Answer as the schema wants it, from a hash of ragas' prompt: whoever sends it, in whatever mode."""
     prompt = next(message["content"] for message in reversed(asked.body["messages"]) if message["role"] == "user")
     prompt = prompt if isinstance(prompt, str) else prompt[0]["text"]
@@ -94,10 +94,10 @@ def of_ragas(server: LlmServer, metric: Any, asked: list[Case]) -> list[float]:
 def test_scores_are_those_of_ragas_own_classes(kind: Any, server: LlmServer) -> None:
     metric, asked = kind(judge_at(server, fence=False)), cases(6)
     ours = judged(metric, asked)
-    sent = {one.asked.body["messages"][0]["content"] for one in server.log if "messages" in one.asked.body}
+    sent = {one.request.body["messages"][0]["content"] for one in server.log if "messages" in one.request.body}
     server.log.clear()
     theirs = of_ragas(server, metric, asked)
-    told = [one.asked.body["messages"] for one in server.log if "messages" in one.asked.body]
+    told = [one.request.body["messages"] for one in server.log if "messages" in one.request.body]
     assert [verdict.reason for verdict in ours] == [""] * len(asked)
     np.testing.assert_allclose([verdict.value for verdict in ours], theirs, rtol=0, atol=1e-12)
     assert sent == {next(one["content"] for one in messages if one["role"] == "user") for messages in told}
@@ -166,13 +166,13 @@ def test_a_block_of_code_is_read() -> None:
 
 
 def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
-    def second(asked: Asked) -> str:
+    def second(asked: ModelRequest) -> str:
         return '{"reason": "r", "verdict": 1}' if len(asked.body["messages"]) == 3 else '{"verdict": "SECRET"}'
 
     with LlmServer(second) as server:
         (verdict,) = judged(RagasContextPrecision(judge_at(server)), [cases(1)[0]._replace(contexts=("one",))])
         assert verdict.value == pytest.approx(1)
-        told = server.log[1].asked.last
+        told = server.log[1].request.last
     assert "verdict" in told or "reason" in told
     assert "SECRET" not in told  # what does not conform is not quoted in an instruction
 
@@ -238,7 +238,7 @@ def test_nothing_is_asked_twice_at_once(server: LlmServer) -> None:
     server.latency = 0.05
     verdicts = judged(RagasContextPrecision(judge_at(server)), cases(1) * 20)
     assert len({verdict.value for verdict in verdicts}) == 1
-    assert max(Counter(one.asked.digest for one in server.log).values()) == 1
+    assert max(Counter(one.request.digest for one in server.log).values()) == 1
     assert sum(verdict.usage.calls for verdict in verdicts) == len(server.log)
 
 
@@ -246,14 +246,14 @@ def test_what_is_repeated_is_asked_anew_where_it_may_differ(server: LlmServer) -
     for temperature, calls in ((0.0, 1), (0.7, 3)):
         server.log.clear()
         judged(RagasAnswerRelevancy(judge_at(server, temperature=temperature)), cases(1))
-        chats = [one.asked.body for one in server.log if "messages" in one.asked.body]
+        chats = [one.request.body for one in server.log if "messages" in one.request.body]
         assert len(chats) == calls
         assert len({body["seed"] for body in chats}) == calls
         assert {body["temperature"] for body in chats} == {temperature}
 
 
 def test_samples_are_averaged_and_their_spread_is_told() -> None:
-    def by_seed(asked: Asked) -> dict[str, Any]:
+    def by_seed(asked: ModelRequest) -> dict[str, Any]:
         return {"reason": "r", "verdict": int(asked.body["seed"] >= 100)}
 
     with LlmServer(by_seed) as server:
@@ -265,7 +265,7 @@ def test_samples_are_averaged_and_their_spread_is_told() -> None:
 
 
 def test_one_failed_sample_fails_the_verdict() -> None:
-    def second_fails(asked: Asked) -> Any:
+    def second_fails(asked: ModelRequest) -> Any:
         return {"reason": "r", "verdict": 1 if asked.body["seed"] < 100 else 5}
 
     with LlmServer(second_fails) as server:
@@ -276,7 +276,7 @@ def test_one_failed_sample_fails_the_verdict() -> None:
 def test_another_replicate_has_other_seeds(server: LlmServer) -> None:
     for replicate in (0, 1):
         judged(RagasFaithfulness(judge_at(server, replicate=replicate)), cases(3))
-    digests = Counter(one.asked.digest for one in server.log)
+    digests = Counter(one.request.digest for one in server.log)
     assert set(digests.values()) == {1}
 
 
@@ -285,8 +285,10 @@ def test_with_faults_every_case_ends_and_nothing_is_paid_twice() -> None:
     with LlmServer(by_prompt, faults=faults, seed=3) as server:
         judge, asked = judge_at(server, retries=2, deadline=20), cases(30)
         verdicts = {kind.name: judged(kind(judge), asked) for kind in METRICS}
-        good = [one for one in server.log if not one.fault or (one.fault == "no_choices" and "input" in one.asked.body)]
-        answered = Counter(one.asked.digest for one in good)
+        good = [
+            one for one in server.log if not one.fault or (one.fault == "no_choices" and "input" in one.request.body)
+        ]
+        answered = Counter(one.request.digest for one in good)
     for found in verdicts.values():
         assert len(found) == len(asked)
         for verdict in found:
@@ -332,7 +334,7 @@ def test_the_fence_is_part_of_what_a_judge_is() -> None:
 
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:
     judged(RagasFaithfulness(judge_at(server)), cases(1))
-    kinds = {form(one.asked): one.asked.body["response_format"]["json_schema"] for one in server.log}
+    kinds = {form(one.asked): one.request.body["response_format"]["json_schema"] for one in server.log}
     assert set(kinds) == {"statements"}
     told = kinds["statements"]
     assert told["strict"] is True

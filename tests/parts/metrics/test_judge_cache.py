@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from llm_server import LlmServer, LoggedRequest, ModelRequest
+from llm_server.requests import default_answer
 from ragsweep.core.identity import Spec
 from ragsweep.core.types import Judgement, ReplyCache, Usage
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
@@ -17,8 +19,6 @@ from ragsweep.parts.metrics.judge_cache import CachedJudge
 from ragsweep.services.calls import EndpointFailed
 from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
-from ragsweep.testing.llm_server import Asked, LlmServer, Logged
-from ragsweep.testing.llm_server.asked import default_answer
 from scripted_judge import cases, judge_at
 
 SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
@@ -99,7 +99,7 @@ class Closing(LlmServer):
 
     left = 10**9
 
-    def take(self, asked: Asked, headers: Mapping[str, str]) -> Logged:
+    def take(self, asked: ModelRequest, headers: Mapping[str, str]) -> LoggedRequest:
         """Change the lock."""
         self.key = None if self.left > 0 else "another"
         self.left -= 1
@@ -122,7 +122,7 @@ def test_interrupted_verdicts_pay_for_what_they_lack_and_no_more(kind: type, tmp
             assert len(server.log) - before == needed - answered
 
 
-def _accepting(asked: Asked) -> Any:
+def _accepting(asked: ModelRequest) -> Any:
     """Find every answer right, so that judge_swayed asks twice."""
     if "verdict" in (asked.schema or {}).get("properties", {}):
         return {"reason": "so it is", "verdict": 1}

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Embeddings, Floats, Request, Turn
 from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
-from ragsweep.testing.llm_server import LlmServer
 from ragsweep.testing.routers import RouterContract, routes
 
 PATTERNS = ["hi|hello", "merci|comment ca va"]
@@ -84,7 +84,7 @@ class TestLlm(RouterContract):
     def test_the_model_decides_and_sees_the_conversation_behind_a_fence(self) -> None:
         asked = Request("hello", history=(Turn("user", "before"),))
         assert [one.search for one in routes(self.part(), [asked, Request("what?")]).values()].count(False) == 1
-        prompt = next(one.asked.prompt for one in self.server.log if "hello" in one.asked.prompt)
+        prompt = next(one.request.prompt for one in self.server.log if "hello" in one.request.prompt)
         assert "user: before\nuser: hello" in prompt
         assert prompt.count("<conversation ") == 1
 

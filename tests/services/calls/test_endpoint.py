@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Usage
 from ragsweep.services.calls import Endpoint, EndpointFailed, each, run
-from ragsweep.testing.llm_server import Asked, LlmServer
 
 KEY = "k-5ecret-5ecret"
 
@@ -43,15 +43,15 @@ def test_reply_is_what_the_server_said_and_counted(server: LlmServer) -> None:
     assert (reply.finish_reason, reply.model) == ("stop", "m")
     assert reply.usage == Usage(1, count("be brief hello"), 3)
     assert reply.seconds > 0
-    assert server.log[0].asked.path == "/v1/chat/completions"
-    assert server.log[0].asked.body == {"model": "m", "messages": messages("hello"), "temperature": 0.5}
+    assert server.log[0].request.path == "/v1/chat/completions"
+    assert server.log[0].request.body == {"model": "m", "messages": messages("hello"), "temperature": 0.5}
 
 
 def test_seconds_are_those_of_the_service_and_not_of_the_line_before_it() -> None:
     with LlmServer(latency=0.05, faults={"unavailable": 0.3}, seed=1) as server:
         made, seconds = endpoint(server, concurrency=1, key_env=None), {}
         each(range(12), lambda n: made.chat(messages(str(n))), lambda n, reply: seconds.update({n: reply.seconds}))
-    taken = {int(one.asked.last): one.ended - one.began for one in server.log if not one.fault}
+    taken = {int(one.request.last): one.ended - one.began for one in server.log if not one.fault}
     assert len(server.log) > 12
     assert all(0.05 <= seconds[n] < taken[n] + 0.3 for n in range(12))
 
@@ -66,7 +66,7 @@ def test_schema_is_sent_and_kept_to(server: LlmServer) -> None:
     strict = {**loose, "required": ["score", "why"], "additionalProperties": False}
     said = run(endpoint(server).chat(messages("q"), schema=loose, schema_name="verdict")).text
     run(endpoint(server).chat(messages("q"), schema=strict))
-    forms = [one.asked.body["response_format"]["json_schema"] for one in server.log]
+    forms = [one.request.body["response_format"]["json_schema"] for one in server.log]
     assert forms == [
         {"name": "verdict", "schema": loose}, {"name": "answer", "schema": strict, "strict": True}
     ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_vectors_come_in_the_order_of_their_texts(server: LlmServer) -> None:
 def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_before_later_ones_begin() -> None:
     done: dict[int, str] = {}
 
-    def script(asked: Asked) -> str:
+    def script(asked: ModelRequest) -> str:
         return asked.last + "!"
 
     async def chain(text: str) -> str:
@@ -97,11 +97,11 @@ def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_
     assert done == {n: f"t{n}!!!" for n in range(20)}
     assert len(server.log) == 60
     assert server.most_open == 2
-    starts = [one.asked.last for one in server.log if "!" not in one.asked.last]
+    starts = [one.request.last for one in server.log if "!" not in one.request.last]
     # Two calls are on the way at a time, and the server may hear the later of them first.
     assert sorted(starts) == sorted(f"t{n}" for n in range(20))
     assert all(abs(int(one[1:]) - place) <= 2 for place, one in enumerate(starts))
-    assert [one.asked.last for one in server.log].index("t4") > [one.asked.last for one in server.log].index("t0!!")
+    assert [one.request.last for one in server.log].index("t4") > [one.request.last for one in server.log].index("t0!!")
 
 
 def test_first_exception_gives_up_all_other_items(server: LlmServer) -> None:

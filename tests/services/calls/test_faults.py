@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from llm_server import FINAL, TRANSIENT, LlmServer
 from ragsweep.core import reasons
 from ragsweep.services.calls import CallError, CallFailed, Endpoint, EndpointFailed, each, run
-from ragsweep.testing.llm_server import FINAL, TRANSIENT, LlmServer
 
 REASONS = {
     "rate_limited": reasons.RATE_LIMITED, "rate_limited_seconds": reasons.RATE_LIMITED,
@@ -70,7 +70,7 @@ def ask_all(made: Endpoint, numbers: int | list[int]) -> dict[int, str]:
 
 
 def good_answers(server: LlmServer) -> Counter[str]:
-    return Counter(one.asked.digest for one in server.answered)
+    return Counter(one.request.digest for one in server.answered)
 
 
 def test_every_fault_that_may_pass_has_its_reason() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from llm_server import LlmServer
 from ragsweep.services.calls import Endpoint, each, in_caller, run
-from ragsweep.testing.llm_server import LlmServer
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_each_part_keeps_its_own_limit_on_a_shared_line() -> None:
             job.result()
     assert server.most_open <= 6
     for one in server.log:
-        if one.asked.body["model"] == "narrow":  # it went only when nobody else was out
+        if one.request.body["model"] == "narrow":  # it went only when nobody else was out
             assert not [other for other in server.log if other.began < one.began - 0.005 < other.ended - 0.01]
 
 
@@ -149,7 +149,7 @@ def test_interruption_ends_at_once_and_costs_the_calls_in_flight(number: signal.
     lines = out.splitlines()
     assert lines[-1] == "interrupted"
     told = {line for line in lines if line.startswith("done")}
-    assert told == {f"done {one.asked.last}" for one in server.log if not one.fault}
+    assert told == {f"done {one.request.last}" for one in server.log if not one.fault}
     assert len(server.log) <= len(told) + 4
 
 

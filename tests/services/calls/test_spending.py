@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from llm_server import LlmServer
 from ragsweep.core import reasons
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Usage
 from ragsweep.parts.prices import Prices
 from ragsweep.services.calls import Budget, CallFailed, Endpoint, each
 from ragsweep.services.calls.spending import spending
-from ragsweep.testing.llm_server import LlmServer
 
 TABLE = Prices("2025-08-15", "USD", "made up", {"m*": [1_000_000, 2_000_000]})  # 1 a token read, 2 a token written
 

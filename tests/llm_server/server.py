@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
+from llm_server.requests import DIMENSIONS, ModelRequest, default_answer, embedding, written
 from ragsweep.core.tokens import count
-from ragsweep.testing.llm_server.asked import DIMENSIONS, Asked, default_answer, embedding, written
-from ragsweep.testing.llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
 
-Answering = Callable[[Asked], "str | Mapping[str, Any]"]
+Answering = Callable[[ModelRequest], "str | Mapping[str, Any]"]
 
 
 @dataclass
-class Logged:
+class LoggedRequest:
     """One request that came: the ground truth of what was sent, asked and paid for."""
 
     number: int
-    asked: Asked
+    request: ModelRequest
     headers: Mapping[str, str]
     fault: str  # empty where it was answered well
     attempt: int  # how often the same was asked before
@@ -61,7 +61,7 @@ class LlmServer:
         self.key = key
         self.hang = hang
         self.retry_after = retry_after
-        self.log: list[Logged] = []
+        self.log: list[LoggedRequest] = []
         self.most_open = 0
         self._open = 0
         self._seen: Counter[str] = Counter()
@@ -88,25 +88,25 @@ class LlmServer:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     @property
-    def answered(self) -> list[Logged]:
+    def answered(self) -> list[LoggedRequest]:
         """Return the requests that were answered well, to the last byte."""
         return [one for one in self.log if not one.fault and not one.lost]
 
-    def take(self, asked: Asked, headers: Mapping[str, str]) -> Logged:
+    def take(self, request: ModelRequest, headers: Mapping[str, str]) -> LoggedRequest:
         """Log a request, and draw what becomes of it."""
         with self._lock:
-            attempt = self._seen[asked.digest]
-            self._seen[asked.digest] += 1
-            fault = drawn(self.faults, self.seed, asked.digest, attempt)
+            attempt = self._seen[request.digest]
+            self._seen[request.digest] += 1
+            fault = drawn(self.faults, self.seed, request.digest, attempt)
             if self.key is not None and headers.get("Authorization") != f"Bearer {self.key}":
                 fault = "unauthorised"
-            logged = Logged(len(self.log), asked, headers, fault, attempt, time.monotonic())
+            logged = LoggedRequest(len(self.log), request, headers, fault, attempt, time.monotonic())
             self.log.append(logged)
             self._open += 1
             self.most_open = max(self.most_open, self._open)
             return logged
 
-    def close(self, logged: Logged) -> None:
+    def close(self, logged: LoggedRequest) -> None:
         """Note that a request is done with."""
         with self._lock:
             logged.ended = time.monotonic()
@@ -117,11 +117,11 @@ class LlmServer:
         if seconds > 0:
             self._closing.wait(seconds)
 
-    def respond(self, logged: Logged) -> Response:
+    def respond(self, logged: LoggedRequest) -> Response:
         """Make the response to a request."""
         if logged.fault in FINAL:
             return FINAL[logged.fault](Response(), self)
-        answer = self._answer(logged.asked)
+        answer = self._answer(logged.request)
         if answer is None:
             return Response(404, b'{"error": {"message": "no such path"}}')
         if logged.fault in SPOILT and "choices" in answer:
@@ -129,43 +129,43 @@ class LlmServer:
         good = Response(content=json.dumps(answer).encode(), wait=self.latency)
         return TRANSIENT[logged.fault](good, self) if logged.fault in TRANSIENT else good
 
-    def _answer(self, asked: Asked) -> dict[str, Any] | None:
-        if asked.path.endswith("/chat/completions"):
-            return self._chat(asked)
-        if asked.path.endswith("/embeddings"):
-            return self._embeddings(asked)
+    def _answer(self, request: ModelRequest) -> dict[str, Any] | None:
+        if request.path.endswith("/chat/completions"):
+            return self._chat(request)
+        if request.path.endswith("/embeddings"):
+            return self._embeddings(request)
         return None
 
-    def _chat(self, asked: Asked) -> dict[str, Any]:
-        said = self.answer(asked)
-        text = said if isinstance(said, str) else json.dumps(said)
+    def _chat(self, request: ModelRequest) -> dict[str, Any]:
+        answer = self.answer(request)
+        text = answer if isinstance(answer, str) else json.dumps(answer)
         message: dict[str, Any] = {"role": "assistant", "content": text}
-        if asked.tool is not None:
-            called = {"name": asked.tool["name"], "arguments": text}
+        if request.tool is not None:
+            called = {"name": request.tool["name"], "arguments": text}
             message |= {"content": None, "tool_calls": [{"id": "call_0", "type": "function", "function": called}]}
-        reason = "stop" if asked.tool is None else "tool_calls"
+        reason = "stop" if request.tool is None else "tool_calls"
         return {
-            "id": f"chatcmpl-{asked.digest}", "object": "chat.completion", "created": 0,
-            "model": asked.body.get("model", ""),
+            "id": f"chatcmpl-{request.digest}", "object": "chat.completion", "created": 0,
+            "model": request.body.get("model", ""),
             "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-            **self._usage(asked.prompt, text),
+            **self._usage(request.prompt, text),
         }  # fmt: skip
 
-    def _embeddings(self, asked: Asked) -> dict[str, Any]:
-        given = asked.body["input"]
+    def _embeddings(self, request: ModelRequest) -> dict[str, Any]:
+        given = request.body["input"]
         texts = [given] if isinstance(given, str) else given
-        form, size = asked.body.get("encoding_format", "float"), asked.body.get("dimensions", DIMENSIONS)
+        form, size = request.body.get("encoding_format", "float"), request.body.get("dimensions", DIMENSIONS)
         data = [
             {"object": "embedding", "index": n, "embedding": written(embedding(text, size), form)}
             for n, text in enumerate(texts)
         ]
-        model = asked.body.get("model", "")
+        model = request.body.get("model", "")
         return {"object": "list", "model": model, "data": data, **self._usage(" ".join(texts), "")}
 
-    def _usage(self, asked: str, said: str) -> dict[str, Any]:
+    def _usage(self, prompt: str, text: str) -> dict[str, Any]:
         if not self.usage:
             return {}
-        tokens_in, tokens_out = count(asked), count(said)
+        tokens_in, tokens_out = count(prompt), count(text)
         counted = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
         return {"usage": counted}
 
@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         owner = self.server.owner
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        logged = owner.take(Asked(self.path, body), dict(self.headers.items()))
+        logged = owner.take(ModelRequest(self.path, body), dict(self.headers.items()))
         try:
             self._send(owner.respond(logged))
         except OSError:

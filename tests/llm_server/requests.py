@@ -17,7 +17,7 @@ DIMENSIONS = 64
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelRequest:
     """One request: its path below the base URL and its body, as it came."""
 
     path: str
@@ -58,11 +58,11 @@ class Asked:
         return _told(self.prompt) if form.get("type") == "json_object" else None
 
 
-def default_answer(asked: Asked) -> str | dict[str, Any]:
+def default_answer(request: ModelRequest) -> str | dict[str, Any]:
     """Answer from a hash of the question: a short text, or, where there is a schema, what satisfies it."""
-    if asked.schema is None:
-        return f"answer {asked.digest}"
-    made: dict[str, Any] = example(asked.schema, Random(asked.digest))
+    if request.schema is None:
+        return f"answer {request.digest}"
+    made: dict[str, Any] = example(request.schema, Random(request.digest))
     return made
 
 

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from ragsweep.testing.llm_server import FAULTS, Asked, LlmServer
-from ragsweep.testing.llm_server.asked import example
-from ragsweep.testing.llm_server.faults import drawn
+from llm_server import FAULTS, LlmServer, ModelRequest
+from llm_server.faults import drawn
+from llm_server.requests import example
 
 QUESTION = [{"role": "user", "content": "Is it so?"}]
 
@@ -68,7 +68,7 @@ def test_sdk_reads_answers_tokens_and_vectors(server: LlmServer) -> None:
     assert first.usage.prompt_tokens == 4
     assert len(vectors.data) == 3
     assert len(vectors.data[0].embedding) == 64
-    assert [one.asked.path for one in server.log] == ["/v1/chat/completions"] * 2 + ["/v1/embeddings"]
+    assert [one.request.path for one in server.log] == ["/v1/chat/completions"] * 2 + ["/v1/embeddings"]
     assert [one.attempt for one in server.log] == [0, 1, 0]
 
 
@@ -166,11 +166,11 @@ def test_many_ask_at_a_time_and_every_request_is_in_the_log() -> None:
 
     with LlmServer(latency=0.05) as server:
         asyncio.run(ask_all(f"{server.base_url}/chat/completions"))
-    assert sorted(int(one.asked.last) for one in server.log) == list(range(50))
+    assert sorted(int(one.request.last) for one in server.log) == list(range(50))
     assert server.most_open > 10
     assert all(one.ended - one.began >= 0.05 for one in server.log)
 
 
 def test_script_sees_messages_in_parts() -> None:
     content = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-    assert Asked("/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}).last == "one\ntwo"
+    assert ModelRequest("/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}).last == "one\ntwo"
