@@ -48,7 +48,6 @@ class Measured:
         from mlflow import MlflowClient
 
         self.tracker, self.result = Mlflow(f"sqlite:///{folder / 'mlflow.db'}"), a_result()
-        self.tracker.prepare()
         self.parent = self.tracker.open_sweep("overhead", {}, {}, None)
         EXPERIMENT[self.tracker.uri] = MlflowClient(self.tracker.uri).get_run(self.parent).info.experiment_id
         self.floor = optuna.create_study(

@@ -47,9 +47,7 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tracker(tmp_path: Path) -> Mlflow:
-    made = Mlflow(f"sqlite:///{tmp_path}/mlflow.db")
-    made.prepare()
-    return made
+    return Mlflow(f"sqlite:///{tmp_path}/mlflow.db")
 
 
 @pytest.fixture

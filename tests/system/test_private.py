@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -14,7 +15,6 @@ import pytest
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
 from test_cli import ROOT, Ragsweep, environment, ragsweep, write_dataset
-from test_tracking_faults import FOUND, Porter
 
 __all__ = ["environment", "ragsweep"]
 
@@ -138,9 +138,10 @@ def test_credentials_over_an_open_line_are_a_warning_without_them(
 
 
 def test_command_says_that_credentials_are_sent_over_an_open_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    with Porter(200, FOUND) as porter:
-        uri = f"http://0.0.0.0:{porter.address.rpartition(':')[2]}"  # this machine, by a name that is no loopback's
-        done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", MLFLOW_TRACKING_TOKEN="geheim")
+    with socket.create_server(("0.0.0.0", 0)) as silent:
+        uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is no loopback's
+        given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
+        done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
     assert f"warning  {uri}: the credentials for MLflow are sent unencrypted" in done.stdout
     assert "geheim" not in done.stdout + done.stderr
 

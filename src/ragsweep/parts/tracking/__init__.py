@@ -1,10 +1,10 @@
-"""Where results are recorded. The only package that imports mlflow."""
+"""Trackers record results; the only package that imports mlflow."""
 
 from __future__ import annotations
 
-from ragsweep.parts.tracking.children import ALONE, Child, Place
 from ragsweep.parts.tracking.client import Mlflow
 from ragsweep.parts.tracking.none import NoTracking
+from ragsweep.parts.tracking.runs import ALONE, Child, Place
 
 __all__ = ["ALONE", "Child", "Mlflow", "NoTracking", "Place", "Tracker"]
 

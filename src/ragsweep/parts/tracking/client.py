@@ -1,12 +1,11 @@
-"""Record results in MLflow, by its client only: no active run, no global tracking uri is touched.
+"""Record results in MLflow through its client only: no active run and no global tracking URI are touched.
 
-One parent run a sweep, one child a config (``mlflow.parentRunId``). Statuses are always set explicitly, because MLflow
-by itself leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
+One parent run per sweep, one child per config (``mlflow.parentRunId``). Statuses are always set explicitly, because
+MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent: MLflow stores it as 0.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shlex
@@ -15,25 +14,24 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from ragsweep.core.errors import TrackingError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
 from ragsweep.parts.targets import count_met
-from ragsweep.parts.tracking import children, content, files, place, server, tables
-from ragsweep.parts.tracking.children import ALONE, Child, Place
-from ragsweep.parts.tracking.connection import Connection, Opened
+from ragsweep.parts.tracking import content, files, runs
+from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
+from ragsweep.parts.tracking.runs import ALONE, Child, Place
+from ragsweep.parts.tracking.uris import absolute, database_path, is_server, masked, mlflow_command
 
 if TYPE_CHECKING:
-    from mlflow.entities import Experiment, Param, Run
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
 
-LONGEST_NAME = 250
-LONGEST_TAG = 5_000
-LONGEST_DIGEST = 36
-LONGEST_REQUEST = 600_000
-"""Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
-CUT = " ... (whole in long_tags.json)"
 FEW = 50
-"""Children that are rather looked up one by one (20 ms each) than among all (10 ms each)."""
+"""Number of children up to which single look-ups (20 ms each) are preferred to listing all (10 ms each)."""
+
 PAGE = 200
 
 
@@ -41,90 +39,75 @@ class Mlflow:
     """Record in an MLflow database or server.
 
     Args:
-        uri: ``sqlite:///file``, another database MLflow knows, or the address of a tracking server. None means the
+        uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. None: the
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
-        experiment: name of the experiment; it is made where it does not exist.
+        experiment: Name of the experiment, created where it does not exist.
 
-    All methods but ``look`` raise TrackingError where MLflow cannot be reached or refuses. While a server is away they
-    do so at once. What was begun can be done again: see ``children`` and :class:`Place`.
+    All methods but ``look`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted recording
+    can be repeated with ``Place.adopt``: it is then completed, and nothing is doubled.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "ragsweep") -> None:
-        self.uri = place.absolute(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
+        self.uri = absolute(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
 
     def check(self) -> None:
-        """Raise what stands against recording here, as far as can be told without MLflow, in milliseconds."""
-        place.refuse_unusable(self.uri)
-        path = place.database(self.uri)
-        with self._place.told():
-            if path:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with place.alone(self.uri):
-                    tables.inspect(self.uri, path, self.experiment)
-            elif place.is_server(self.uri):
-                server.greet(self.uri, self.experiment)
+        """Raise TrackingError where nothing can be recorded, as far as is known without loading MLflow."""
+        self._connection.check()
 
     def risk(self) -> str:
-        """Say what is risky about recording here; an empty text where nothing is."""
-        if place.is_server(self.uri) and server.shows_credentials(self.uri):
+        """Describe what is risky about this place; empty where nothing is."""
+        parts = urlsplit(self.uri)
+        is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+        variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
+        if parts.scheme == "http" and not is_local and (parts.username or any(map(os.environ.get, variables))):
             return (
-                f"{place.masked(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+                f"{masked(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
                 " address as tracking.uri"
             )
         return ""
 
-    def prepare(self) -> None:
-        """Check, load MLflow, make or upgrade its tables, and make the experiment; the first record does it otherwise.
-
-        Any number of processes may do this at once on an empty place: one works, the others wait.
-        """
-        self.check()
-        with self._place.talking():
-            self._own_experiment()
-
     @property
     def identity(self) -> str:
-        """Tell this place and experiment from others, without a word of the uri, which may hold a password."""
+        """Identify place and experiment by a hash: the URI may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Find the run with these tags that started then (seconds since 1970), if there is one."""
-        with self._place.talking():
-            conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
-            if started is not None:
-                conditions.append(f"attributes.start_time = {_milliseconds(started)}")
-            client = self._place.client()
-            found = client.search_runs([self._own_experiment()], " and ".join(conditions), max_results=1)
+        """Return the id of the run with these tags, and with this start (seconds since 1970) where it is given."""
+        conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+        if started is not None:
+            conditions.append(f"attributes.start_time = {_milliseconds(started)}")
+        with self._connection.opened():
+            found = self._client.search_runs([self._experiment_id()], " and ".join(conditions), max_results=1)
             return str(found[0].info.run_id) if found else None
 
     def has_ended(self, run_id: str) -> bool:
-        """Return whether a run has come to an end, whichever."""
-        with self._place.talking():
-            return str(self._place.client().get_run(run_id).info.status) != "RUNNING"
+        """Return whether a run has any other status than RUNNING."""
+        with self._connection.opened():
+            return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
     def look(self) -> str:
-        """Return the command that opens MLflow's pages on what was recorded, or the server's address."""
-        if place.is_server(self.uri):
-            known = self._place.experiments.get(self.experiment)
-            return place.masked(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
-        if place.database(self.uri) == Path("mlflow.db").absolute():
-            return f"{place.command()} ui"
-        return f"{place.command()} ui --backend-store-uri {shlex.quote(place.masked(self.uri))}"
+        """Return the command that shows what was recorded, or the server's address."""
+        if is_server(self.uri):
+            known = self._connection.experiments.get(self.experiment)
+            return masked(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
+        if database_path(self.uri) == Path("mlflow.db").absolute():
+            return f"{mlflow_command()} ui"
+        return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(masked(self.uri))}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Open the parent run and return its id. ``adopt``: use this run, which somebody else made (``mlflow run``)."""
-        with self._place.talking():
-            run = self._open(name, Place(adopt=adopt), {**tags, children.KIND: "sweep"})
-            self._place.homes[run.id] = run
-            self._log_values(run, parameters, {})
+        """Open the parent run of a sweep, or adopt the run with this id (made by ``mlflow run``); return its id."""
+        with self._connection.opened():
+            run = self._open(name, Place(adopt=adopt), {**tags, runs.KIND: "sweep"})
+            self._connection.parents[run.id] = run
+            self._log_values(run, parameters, {}, {})
             return run.id
 
     def reopen_sweep(self, run_id: str) -> None:
-        """Set the parent run of a sweep that goes on to RUNNING, and remove what a killed process left half written."""
-        with self._place.talking():
-            self._place.client().update_run(run_id, status="RUNNING")
-            files.sweep_out(self._place.home(run_id).artifacts)
+        """Set the parent run of a resumed sweep to RUNNING, and remove unfinished files of a killed process."""
+        with self._connection.opened():
+            self._client.update_run(run_id, status="RUNNING")
+            files.remove_unfinished(self._connection.parent(run_id).artifacts)
 
     def close_sweep(
         self,
@@ -134,261 +117,233 @@ class Mlflow:
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Write what belongs to the whole sweep into the parent run, and end it whatever happens.
+        """Write a sweep's results to the parent run and end it, in any case, with ``status``.
 
-        ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value a metric.
+        ``status`` is FINISHED, FAILED or KILLED. A sweep that is closed again keeps one value per metric.
         """
-        with self._place.talking():
+        with self._connection.opened():
             try:
                 for name, value in (tags or {}).items():
-                    self._place.client().set_tag(run_id, content.key(name), _told_short(value))
+                    self._client.set_tag(run_id, content.key(name), content.short_tag(value))
                 if metrics:
-                    run = self._place.client().get_run(run_id)
-                    self._log_values(Opened.of(run, run), {}, metrics)
-                files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
+                    run = self._client.get_run(run_id)
+                    self._log_values(OpenRun.of(run, run), {}, metrics, {})
+                files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
             finally:
-                self._place.client().set_terminated(run_id, status)
+                self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
-        """Find the runs of a sweep's configs by job number; ``jobs``: only of these, which is quicker where few.
+        """Return the runs of a sweep's configs by job number; ``jobs``: only of these.
 
-        Where two runs claim one job (a kill between a request and its answer), a finished one wins; the other is ended
-        as KILLED and says why in the tag ``ragsweep.killed``.
+        Where a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with
+        the reason in the tag ``ragsweep.killed``.
         """
-        with self._place.talking():
+        with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
-                runs = [run for job in jobs for run in self._search(parent, f"tags.`{children.JOB}` = '{job}'")]
+                found = [run for job in jobs for run in self._search(parent, f"tags.`{runs.JOB}` = '{job}'")]
             else:
-                runs = list(self._search(parent, f"tags.`{children.KIND}` = 'config'"))
-            found, losers = children.settle(runs)
-            for run_id, why in losers.items():
-                self._kill(run_id, why)
-            return found if jobs is None else {job: child for job, child in found.items() if job in set(jobs)}
+                found = list(self._search(parent, f"tags.`{runs.KIND}` = 'config'"))
+            chosen, superfluous = runs.assign_runs(found)
+            for run_id, reason in superfluous.items():
+                self._kill(run_id, reason)
+            return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
 
     def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
-        """End the RUNNING children that nobody will complete, all but those of the jobs ``kept``, and return their ids.
-
-        They become KILLED and say why in the tag ``ragsweep.killed``.
-        """
-        with self._place.talking():
+        """End the RUNNING children as KILLED, except for those of the jobs ``kept``, and return their ids."""
+        with self._connection.opened():
             numbers = {str(job) for job in kept}
-            runs = self._search(parent, "attributes.status = 'RUNNING'")
-            ended = [str(run.info.run_id) for run in runs if run.data.tags.get(children.JOB) not in numbers]
+            running = self._search(parent, "attributes.status = 'RUNNING'")
+            ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in numbers]
             for run_id in ended:
                 self._kill(run_id, "its process ended before it was recorded whole")
             return ended
 
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
-        """Write files into a run; a name may hold slashes (``plots/recall.png``)."""
-        with self._place.talking():
-            files.write(self._place.home(run_id).artifacts, artifacts, self.uri)
+        """Write files into a run; a name may contain slashes (``plots/recall.png``)."""
+        with self._connection.opened():
+            files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
 
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Add tags to a run, whatever its status."""
         from mlflow.entities import RunTag
 
-        with self._place.talking():
-            told = [RunTag(content.key(name), _told_short(value)) for name, value in tags.items()]
-            self._place.client().log_batch(run_id, tags=told)
+        with self._connection.opened():
+            sent = [RunTag(content.key(name), content.short_tag(value)) for name, value in tags.items()]
+            self._client.log_batch(run_id, tags=sent)
 
     def log_result(self, result: Result, at: Place = ALONE) -> str:
-        """Record a config as a run of its own and return the run's id.
+        """Record a config as a run and return the run's id.
 
-        The rankings go to the parent, where siblings share them, or without a parent into the run itself; one that is
-        there already is not rendered. Doing it again with ``at.adopt`` completes what is missing, and doubles nothing.
-        A result that is PARTIAL is a FAILED run with the tag ``ragsweep.state``; one that was dropped has the tag too.
+        Rankings are written to the parent, where siblings share them, or without a parent to the run itself; existing
+        ones are not rendered again. A PARTIAL result is a FAILED run.
         """
-        tags = {children.KIND: "config", children.SIGNATURE: result.signature}
-        if result.warnings:
-            tags[children.WARNINGS] = "\n".join(result.warnings)
-        if result.targets:
-            tags[children.TARGETS] = "{} of {} met".format(*count_met(result.targets))
-        if result.dataset.partition_digest:
-            tags[children.PARTITION] = f"{result.dataset.partition} {result.dataset.partition_digest[:LONGEST_DIGEST]}"
-        if result.state != COMPLETE:
-            tags[children.STATE] = result.state.lower()
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
-        with self._place.talking(), self._run(result, at, tags, status) as run:
+        with self._connection.opened(), self._run(result, at, _tags(result), status) as run:
             written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
             self._log_values(run, result.parameters, content.metrics(result), written)
             self._log_dataset(run.id, result)
-            self._log_rankings(self._place.home(at.parent) if at.parent else run, result)
+            self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
             return run.id
 
     def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
-        """Record a config that could not be evaluated as a FAILED run: the error as a tag, the traceback as a file."""
-        tags = {children.KIND: "config", children.ERROR: failure.error}
-        with self._place.talking(), self._run(failure, at, tags, "FAILED") as run:
+        """Record a failed config as a FAILED run: the error as a tag, the traceback as a file."""
+        tags = {runs.KIND: "config", runs.ERROR: failure.error}
+        with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
             written = {"traceback.txt": content.encoded(failure.traceback or failure.error)}
             self._log_values(run, failure.parameters, {}, written)
             return run.id
 
     @property
-    def _place(self) -> Connection:
+    def _connection(self) -> Connection:
         return Connection.to(self.uri)
 
-    def _own_experiment(self) -> str:
-        known = self._place.experiments
+    @property
+    def _client(self) -> MlflowClient:
+        return self._connection.client()
+
+    def _experiment_id(self) -> str:
+        known = self._connection.experiments
         if self.experiment not in known:
-            path = place.database(self.uri)
-            found = self._find_or_make(str((path.parent / "mlruns").as_uri()) if path else None)
+            found = self._find_or_create_experiment()
             if found.lifecycle_stage == "deleted":
-                raise place.deleted(self.uri, self.experiment, str(found.experiment_id))
-            if path:
-                place.check_folder(found.artifact_location)
+                raise TrackingError(
+                    f'{masked(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
+                    f"experiments restore -x {found.experiment_id}`, or choose another with tracking.experiment"
+                )
             known[self.experiment] = str(found.experiment_id)
         return known[self.experiment]
 
-    def _find_or_make(self, artifacts: str | None) -> Experiment:
+    def _find_or_create_experiment(self) -> Experiment:
         from mlflow.exceptions import MlflowException
 
-        client = self._place.client()
-        found = client.get_experiment_by_name(self.experiment)
+        found = self._client.get_experiment_by_name(self.experiment)
         if found is None:
-            try:
-                return client.get_experiment(client.create_experiment(self.experiment, artifacts))
-            except MlflowException:
-                found = client.get_experiment_by_name(self.experiment)
-                if found is None:  # then it was not that another process had just made it
-                    raise
+            path = database_path(self.uri)
+            location = (path.parent / "mlruns").as_uri() if path else None
+            with suppress(MlflowException):  # where another process has just created it
+                return self._client.get_experiment(self._client.create_experiment(self.experiment, location))
+            found = self._client.get_experiment_by_name(self.experiment)
+        if found is None:
+            raise TrackingError(f'{masked(self.uri)}: the experiment "{self.experiment}" cannot be created')
         return found
 
     def _search(self, parent: str, condition: str) -> Iterator[Run]:
-        client, experiment, token = self._place.client(), self._place.home(parent).experiment, None
-        query = f"tags.`{children.PARENT}` = '{parent}' and {condition}"
+        experiment, token = self._connection.parent(parent).experiment, None
+        query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
         while True:
-            page = client.search_runs([experiment], query, max_results=PAGE, page_token=token)
+            page = self._client.search_runs([experiment], query, max_results=PAGE, page_token=token)
             yield from page
             token = page.token
             if not token:
                 return
 
-    def _kill(self, run_id: str, why: str) -> None:
-        self._place.client().set_tag(run_id, children.KILLED, why)
-        self._place.client().set_terminated(run_id, "KILLED")
+    def _kill(self, run_id: str, reason: str) -> None:
+        self._client.set_tag(run_id, runs.KILLED, reason)
+        self._client.set_terminated(run_id, "KILLED")
 
-    def _open(self, name: str, at: Place, tags: dict[str, str], started: float = 0.0) -> Opened:
-        if len(name) > LONGEST_NAME:
-            name, tags = name[: LONGEST_NAME - 4] + " ...", {**tags, children.NAME: name}
+    def _open(self, name: str, at: Place, tags: dict[str, str], started: float = 0.0) -> OpenRun:
+        if len(name) > content.LONGEST_KEY:
+            name, tags = name[: content.LONGEST_KEY - 4] + " ...", {**tags, runs.NAME: name}
         if at.job is not None:
-            tags = {**tags, children.JOB: str(at.job)}
-        short = {content.key(key): _told_short(value) for key, value in tags.items()}
+            tags = {**tags, runs.JOB: str(at.job)}
+        short = {content.key(key): content.short_tag(value) for key, value in tags.items()}
         if at.parent:
-            short[children.PARENT] = at.parent
+            short[runs.PARENT] = at.parent
         run = self._adopt(at.adopt, name, short) if at.adopt else self._create(at.parent, name, short, started)
-        if len(long := {key: value for key, value in tags.items() if len(value) > LONGEST_TAG}):
-            files.write(run.artifacts, {"long_tags.json": _json(long)}, self.uri)
+        if long := {key: value for key, value in tags.items() if len(value) > content.LONGEST_TAG}:
+            files.write(run.artifacts, {"long_tags.json": content.json_bytes(long)}, self.uri)
         return run
 
-    def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> Opened:
+    def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> OpenRun:
         # MLflow shows children inside their parent's experiment only.
-        experiment = self._place.home(parent).experiment if parent else self._own_experiment()
+        experiment = self._connection.parent(parent).experiment if parent else self._experiment_id()
         tags |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
-        return Opened.of(self._place.client().create_run(experiment, _milliseconds(started), tags, name))
+        return OpenRun.of(self._client.create_run(experiment, _milliseconds(started), tags, name))
 
-    def _adopt(self, run_id: str, name: str, tags: Mapping[str, str]) -> Opened:
+    def _adopt(self, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
         from mlflow.entities import RunTag
 
-        client = self._place.client()
-        before = client.get_run(run_id)
-        client.update_run(run_id, status="RUNNING", name=name)
-        for key in {
-            children.ERROR,
-            children.WARNINGS,
-            children.KILLED,
-            children.STATE,
-        } & before.data.tags.keys() - tags.keys():
-            client.delete_tag(run_id, key)  # an earlier attempt's, and no longer true
-        client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-        run = Opened.of(before, before)
-        files.sweep_out(run.artifacts)
+        before = self._client.get_run(run_id)
+        self._client.update_run(run_id, status="RUNNING", name=name)
+        outdated = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE} & before.data.tags.keys() - tags.keys()
+        for key in outdated:
+            self._client.delete_tag(run_id, key)
+        self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+        run = OpenRun.of(before, before)
+        files.remove_unfinished(run.artifacts)
         return run
 
     @contextmanager
     def _run(
-        self, record: Result | Failure, at: Place, tags: dict[str, str], status: str = "FINISHED"
-    ) -> Generator[Opened, None, None]:
-        """Open the run of one config and end it: with ``status`` if all went well, else FAILED or KILLED."""
+        self, record: Result | Failure, at: Place, tags: dict[str, str], status: str
+    ) -> Generator[OpenRun, None, None]:
+        """Open the run of one config and end it: with ``status`` if all goes well, else FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)
         try:
             yield run
-            self._place.client().set_terminated(run.id, status, _milliseconds(record.ended))
+            self._client.set_terminated(run.id, status, _milliseconds(record.ended))
         except BaseException as error:
-            with suppress(Exception):  # what went wrong first is what the user should read
-                if not self._place.is_cut():
-                    self._place.client().set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
+            if not find_outage(error):
+                with suppress(Exception):  # the first error is the one to report
+                    self._client.set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
 
     def _log_values(
-        self,
-        run: Opened,
-        parameters: Mapping[str, str],
-        metrics: Mapping[str, float],
-        artifacts: Mapping[str, bytes] | None = None,
+        self, run: OpenRun, parameters: Mapping[str, str], metrics: Mapping[str, float], artifacts: Mapping[str, bytes]
     ) -> None:
-        """Send parameters, metrics and files; what an adopted run has already is not sent again."""
+        """Send parameters, metrics and files, except for those that an adopted run has already."""
         from mlflow.entities import Metric, Param
 
-        client, now = self._place.client(), round(time.time() * 1000)
         short, long = content.parameters(parameters)
         # A parameter cannot be written twice, and a metric would get a second point.
-        there, counted = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
+        params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
+        now = round(time.time() * 1000)
         numbers = [
             Metric(key, float(value), now, 0)
             for key, value in metrics.items()
-            if math.isfinite(value) and counted.get(key) != value
+            if math.isfinite(value) and values.get(key) != value
         ]
-        first, *others = _requests([Param(key, value) for key, value in short.items() if key not in there])
-        client.log_batch(run.id, numbers, first)  # the client cuts them where there are more than MLflow allows
+        new = {key: value for key, value in short.items() if key not in params}
+        first, *others = [[Param(*pair) for pair in batch] for batch in content.batches(new)]
+        self._client.log_batch(run.id, numbers, first)  # the client divides them where there are more than allowed
         for batch in others:
-            client.log_batch(run.id, params=batch)
-        sent = {**(artifacts or {}), **({"long_parameters.json": _json(long)} if long else {})}
-        files.write(run.artifacts, sent, self.uri)
+            self._client.log_batch(run.id, params=batch)
+        if long:
+            artifacts = {**artifacts, "long_parameters.json": content.json_bytes(long)}
+        files.write(run.artifacts, artifacts, self.uri)
 
     def _log_dataset(self, run_id: str, result: Result) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         facts = result.dataset
         source, profile = content.dataset(result)
-        digest = facts.golden_digest[:LONGEST_DIGEST]
+        digest = facts.golden_digest[: content.LONGEST_DIGEST]
         dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-        # MLflow shares the row of a dataset among all runs with this digest; tags belong to this run alone. A run that
-        # has the dataset already does not get it twice.
+        # All runs share MLflow's row of a dataset; tags belong to the one run. A repeated input is not doubled.
         tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
-        self._place.client().log_inputs(run_id, [DatasetInput(dataset, tags)])
+        self._client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
-    def _log_rankings(self, home: Opened, result: Result) -> None:
-        """Write runs and their qrels; a text that is there already is not made."""
-        known = self._place.rankings
-        names = {f"rankings/{address[:12]}.trec": (result.rankings, address) for address in result.rankings}
-        names |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
-        asked = [name for name in names if (home.id, name) not in known]
-        new = files.missing(home.artifacts, asked, self.uri) if asked else []
-        texts = {name: content.encoded(str(texts[address])) for name in new for texts, address in [names[name]]}
-        files.write(home.artifacts, texts, self.uri)
-        known.update((home.id, name) for name in asked)
+    def _log_rankings(self, home: OpenRun, result: Result) -> None:
+        """Write rankings and their qrels; what exists already is not rendered."""
+        texts = {f"rankings/{address[:12]}.trec": (result.rankings, address) for address in result.rankings}
+        texts |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
+        new = files.missing(home.artifacts, list(texts), self.uri) if texts else []
+        rendered = {name: content.encoded(str(table[address])) for name in new for table, address in [texts[name]]}
+        files.write(home.artifacts, rendered, self.uri)
 
 
-def _requests(parameters: list[Param]) -> list[list[Param]]:
-    """Cut parameters into requests of a size that MLflow allows; there is always one."""
-    batches: list[list[Param]] = [[]]
-    filled = 0
-    for parameter in parameters:
-        size = len(json.dumps({"key": parameter.key, "value": parameter.value}))
-        if filled + size > LONGEST_REQUEST:
-            batches.append([])
-            filled = 0
-        batches[-1].append(parameter)
-        filled += size + 2
-    return batches
-
-
-def _told_short(tag: str) -> str:
-    return tag if len(tag) <= LONGEST_TAG else tag[: LONGEST_TAG - len(CUT)] + CUT
-
-
-def _json(values: Mapping[str, str]) -> bytes:
-    return content.encoded(json.dumps(values, indent=1, ensure_ascii=False))
+def _tags(result: Result) -> dict[str, str]:
+    tags = {runs.KIND: "config", runs.SIGNATURE: result.signature}
+    if result.warnings:
+        tags[runs.WARNINGS] = "\n".join(result.warnings)
+    if result.targets:
+        tags[runs.TARGETS] = "{} of {} met".format(*count_met(result.targets))
+    if result.dataset.partition_digest:
+        digest = result.dataset.partition_digest[: content.LONGEST_DIGEST]
+        tags[runs.PARTITION] = f"{result.dataset.partition} {digest}"
+    if result.state != COMPLETE:
+        tags[runs.STATE] = result.state.lower()
+    return tags
 
 
 def _milliseconds(seconds: float) -> int | None:

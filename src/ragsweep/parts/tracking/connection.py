@@ -1,27 +1,49 @@
-"""The connection of this process to one place: loaded late, made ready once, and what is known of the place since."""
+"""A connection to a tracking database or server: opened late, with MLflow's errors translated."""
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import sqlite3
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.parts.tracking import place, server, tables
+from ragsweep.parts.tracking.database import check_database, create_tables, use_write_ahead_log
+from ragsweep.parts.tracking.uris import check_uri, database_path, is_server, masked
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+WAY_OUT = "set tracking.uri to a place that can be written, or tracking=none"
+CHECK_SECONDS = 5.0
+SILENCE_SECONDS = 60.0
+"""Time in which a server that let a request time out is not called again."""
+
+SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
+}
+"""Settings that MLflow reads from the environment, where the user has not set them. MLflow's own limits are 120 s and
+seven retries; a retried request could create two runs of one config, and what was missed can be sent again."""
+
 
 @dataclass(frozen=True)
-class Opened:
-    """A run that is written to; ``before`` is what it held already, where it was adopted."""
+class OpenRun:
+    """A run that is written to; ``before`` is its content where it existed already."""
 
     id: str
     experiment: str
@@ -29,113 +51,125 @@ class Opened:
     before: Run | None = None
 
     @classmethod
-    def of(cls, run: Run, before: Run | None = None) -> Opened:
-        """Take from a run of MLflow what is needed to write to it."""
+    def of(cls, run: Run, before: Run | None = None) -> OpenRun:
+        """Extract what is needed to write to a run of MLflow."""
         return cls(str(run.info.run_id), str(run.info.experiment_id), str(run.info.artifact_uri), before)
 
 
 @dataclass
 class Connection:
-    """This process's connection to one place; like MLflow's own it is shared by all trackers.
+    """This process's connection to one tracking URI.
 
-    ``homes`` are runs that are written to again and again: sweeps. ``rankings`` are the files (run, name) that are
-    known to be there, ``experiments`` the ids by name.
+    ``parents`` caches the runs of sweeps, which all children need; ``experiments`` the ids by name.
     """
 
     uri: str
-    line: server.Line
-    homes: dict[str, Opened] = field(default_factory=dict)
+    parents: dict[str, OpenRun] = field(default_factory=dict)
     experiments: dict[str, str] = field(default_factory=dict)
-    rankings: set[tuple[str, str]] = field(default_factory=set)
-    _ready: bool = False
+    _is_ready: bool = False
+    _silent_until: float = 0.0
 
     @classmethod
+    @cache
     def to(cls, uri: str) -> Connection:
-        """Return the one connection to this place."""
-        return _CONNECTIONS.setdefault(uri, cls(uri, server.Line(uri)))
+        """Return this process's connection, which all trackers of one URI share, as they share MLflow's own."""
+        return cls(uri)
 
     def client(self) -> MlflowClient:
-        """Return MLflow's client; cheap, since MLflow keeps one store a uri."""
+        """Return MLflow's client; cheap, since MLflow keeps one store per URI."""
         from mlflow import MlflowClient
 
         return MlflowClient(self.uri)
 
-    def home(self, run_id: str) -> Opened:
-        """Return where a run lies; that of a sweep is remembered, since all its children ask."""
-        if run_id not in self.homes:
-            self.homes[run_id] = Opened.of(self.client().get_run(run_id))
-        return self.homes[run_id]
+    def parent(self, run_id: str) -> OpenRun:
+        """Return the run of a sweep."""
+        if run_id not in self.parents:
+            self.parents[run_id] = OpenRun.of(self.client().get_run(run_id))
+        return self.parents[run_id]
 
-    def is_cut(self) -> bool:
-        """Say whether this is a server that does not answer now; a database is taken to be there."""
-        return place.is_server(self.uri) and not self.line.answers()
+    def check(self) -> None:
+        """Raise TrackingError where database or server are clearly unusable, in milliseconds and without MLflow."""
+        check_uri(self.uri)
+        with self._translated():
+            if path := database_path(self.uri):
+                check_database(self.uri, path)
+        if is_server(self.uri):
+            self._check_server()
 
     @contextmanager
-    def talking(self) -> Generator[None, None, None]:
-        """Load MLflow, make its tables if need be, and tell the errors of what is called inside.
+    def opened(self) -> Generator[None, None, None]:
+        """Load MLflow, create its tables if needed, and raise the errors of the calls inside as TrackingError.
 
-        Raises TrackingError at once while a server is away.
+        Raises at once for a while after a request to a server timed out.
         """
-        with self.told():
-            _quieten()
-            if place.is_server(self.uri):
-                for name, bound in server.BOUNDS.items():
-                    os.environ.setdefault(name, bound)
-                self.line.refuse_if_cut()
-            self._make_ready()
+        if time.monotonic() < self._silent_until:
+            raise self._absent("a request timed out")
+        with self._translated():
+            if not self._is_ready:
+                self._prepare()
             yield
 
+    def _prepare(self) -> None:
+        check_uri(self.uri)
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        if is_server(self.uri):
+            self._check_server()
+        if path := database_path(self.uri):
+            check_database(self.uri, path)
+            create_tables(self.uri, path)
+            use_write_ahead_log(path)
+        self._is_ready = True
+
+    def _check_server(self) -> None:
+        parts = urlsplit(self.uri)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((parts.hostname or "", port), timeout=CHECK_SECONDS).close()
+        except OSError as error:
+            raise self._absent(str(error)) from None
+
+    def _absent(self, reason: str) -> TrackingError:
+        return TrackingError(
+            f"{masked(self.uri)}: no MLflow server answers ({reason}); start it, correct tracking.uri, or set "
+            "tracking=none; `ragsweep sync` sends what it missed"
+        )
+
     @contextmanager
-    def told(self) -> Generator[None, None, None]:
-        """Say in one sentence what MLflow says in many, without the password of the uri."""
+    def _translated(self) -> Generator[None, None, None]:
+        """Raise MLflow's errors as one sentence without the secrets of the URI."""
         try:
             yield
         except _errors() as error:
-            if not self.line.fault:
-                self.is_cut()  # if so it is remembered, and the next call need not wait as this one did
-            shown = place.masked(self.uri)
+            if outage := find_outage(error):
+                if "timed out" in str(outage):
+                    self._silent_until = time.monotonic() + SILENCE_SECONDS
+                raise self._absent(
+                    "a request timed out" if self._silent_until > time.monotonic() else "the connection failed"
+                ) from None
+            shown = masked(self.uri)
             fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
-            fact = place.masked(fact.replace(self.uri, shown))
-            # The cause may quote the uri, so it is dropped where that holds a password.
-            raise TrackingError(f"{shown}: {fact}; {place.WAY_OUT}") from (error if shown == self.uri else None)
-
-    def _make_ready(self) -> None:
-        """Make tables, once a process; experiments are made when they are needed, a child's is its parent's."""
-        if self._ready:
-            return
-        place.refuse_unusable(self.uri)
-        if place.is_server(self.uri):
-            self.line.meet()
-        path = place.database(self.uri)
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        with place.alone(self.uri):
-            if path:
-                tables.mend(self.uri, path)
-                tables.write_ahead(path)
-            client = self.client()  # this makes the tables of other databases
-        if path:
-            tables.spare_the_disk(client)
-        self._ready = True
+            fact = masked(fact.replace(self.uri, shown))
+            # The cause may quote the URI, so it is dropped where that holds a password.
+            raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
 
 
-_CONNECTIONS: dict[str, Connection] = {}
+def find_outage(error: BaseException) -> BaseException | None:
+    """Return the failed request behind an error, None where a server answered or none was called."""
+    if "requests" not in sys.modules:
+        return None
+    from requests import ConnectionError, Timeout
+
+    chain = (error, error.__cause__, error.__context__)
+    return next((one for one in chain if isinstance(one, ConnectionError | Timeout)), None)
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return what a place that cannot be used raises; nothing is raised by a library that was never loaded."""
+    """Return the errors of an unusable tracking place; those of MLflow only where it is loaded."""
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     return sqlite3.Error, OSError, MlflowException, SQLAlchemyError
-
-
-def _quieten() -> None:
-    """Turn off telemetry, and what MLflow and its migrations say that is no warning, before it is imported."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("DO_NOT_TRACK", "true")
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    logging.getLogger("alembic").setLevel(logging.WARNING)

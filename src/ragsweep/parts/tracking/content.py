@@ -1,4 +1,4 @@
-"""What is recorded of a result, in the forms that MLflow takes: keys, metrics, parameters, files. Knows no MLflow."""
+"""The content of a result in the forms that MLflow accepts: keys, metrics, parameters, files. Imports no MLflow."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from typing import Any
 from ragsweep.core.results import Result
 from ragsweep.parts.targets import PASS
 
-LONGEST_PARAMETER = 6_000  # MLflow cuts longer values and says nothing
+LONGEST_PARAMETER = 6_000  # MLflow cuts longer values silently
 LONGEST_KEY = 250
+LONGEST_TAG = 5_000
+LONGEST_DIGEST = 36
 LONGEST_GROUP = 100
+LONGEST_REQUEST = 600_000
+"""Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
+CUT = " ... (whole in long_tags.json)"
 OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
 def key(name: str) -> str:
-    """Put a name in the characters that MLflow allows; it reads keys as paths, so ``//`` and ``..`` are refused too."""
-    if len(name) > LONGEST_KEY:  # cut, and told from others that begin alike
+    """Replace what MLflow refuses in a key: some characters, and, since keys are paths, ``//`` and ``..``."""
+    if len(name) > LONGEST_KEY:  # cut, and distinguished from others with the same beginning
         name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
     parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
     return "/".join(part if part.strip(". ") else "_" for part in parts if part) or "_"
@@ -28,21 +33,19 @@ def key(name: str) -> str:
 def metrics(result: Result) -> dict[str, float]:
     """Name every number of a result.
 
-    A metric over all questions has its plain name, and beside it ``n_scored/<name>``, ``n_failed/<name>`` and the 95
-    % interval ``low/<name>`` to ``high/<name>``. A group's is ``<label>/<value>/<name>`` with its ``n_scored/...``,
-    for the config's headline metrics (all are in results.json: a thousand numbers a run would drown the pages), and
-    is left out where none of its questions could be scored. The probe of a stage is ``latency/<stage>/p95_ms`` and
-    the like; what an index cost is ``index/seconds`` and ``index/bytes``, in a hybrid ``index_<leg>/...``; before
-    reranking a metric is ``first_stage/<name>``, and what reranking did is ``reranking/up`` and the like;
-    ``target/<name>`` is 1 where the metric's target is met, else 0; ``usage/generate/tokens_in`` and the like say
-    what the answers cost when they were first made; of a config that a race dropped ``race/asked`` is how many
-    questions it was asked, and ``race/ahead`` by how much the best is ahead of it at least; where something went wrong,
-    ``coverage/<name>`` is the share of its questions that a metric is known of, and ``low_bound/<name>`` and
-    ``high_bound/<name>`` what it may be; ``tokens_cut_share`` is the share of the chunks' tokens that the embedder
-    never read.
+    - ``<metric>``: the value over all questions, with ``n_scored/``, ``n_failed/`` and the 95 % interval ``low/`` to
+      ``high/``; where questions failed also ``coverage/``, ``low_bound/`` and ``high_bound/``
+    - ``<label>/<value>/<metric>``: a group's value with its ``n_scored/``, for headline metrics of which some question
+      of the group was scored (results.json has all; a thousand numbers per run would drown MLflow's pages)
+    - ``first_stage/<metric>``: before reranking; ``reranking/up`` and the like: the effect of reranking
+    - ``latency/<stage>/p95_ms`` and the like; ``index/seconds``, ``index/bytes``, in a hybrid ``index_<leg>/...``
+    - ``usage/generate/tokens_in`` and the like: the cost of the answers when they were first made
+    - ``target/<metric>``: 1 where the target is met, else 0
+    - ``race/asked``, ``race/ahead``: questions asked, and least lead of the best over this dropped config
+    - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
     """
     headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
-    # MLflow's pages offer the metrics in the order in which they were sent.
+    # MLflow's pages list metrics in the order in which they were sent.
     summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
     found = {_part(summary.name): summary.value for summary in summaries}
     for summary in summaries:
@@ -80,14 +83,14 @@ def metrics(result: Result) -> dict[str, float]:
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what can be sent as parameters, and the values too long for that: these are sent as their hash."""
+    """Return the parameters to send, in which long values are replaced by their hash, and the long values."""
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long
 
 
 def dataset(result: Result) -> tuple[str, str]:
-    """Return source (digests in full) and profile (counts) of the golden set, as JSON."""
+    """Return source (full digests) and profile (counts) of the golden set, as JSON."""
     facts = result.dataset
     counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
     source = {"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest}
@@ -95,7 +98,7 @@ def dataset(result: Result) -> tuple[str, str]:
 
 
 def parquet(result: Result) -> bytes:
-    """Write the table of questions; a column of mixed types becomes text."""
+    """Serialise the table of questions; a column of mixed types becomes text."""
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
     from pyarrow import parquet as writer  # type: ignore[import-untyped, unused-ignore]
 
@@ -113,17 +116,41 @@ def parquet(result: Result) -> bytes:
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:
-    """Write a config as YAML, in its own order."""
+    """Serialise a config as YAML, in its own order."""
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
 
     plain = json.loads(json.dumps(config, default=str))
-    dumper = getattr(writer, "CSafeDumper", writer.SafeDumper)  # the one in C takes a seventh of the time
+    dumper = getattr(writer, "CSafeDumper", writer.SafeDumper)  # seven times as fast
     return encoded(str(writer.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)))
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text; what no encoding can hold (half a surrogate pair) becomes a question mark."""
+    """Encode a text; an unpaired surrogate becomes a question mark."""
     return text.encode("utf-8", "replace")
+
+
+def json_bytes(values: Mapping[str, str]) -> bytes:
+    """Serialise texts as JSON."""
+    return encoded(json.dumps(values, indent=1, ensure_ascii=False))
+
+
+def short_tag(value: str) -> str:
+    """Cut a tag to the length that MLflow accepts."""
+    return value if len(value) <= LONGEST_TAG else value[: LONGEST_TAG - len(CUT)] + CUT
+
+
+def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
+    """Divide parameters into requests of a size that MLflow accepts; at least one, which may be empty."""
+    divided: list[list[tuple[str, str]]] = [[]]
+    size = 0
+    for name, value in values.items():
+        length = len(json.dumps({"key": name, "value": value})) + 2
+        if size + length > LONGEST_REQUEST:
+            divided.append([])
+            size = 0
+        divided[-1].append((name, value))
+        size += length
+    return divided
 
 
 def _part(name: str) -> str:
@@ -131,7 +158,7 @@ def _part(name: str) -> str:
 
 
 def _distinct(values: Sequence[str]) -> dict[str, str]:
-    """Name the groups so that two never share a key, even where they differ only in characters that MLflow refuses."""
+    """Name groups so that no two share a key, even where they differ only in characters that MLflow refuses."""
     parts: dict[str, str] = {}
     for value in values:
         part = _part(value)[:LONGEST_GROUP]

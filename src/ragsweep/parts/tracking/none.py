@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.parts.tracking.children import ALONE, Child, Place
+from ragsweep.parts.tracking.runs import ALONE, Child, Place
 
 
 class NoTracking:
@@ -14,44 +14,41 @@ class NoTracking:
     identity = ""
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Find no run."""
+        """Return None."""
         return None
 
     def has_ended(self, run_id: str) -> bool:
-        """Return true: nothing is open."""
+        """Return True."""
         return True
 
     def check(self) -> None:
-        """Find nothing wrong."""
-
-    def risk(self) -> str:
-        """Return an empty text: there is none."""
-        return ""
-
-    def prepare(self) -> None:
         """Do nothing."""
 
+    def risk(self) -> str:
+        """Return an empty text."""
+        return ""
+
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Return the id that was given, or an empty one."""
+        """Return the given id, or an empty one."""
         return adopt or ""
 
     def reopen_sweep(self, run_id: str) -> None:
         """Do nothing."""
 
     def log_result(self, result: Result, at: Place = ALONE) -> str:
-        """Return the id that was given, or an empty one."""
+        """Return the given id, or an empty one."""
         return at.adopt or ""
 
     def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
-        """Return the id that was given, or an empty one."""
+        """Return the given id, or an empty one."""
         return at.adopt or ""
 
     def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
-        """Find no runs."""
+        """Return no runs."""
         return {}
 
     def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
-        """End no runs."""
+        """Return no runs."""
         return []
 
     def close_sweep(
@@ -71,5 +68,5 @@ class NoTracking:
         """Do nothing."""
 
     def look(self) -> str:
-        """Return an empty command: there is nothing to look at."""
+        """Return an empty command."""
         return ""

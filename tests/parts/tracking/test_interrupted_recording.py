@@ -1,8 +1,7 @@
-"""What happens to the mirror when something breaks: kills, exits, outages. Each time, doing it again makes it whole."""
+"""Recordings interrupted by kills, exits and outages: repeating one completes it and doubles nothing."""
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import sys
@@ -21,29 +20,18 @@ from ragsweep.core.results import Failure
 from ragsweep.parts.tracking import Child, Mlflow, Place
 from ragsweep.parts.tracking import client as module
 from ragsweep.parts.tracking import files as artifacts
-from ragsweep.parts.tracking.place import folder as local
-from recorded import QUIET, a_result, client, content, files, mlflow_server, summary
+from ragsweep.parts.tracking.uris import local_folder as local
+from recorded import QUIET, a_result, client, content, files, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quiet() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUIET.items():
-            patch.setenv(name, value)
-        patch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-        yield
-
-
 @pytest.fixture(scope="module")
-def tracker(tmp_path_factory: pytest.TempPathFactory) -> Mlflow:
-    made = Mlflow(f"sqlite:///{tmp_path_factory.mktemp('mirror')}/mlflow.db")
-    made.prepare()
-    return made
+def tracker(sqlite_uri: str) -> Mlflow:
+    return Mlflow(sqlite_uri, "interrupted")
 
 
 def sweep(tracker: Mlflow) -> str:
@@ -117,8 +105,7 @@ def record(parent, step):
     tracker.log_result(a_result(), Place(parent, 0))
     os._exit(0)
 
-tracker = Mlflow(sys.argv[1])
-tracker.prepare()
+tracker = Mlflow(sys.argv[1], "interrupted")
 for step in range(100):
     parent = tracker.open_sweep("sweep", {}, {}, None)
     print(parent, flush=True)
@@ -355,15 +342,9 @@ def hang(_: int) -> bool:
     return False
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with mlflow_server(tmp_path_factory.mktemp("server")) as uri:
-        yield uri
-
-
 @pytest.fixture
-def gate(server: str) -> Iterator[Gate]:
-    made = Gate(server)
+def gate(server_uri: str) -> Iterator[Gate]:
+    made = Gate(server_uri)
     yield made
     made.shut()
 
@@ -372,13 +353,10 @@ def test_outage_is_told_at_once_and_what_it_missed_can_be_sent_later(gate: Gate)
     tracker = Mlflow(gate.uri)
     parent, oracle = sweep(tracker), undisturbed(tracker)
     gate.shut()
-    with pytest.raises(TrackingError, match="refused"):
-        tracker.log_result(a_result(), Place(parent, 0))
     for _ in range(5):
-        with pytest.raises(TrackingError, match=r"still away.*`ragsweep sync`"):
+        with pytest.raises(TrackingError, match=r"no MLflow server answers.*`ragsweep sync`"):
             tracker.log_result(a_result(), Place(parent, 0))
     gate.reopen()
-    time.sleep(0.1)  # ten times what the last question took, in which nothing is asked
     assert complete(tracker, parent) == oracle
 
 
@@ -390,12 +368,15 @@ def test_server_that_hangs_is_waited_for_once(gate: Gate) -> None:
         tracker.log_result(a_result(), Place(parent, 0))
     asked = len(gate.requests)
     for _ in range(100):
-        with pytest.raises(TrackingError, match="still away"):
+        with pytest.raises(TrackingError, match="timed out"):
             tracker.log_result(a_result(), Place(parent, 0))
     assert len(gate.requests) == asked
 
 
-@pytest.mark.parametrize("lost", range(1, 9))
+REPEATED = [pytest.param(lost, marks=pytest.mark.nightly) for lost in (2, 3, 5, 6, 7)]
+
+
+@pytest.mark.parametrize("lost", [1, 4, 8, *REPEATED])
 def test_config_whose_answers_get_lost_is_completed_once(gate: Gate, lost: int) -> None:
     """The request reaches the server, its answer does not come back."""
     tracker = Mlflow(gate.uri)
@@ -415,75 +396,3 @@ def test_no_request_is_larger_than_mlflow_allows(gate: Gate) -> None:
     run = tracker.log_result(a_result(parameters=values, summaries=summaries))
     assert client(tracker).get_run(run).data.params == values
     assert 500_000 < gate.longest < 1_000_000
-
-
-# --- greeting ---
-
-
-class Porter:
-    """A server that gives one answer to everything and keeps the credentials it was shown."""
-
-    def __init__(self, status: int, body: bytes, location: str = "") -> None:
-        porter, self.shown = self, list[str | None]()
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                porter.shown.append(self.headers.get("Authorization"))
-                known = status if self.path != "/health" or status >= 300 else 200
-                self.send_response(known)
-                if location:
-                    self.send_header("Location", location)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.door = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.door.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        self.address = f"127.0.0.1:{self.door.server_port}"
-
-    def __enter__(self) -> Porter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.door.shutdown()
-        self.door.server_close()
-
-
-FOUND = b'{"experiment": {"experiment_id": "7", "lifecycle_stage": "active"}}'
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "told"),
-    [
-        (503, b"", r"no MLflow server answers \(HTTP status 503\)"),
-        (401, b"", "refuses these credentials.*MLFLOW_TRACKING_USERNAME"),
-        (404, b"<html>", "what answers there is no MLflow server"),
-        (200, b"[]", "what answers there is no MLflow server"),
-        (200, FOUND.replace(b"active", b"deleted"), "was deleted.*mlflow experiments restore -x 7"),
-    ],
-)
-def test_server_that_cannot_be_used_is_told_without_mlflow(status: int, body: bytes, told: str) -> None:
-    with Porter(status, body) as porter, pytest.raises(TrackingError, match=told):
-        Mlflow(f"http://{porter.address}").check()
-
-
-def test_server_is_shown_the_credentials_that_mlflow_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Porter(200, FOUND) as porter:
-        Mlflow(f"http://{porter.address}").check()
-        Mlflow(f"http://me:ge%40heim@{porter.address}").check()
-        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "token")
-        Mlflow(f"http://{porter.address}").check()
-        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "you")
-        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
-        Mlflow(f"http://{porter.address}").check()
-    basic = [f"Basic {base64.b64encode(text).decode()}" for text in (b"me:ge@heim", b"you:secret")]
-    assert porter.shown[::2] == [None, basic[0], "Bearer token", basic[1]]
-
-
-def test_another_host_is_not_shown_the_credentials() -> None:
-    with Porter(200, FOUND) as other, Porter(302, b"", f"http://{other.address}/") as porter:
-        Mlflow(f"http://me:geheim@{porter.address}").check()
-    assert set(other.shown) == {None}

@@ -1,0 +1,66 @@
+"""Which run of a sweep belongs to which job. Imports no MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsweep.error", "ragsweep.warnings"
+TARGETS, STATE, PARTITION = "ragsweep.targets", "ragsweep.state", "ragsweep.partition"
+JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
+PARENT = "mlflow.parentRunId"
+_BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the run of one config belongs.
+
+    ``parent`` is the run of its sweep and ``job`` its number there; None for a config by itself. ``adopt`` is an
+    existing run that becomes this config's: made by ``mlflow run``, or left by an attempt that was killed.
+    """
+
+    parent: str | None = None
+    job: int | None = None
+    adopt: str | None = None
+
+
+ALONE = Place()
+
+
+@dataclass(frozen=True)
+class Child:
+    """The run of one job of a sweep; ``status`` is FINISHED, FAILED, KILLED or RUNNING."""
+
+    run_id: str
+    status: str
+
+
+def assign_runs(runs: Iterable[Run]) -> tuple[dict[int, Child], dict[str, str]]:
+    """Assign one run to each job; return those, and the ids of superfluous runs with a reason.
+
+    A finished run precedes a failed, a running and any other one, then the older precedes the younger. Runs without a
+    job number and those with the tag ``ragsweep.killed`` are left out.
+    """
+    by_job: dict[int, list[Run]] = {}
+    for run in runs:
+        number = run.data.tags.get(JOB, "")
+        if number.isdecimal() and KILLED not in run.data.tags:
+            by_job.setdefault(int(number), []).append(run)
+    chosen: dict[int, Child] = {}
+    superfluous: dict[str, str] = {}
+    for job, candidates in sorted(by_job.items()):
+        best, *others = sorted(candidates, key=_rank)
+        chosen[job] = Child(best.info.run_id, best.info.status)
+        superfluous |= {run.info.run_id: f"job {job} is shown by run {best.info.run_id}" for run in others}
+    return chosen, superfluous
+
+
+def _rank(run: Run) -> tuple[int, int, str]:
+    status = run.info.status
+    rank = _BEST_FIRST.index(status) if status in _BEST_FIRST else len(_BEST_FIRST)
+    return rank, run.info.start_time, run.info.run_id
