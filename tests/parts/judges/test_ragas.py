@@ -334,7 +334,7 @@ def test_the_fence_is_part_of_what_a_judge_is() -> None:
 
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:
     judged(RagasFaithfulness(judge_at(server)), cases(1))
-    kinds = {form(one.asked): one.request.body["response_format"]["json_schema"] for one in server.log}
+    kinds = {form(one.request): one.request.body["response_format"]["json_schema"] for one in server.log}
     assert set(kinds) == {"statements"}
     told = kinds["statements"]
     assert told["strict"] is True

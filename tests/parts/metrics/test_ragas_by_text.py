@@ -38,7 +38,7 @@ from ragsweep.parts.metrics import (
     RagasNonLlmContextPrecision,
     RagasNonLlmContextRecall,
 )
-from ragsweep.parts.metrics.ragas_by_text import likeness, quoted
+from ragsweep.parts.metrics.ragas_by_text import quoted, similarity
 from ragsweep.testing.metrics import MetricContract, example
 
 DOCUMENTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
@@ -131,8 +131,8 @@ def plain_distance(one: str, other: str) -> int:
 def test_likeness_is_one_minus_the_normalised_edit_distance(one: str, other: str) -> None:
     longest = max(len(one), len(other))
     expected = 1 - plain_distance(one, other) / longest if longest else 1.0
-    assert likeness(one, other) == pytest.approx(expected, abs=1e-12)
-    assert likeness(one, other) == likeness(other, one)
+    assert similarity(one, other) == pytest.approx(expected, abs=1e-12)
+    assert similarity(one, other) == similarity(other, one)
 
 
 TEXTS = ["Alice wrote the letter.", "Alice wrote a letter", "the mill is old", "The mill is very old.", "nothing"]
@@ -147,13 +147,13 @@ def test_by_text_they_are_those_of_ragas(seed: int) -> None:
     class Likeness(SingleTurnMetric):
         """Take the place of a distance whose library ragas does not install."""
 
-        name = "likeness"
+        name = "similarity"
 
         def init(self, run_config: Any) -> None:
             """Need nothing."""
 
         async def single_turn_ascore(self, sample: Any, callbacks: Any = None, timeout: Any = None) -> float:
-            return likeness(sample.reference, sample.response)
+            return similarity(sample.reference, sample.response)
 
         async def _single_turn_ascore(self, sample: Any, callbacks: Any) -> float:
             raise NotImplementedError

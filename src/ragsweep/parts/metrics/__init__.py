@@ -1,9 +1,15 @@
-"""Metrics: a definition each, and its value for one question."""
+"""Metrics: one definition each, evaluated for every question."""
 
 from __future__ import annotations
 
-from ragsweep.parts.metrics.amounts import AnswerLength, AnswerSupport, AnswerTokensIn, AnswerTokensOut, CostPer1000
-from ragsweep.parts.metrics.answer_language import AnswerLanguage
+from ragsweep.parts.metrics.answer_properties import (
+    AnswerLanguage,
+    AnswerLength,
+    AnswerSupport,
+    AnswerTokensIn,
+    AnswerTokensOut,
+    CostPer1000,
+)
 from ragsweep.parts.metrics.answerability import AnswerFate, Refusal, SuccessRate
 from ragsweep.parts.metrics.approximation import AnnEvidenceLost, AnnRecall
 from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect

@@ -1,4 +1,4 @@
-"""What metrics of answers have in common: one number, or a reason, for each question and what was said to it."""
+"""Bases of the metrics of answers: one number, or a reason why there is none, per question and answer."""
 
 from __future__ import annotations
 
@@ -10,117 +10,117 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
-from ragsweep.core.types import Answer, Answers, Case, Judgement, Passage, Question, Scores, View
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Scores, View
 from ragsweep.parts.metrics.proportion import Proportion
 
-MARKERS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Citations such as ``[1]`` or ``[1, 3]``; group 1 is code, where brackets are an index."""
+CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
+"""Citations such as ``[1]`` or ``[1, 3]`` (group 2); group 1 is code, where brackets are an index."""
 
 
 class AnswerMetric(Proportion):
-    """State the attributes of a share that is read off each answer, and score the answers one by one."""
+    """A proportion that is computed from each answer by itself."""
 
     needs: tuple[str, ...] = ("answer",)
 
     def score(self, view: View) -> Scores:
-        """Score every question; an answer that failed has its own reason."""
+        """Score every question; a failed answer is NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
-        answers, passages, _ = view.answers
-        rows = zip(view.questions, answers, passages, strict=True)
-        return to_scores([self.lacking(row[0]) or row[1].failed or self.of(*row) for row in rows])
+        rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
+        return to_scores([self.skip_reason(row[0]) or row[1].failed or self.score_answer(*row) for row in rows])
 
-    def lacking(self, question: Question) -> str:
-        """Say why a question cannot be scored, whatever is answered, or nothing."""
+    def skip_reason(self, question: Question) -> str:
+        """Return why a question is not scored, whatever the answer; empty where it is."""
         return ""
 
     @abstractmethod
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer that did not fail, or say why it has no score."""
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score an answer that did not fail, or return the reason why it has no score."""
 
 
 class JudgedAnswerMetric(Proportion):
-    """State the attributes of a share that is judged, and read the judgements on answers that were given."""
+    """A proportion that a slow model computes for the answers that need it."""
 
-    SKIPS_ABSTAINED = True  # what a generator declines with says nothing that could be judged
+    SKIPS_ABSTAINED = True
     needs: tuple[str, ...] = ("answer",)
     name: str
 
     def score(self, view: View) -> Scores:
-        """Score every question; a judgement without a value has its own reason."""
-        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
+        """Score every question; a judgement without a value is NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
-        rows = zip(view.questions, judgements, range(len(judgements)), strict=True)
-        return to_scores([self._one(question, judgement, view.answers, n) for question, judgement, n in rows])
+        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
+        rows = zip(view.questions, judgements, view.answers.answers, view.answers.passages, strict=True)
+        return to_scores([self._score(*row) for row in rows])
 
     @abstractmethod
-    def lacking(self, question: Question) -> str:
-        """Say why a question cannot be scored, whatever is answered, or nothing."""
+    def skip_reason(self, question: Question) -> str:
+        """Return why a question is not scored, whatever the answer; empty where it is."""
 
     @abstractmethod
     def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score an answer that nobody needs to judge, or give a reason; nothing where the judgement says it."""
+        """Return the score, or the reason, of an answer that needs no judgement; empty where it needs one."""
 
-    def _one(self, question: Question, judgement: Judgement, answers: Answers, n: int) -> float | str:
-        answer = answers.answers[n]
-        known = self.lacking(question) or answer.failed or self.unjudged_score(answer, answers.passages[n])
-        return known if known != "" else judgement.reason or clamped(judgement.value, self.bounds)
+    def _score(
+        self, question: Question, judgement: Judgement, answer: Answer, passages: Sequence[Passage]
+    ) -> float | str:
+        known = self.skip_reason(question) or answer.failed or self.unjudged_score(answer, passages)
+        return known if known != "" else judgement.reason or clamp(judgement.value, self.bounds)
 
 
 def to_scores(found: Sequence[float | str]) -> Scores:
-    """Lay out numbers and reasons, one a question."""
+    """Arrange numbers and reasons, one per question, as scores."""
     values = [np.nan if isinstance(one, str) else one for one in found]
     reasons = [one if isinstance(one, str) else "" for one in found]
     return Scores(np.array(values, dtype=np.float64), np.array(reasons, dtype=np.str_))
 
 
-def clamped(value: float, bounds: tuple[float | None, float | None]) -> float:
-    """Put a value that rounding has carried over a bound back on it."""
+def clamp(value: float, bounds: tuple[float | None, float | None]) -> float:
+    """Return a value within its bounds, which rounding may have exceeded."""
     lowest, highest = bounds
     return max(min(float(value), np.inf if highest is None else highest), -np.inf if lowest is None else lowest)
 
 
-def refused(answer: Answer) -> bool:
-    """Say whether nothing was answered: the generator declined, or its text is blank."""
+def is_refusal(answer: Answer) -> bool:
+    """Return whether the generator declined, or its text is blank."""
     return answer.abstained or not answer.text.strip()
 
 
-def said(answer: Answer) -> str:
-    """Return what an answer says, without its citations; nothing where it was refused."""
-    return "" if refused(answer) else without_citations(answer.text)
+def answer_text(answer: Answer) -> str:
+    """Return an answer's text without citations; empty for a refusal."""
+    return "" if is_refusal(answer) else without_citations(answer.text)
 
 
 def without_citations(text: str) -> str:
-    """Take the citations out of a text; code keeps its brackets."""
-    return MARKERS.sub(lambda found: found[1] or "", text).strip()
+    """Remove the citations from a text, except for brackets in code."""
+    return CITATIONS.sub(lambda found: found[1] or "", text).strip()
 
 
-def unreferenced(question: Question) -> str:
-    """Say why it is not known what should be answered, or nothing; to an unanswerable question, nothing should be."""
+def reason_unreferenced(question: Question) -> str:
+    """Return why the right answer is not known; empty where it is, or where none is right (unanswerable)."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
-def unanswerable(question: Question) -> str:
-    """Say why a question has no right answer to compare with, or nothing where it has one."""
-    return unreferenced(question) if question.answerable else UNANSWERABLE
+def reason_incomparable(question: Question) -> str:
+    """Return why there is no right answer to compare with; empty where there is one."""
+    return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
-def conversational(question: Question) -> str:
-    """Say that a question is asked of no passage, where it is not."""
+def reason_conversational(question: Question) -> str:
+    """Return "conversational" for a question that needs no passage; else empty."""
     return "" if question.needs_retrieval else CONVERSATIONAL
 
 
-def checked(threshold: float, metric: str) -> float:
-    """Return a threshold of a share."""
+def check_threshold(threshold: float, metric: str) -> float:
+    """Return a threshold; raise ConfigError where it is not above 0 and at most 1."""
     if not 0 < threshold <= 1:
         raise ConfigError(f"the threshold of {metric} must be above 0 and at most 1, not {threshold}")
     return threshold
 
 
 def batches(cases: Sequence[Case], size: int) -> Iterator[list[tuple[int, Case]]]:
-    """Yield cases with their numbers, so many at a time."""
+    """Yield numbered cases in batches."""
     numbered = list(enumerate(cases))
     yield from (numbered[start : start + size] for start in range(0, len(numbered), size))

@@ -1,7 +1,7 @@
-"""Who was answered, and rightly: the confusion matrix of answerable and unanswerable questions, cell by cell.
+"""The confusion matrix of answerable and unanswerable questions, cell by cell.
 
-An answerable question is answered rightly, answered wrongly or refused; an unanswerable one is refused, or answered
-although there is no answer. Each cell is a share of the questions of its own row.
+An answerable question is answered correctly, answered wrongly or refused; an unanswerable one is refused or answered
+nonetheless. Each cell is a proportion of the questions of its own row.
 """
 
 from __future__ import annotations
@@ -11,51 +11,58 @@ from typing import Literal, Protocol
 
 from ragsweep.core.reasons import ANSWERABLE, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answer_metric import AnswerMetric, checked, refused, said, unreferenced
+from ragsweep.parts.metrics.answer_metric import (
+    AnswerMetric,
+    answer_text,
+    check_threshold,
+    is_refusal,
+    reason_unreferenced,
+)
 from ragsweep.parts.metrics.exactness import Language, best_f1
-from ragsweep.parts.metrics.keywords import Match, checked_match, covered
+from ragsweep.parts.metrics.keywords import Match, check_match, keyword_coverage
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
-
 OF_UNANSWERABLE = ("correct_refusal", "hallucinated_answer")
 WELCOME = ("correct_answer", "correct_refusal")
+FATES = ("correct_answer", "wrong_answer", "false_refusal", *OF_UNANSWERABLE)
+"""All cells, the answerable questions' first."""
 
 
 class AnswerFate(AnswerMetric):
-    """Say whether a question met this fate: 1 or 0; questions of the other row have no score.
+    """Whether a question falls into this cell: 1 or 0; questions of the other row are not scored.
 
     Args:
         fate: The cell of the matrix; it is the metric's name.
-        threshold: An answer is right from this token F1 on, or when it holds all keywords of its question.
+        threshold: Token F1 from which an answer is correct; one with all keywords of its question is correct, too.
         language: As for TokenF1, and for the stems of keywords.
-        match: How keywords are looked for, as for KeywordCoverage.
+        match: As for KeywordCoverage.
 
     Raises:
-        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is not known.
+        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is unknown.
     """
 
     VERSION = "1"
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate
-        self.threshold = checked(threshold, fate)
+        self.threshold = check_threshold(threshold, fate)
         self.language = language
-        self.match = checked_match(match, fate)
+        self.match = check_match(match, fate)
         self.higher_is_better = fate in WELCOME
 
-    def lacking(self, question: Question) -> str:
-        """A question must stand in the fate's row of the matrix, and it must be known what should be answered."""
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions of the other row, and those without a known right answer."""
         if question.answerable == (self.name in OF_UNANSWERABLE):
             return ANSWERABLE if question.answerable else UNANSWERABLE
-        return unreferenced(question)
+        return reason_unreferenced(question)
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Find the answer's fate."""
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Compare the answer's cell with this one."""
         return float(fate_of(question, answer, self) == self.name)
 
 
 class SuccessRate(AnswerMetric):
-    """Say whether a question was served: answered rightly, or refused where there is no answer; 1 or 0.
+    """Whether a question was answered correctly, or correctly refused: 1 or 0.
 
     Args:
         threshold: As for AnswerFate.
@@ -63,44 +70,40 @@ class SuccessRate(AnswerMetric):
         match: As for AnswerFate.
 
     Raises:
-        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is not known.
+        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is unknown.
     """
 
     VERSION = "1"
     name = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
-        self.threshold = checked(threshold, self.name)
+        self.threshold = check_threshold(threshold, self.name)
         self.language = language
-        self.match = checked_match(match, self.name)
+        self.match = check_match(match, self.name)
 
-    def lacking(self, question: Question) -> str:
-        """It must be known what should be answered."""
-        return unreferenced(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions without a known right answer."""
+        return reason_unreferenced(question)
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Find the answer's fate."""
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Check the answer's cell."""
         return float(fate_of(question, answer, self) in WELCOME)
 
 
 class Refusal(AnswerMetric):
-    """Say whether a question was refused, by the generator's word or a blank answer: 1 or 0."""
+    """Whether the question was refused, by the generator's words or a blank answer: 1 or 0."""
 
     VERSION = "1"
     name = "refusal"
     higher_is_better = None
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Look at the answer."""
-        return float(refused(answer))
-
-
-FATES = ("correct_answer", "wrong_answer", "false_refusal", *OF_UNANSWERABLE)
-"""Every fate, the answerable questions' first."""
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Check for a refusal."""
+        return float(is_refusal(answer))
 
 
 class Rule(Protocol):
-    """When an answer is right: see AnswerFate."""
+    """The rule by which an answer is correct; see AnswerFate."""
 
     threshold: float
     language: Language
@@ -108,10 +111,13 @@ class Rule(Protocol):
 
 
 def fate_of(question: Question, answer: Answer, rule: Rule) -> str:
-    """Name the fate of an answer that did not fail, to a question of which it is known what should be answered."""
-    if refused(answer):
+    """Return the cell of an answer that did not fail, to a question whose right answer is known."""
+    if is_refusal(answer):
         return "false_refusal" if question.answerable else "correct_refusal"
     if not question.answerable:
         return "hallucinated_answer"
-    whole = bool(question.keywords) and covered(question, said(answer), rule.match, rule.language) == 1.0
-    return "correct_answer" if whole or best_f1(question, answer, rule.language) >= rule.threshold else "wrong_answer"
+    has_keywords = (
+        bool(question.keywords) and keyword_coverage(question, answer_text(answer), rule.match, rule.language) == 1.0
+    )
+    is_correct = has_keywords or best_f1(question, answer, rule.language) >= rule.threshold
+    return "correct_answer" if is_correct else "wrong_answer"

@@ -1,7 +1,6 @@
-"""What an approximate index misses, whatever that does to the quality of the ranking.
+"""Losses of an approximate index against exact search of the same vectors to the same depth.
 
-Exact search of the same vectors runs beside it, to the same depth. Where every index is exact there is nothing to
-measure; where several legs have an approximate one, they are taken together.
+Where every index is exact nothing is measured; several legs with approximate indexes are taken together.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from ragsweep.parts.metrics.proportion import evidences as count_evidences
 
 
 class AnnRecall(Proportion):
-    """Count the chunks among the first of exact search that are among as many of the approximate one.
+    """Proportion of exact search's first chunks that are among as many of approximate search.
 
-    This is the recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by
-    position; it says nothing of evidence.
+    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by position.
     """
 
+    VERSION = "1"
     needs = ("retrieval", "exact")
 
     def __init__(self, cutoff: int | None = None) -> None:
@@ -42,13 +41,14 @@ class AnnRecall(Proportion):
             found += _shared(exact, leg.found.first(exact.positions.shape[1]))
             whole += np.count_nonzero(exact.positions != NO_CHUNK, axis=1)
         scores = score_with_approximation(view, score_with_retrieval(view, divide(found, whole)))
-        lacking = np.where(scores.reasons == "", NOTHING_RETRIEVED, scores.reasons)
-        return score_where((scores.reasons == "") & (whole > 0), scores.values, lacking)
+        reasons = np.where(scores.reasons == "", NOTHING_RETRIEVED, scores.reasons)
+        return score_where((scores.reasons == "") & (whole > 0), scores.values, reasons)
 
 
 class AnnEvidenceLost(Proportion):
-    """Count the evidences that exact search has within the cutoff and the approximate one has not, of all relevant."""
+    """Proportion of the relevant evidences within the cutoff of exact but not of approximate search."""
 
+    VERSION = "1"
     needs = ("evidence", "exact")
     higher_is_better = False
 
@@ -67,7 +67,7 @@ class AnnEvidenceLost(Proportion):
 
 
 def _shared(one: Rankings, other: Rankings) -> NDArray[np.int64]:
-    """Count for each question the chunks that stand in both rankings."""
+    """Count the chunks that are in both rankings, per question."""
     row = np.arange(len(one.positions), dtype=np.int64)[:, None] << 32
     both = np.isin(one.positions + row, other.positions + row) & (one.positions != NO_CHUNK)
     counts: NDArray[np.int64] = np.count_nonzero(both, axis=1)

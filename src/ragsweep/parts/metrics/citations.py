@@ -1,7 +1,7 @@
-"""Check the citations of an answer: is there such a passage, and does it hold what is said there?
+"""Citations of an answer: whether the cited passage exists and supports the claim.
 
-After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", with the support of
-a sentence told by its words instead of by a model.
+After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", with support decided
+by content words instead of a model.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from ragsweep.core.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (
-    MARKERS,
+    CITATIONS,
     AnswerMetric,
-    checked,
-    conversational,
-    refused,
+    check_threshold,
+    is_refusal,
+    reason_conversational,
     without_citations,
 )
 from ragsweep.parts.metrics.grounding import sentences_of, words_of
 
 BEHIND = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""Citations that stand behind the full stop: they belong to the sentence before it."""
+"""Citations behind a full stop, which belong to the sentence before it."""
 
 
 class Claim(NamedTuple):
-    """A sentence of an answer, or the part of one that ends with citations: its content words, and what it cites."""
+    """A sentence, or the part of one that ends with citations: its content words and the cited numbers."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
 
 
-class OfClaims(AnswerMetric):
-    """Hold what metrics of claims have in common: a threshold, and how claims are found."""
+class _ClaimMetric(AnswerMetric):
+    """A metric of claims with a threshold of support."""
 
     VERSION = "2"
     name: str
 
     def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = checked(threshold, self.name)
+        self.threshold = check_threshold(threshold, self.name)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that splits sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
-    def lacking(self, question: Question) -> str:
-        """Conversation cites nothing."""
-        return conversational(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation."""
+        return reason_conversational(question)
 
 
-class CitationsCorrect(OfClaims):
-    """Count the citations that name a passage which holds the claim's content words, of all citations.
+class CitationsCorrect(_ClaimMetric):
+    """Proportion of the citations whose passage exists and contains the claim's content words.
 
     A claim is a sentence, or the part of one that ends with citations.
 
     Args:
-        threshold: Proportion of the claim's content words that the passage must hold.
+        threshold: Proportion of the claim's content words that the passage must contain.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
@@ -69,23 +69,23 @@ class CitationsCorrect(OfClaims):
     VERSION = "2"
     name = "citations_correct"
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every citation."""
-        if refused(answer):
+        if is_refusal(answer):
             return ABSTAINED
         found = [(claim, n) for claim in claims(answer.text) for n in claim.cited]
         if not found:
             return NO_CITATIONS
-        return sum(holds(claim.words, passages, [n], self.threshold) for claim, n in found) / len(found)
+        return sum(supports(claim.words, passages, [n], self.threshold) for claim, n in found) / len(found)
 
 
-class CitationRecall(OfClaims):
-    """Count the claims whose content words the passages that they cite hold together, of all that say something.
+class CitationRecall(_ClaimMetric):
+    """Proportion of the claims with content words that their cited passages together contain.
 
-    An answer without citations has 0: none of its claims can be looked up.
+    An answer without citations scores 0.
 
     Args:
-        threshold: Proportion of the claim's content words that the passages must hold.
+        threshold: Proportion of the claim's content words that the passages must contain.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
@@ -94,18 +94,18 @@ class CitationRecall(OfClaims):
     VERSION = "2"
     name = "citation_recall"
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Check every claim."""
-        if refused(answer):
+        if is_refusal(answer):
             return ABSTAINED
-        told = [claim for claim in claims(answer.text) if claim.words]
-        if not told:
+        stating = [claim for claim in claims(answer.text) if claim.words]
+        if not stating:
             return NOTHING_SAID
-        return sum(holds(claim.words, passages, claim.cited, self.threshold) for claim in told) / len(told)
+        return sum(supports(claim.words, passages, claim.cited, self.threshold) for claim in stating) / len(stating)
 
 
 def claims(text: str) -> list[Claim]:
-    """Cut an answer into its claims, each with the numbers of the passages that it cites, from 1."""
+    """Split an answer into claims, each with the numbers of the cited passages, from 1."""
     moved, language = BEHIND.sub(r"\2\1", text), tell(without_citations(text))
     return [
         Claim(content_words(without_citations(sentence), language), _cited(sentence))
@@ -114,16 +114,16 @@ def claims(text: str) -> list[Claim]:
     ]
 
 
-def holds(words: frozenset[str], passages: Sequence[Passage], cited: Sequence[int], threshold: float) -> bool:
-    """Say whether the cited passages that exist hold enough of the words; what says nothing needs only a passage."""
+def supports(words: frozenset[str], passages: Sequence[Passage], cited: Sequence[int], threshold: float) -> bool:
+    """Return whether the existing cited passages contain enough of the words; without words, whether one exists."""
     known = [words_of(passages[n - 1].text) for n in cited if 1 <= n <= len(passages)]
     return bool(known) and len(words & frozenset().union(*known)) >= threshold * len(words)
 
 
 def _parts(sentence: str) -> list[str]:
-    """Cut a sentence behind its citations, those that stand together kept together; the rest goes with the last."""
+    """Split a sentence behind its groups of citations; the rest belongs to the last part."""
     ends: list[int] = []
-    for found in MARKERS.finditer(sentence):
+    for found in CITATIONS.finditer(sentence):
         if found[2]:
             apart = not ends or WORD.search(sentence[ends[-1] : found.start()])
             ends[len(ends) if apart else -1 :] = [found.end()]
@@ -132,5 +132,5 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _cited(sentence: str) -> tuple[int, ...]:
-    numbers = [found[2].split(",") for found in MARKERS.finditer(sentence) if found[2]]
+    numbers = [found[2].split(",") for found in CITATIONS.finditer(sentence) if found[2]]
     return tuple(dict.fromkeys(int(number) for some in numbers for number in some))

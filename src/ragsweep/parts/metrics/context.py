@@ -1,4 +1,4 @@
-"""How good the context is: the first ``top_k`` chunks, which are what the generator gets to read."""
+"""Metrics of the context: the first ``top_k`` chunks, which the generator is given."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
-from ragsweep.core.remembering import remembered
 from ragsweep.core.types import Scores, View
 from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, per_question
 from ragsweep.parts.metrics.ranking import Ndcg, recall
 
 
 class ContextRecall(Proportion):
-    """Count the evidences that a chunk of the context covers, of all relevant ones; by label, no LLM is asked."""
+    """Proportion of the relevant evidences that the context covers, by label."""
 
+    VERSION = "1"
     name = "context_recall"
 
     def score(self, view: View) -> Scores:
@@ -25,20 +25,23 @@ class ContextRecall(Proportion):
 
 
 class ContextPrecision(Proportion):
-    """Count the chunks of the context that cover an evidence, of those handed on (not of ``top_k``); by label.
+    """Proportion of the context's chunks (not of ``top_k``) that cover an evidence, by label.
 
-    An empty context scores 0, as in trec_eval: evidence was there to be found.
+    An empty context scores 0, as in trec_eval.
     """
 
+    VERSION = "1"
     name = "context_precision"
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _handed_on(view)))
+        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _context_lengths(view)))
 
 
 class ContextNdcg(Proportion):
-    """Take the nDCG of the context: that of the ranking, cut at ``top_k``. See Ndcg for the formula."""
+    """nDCG of the ranking cut at ``top_k``; see Ndcg for the formula."""
+
+    VERSION = "1"
 
     def __init__(self, gain: str = "linear") -> None:
         self.name = f"context_{Ndcg(gain=gain).name}"
@@ -50,11 +53,12 @@ class ContextNdcg(Proportion):
 
 
 class EvidenceCoverage(Proportion):
-    """Average over the evidences the share of their characters that stands in the context, however it is cut.
+    """Mean proportion of an evidence's characters in the context, whatever the chunk boundaries.
 
-    A whole document named as evidence counts as soon as any chunk of it is in the context.
+    Of a whole document as evidence any chunk in the context suffices.
     """
 
+    VERSION = "1"
     name = "evidence_coverage"
 
     def score(self, view: View) -> Scores:
@@ -63,27 +67,27 @@ class EvidenceCoverage(Proportion):
 
 
 class ContextTokenPrecision(Proportion):
-    """Count the tokens of the context that stand in an evidence, of all its tokens: what a large chunk pays.
+    """Proportion of the context's tokens that are part of an evidence, which large chunks lower.
 
-    An empty context scores 0, like context precision; a context without text (an imported run) has no score.
+    An empty context scores 0, like context precision; a context without text (an imported run) is not scored.
     """
 
+    VERSION = "1"
     name = "context_token_precision"
 
     def score(self, view: View) -> Scores:
         """Score every question."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
-        textless = (count == 0) & (_handed_on(view) > 0) & (scores.reasons == "")
-        if not textless.any():
-            return scores
+        textless = (count == 0) & (_context_lengths(view) > 0) & (scores.reasons == "")
         reasons = np.where(textless, NO_TEXT, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
 
 class ContextTokens(Proportion):
-    """Count the tokens of the context, with titles, by one tokenizer whatever the config; where retrieval is needed."""
+    """Number of tokens of the context with titles, by one fixed tokenizer, of questions that need retrieval."""
 
+    VERSION = "1"
     name = "context_tokens"
     needs = ("retrieval",)
     unit = "tokens"
@@ -96,20 +100,22 @@ class ContextTokens(Proportion):
 
 
 class EmptyRate(Proportion):
-    """Say whether nothing at all was retrieved: 1 or 0; of all questions that need retrieval, unanswerable ones too."""
+    """Whether nothing was retrieved: 1 or 0, of questions that need retrieval, unanswerable ones included."""
 
+    VERSION = "1"
     name = "empty_rate"
     needs = ("retrieval",)
     higher_is_better = False
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_retrieval(view, _retrieved(view) == 0)
+        return score_with_retrieval(view, _ranking_lengths(view) == 0)
 
 
 class Results(Proportion):
-    """Count the chunks in the ranking, at most its depth; of all questions that need retrieval."""
+    """Number of chunks in the ranking, of questions that need retrieval."""
 
+    VERSION = "1"
     name = "results"
     needs = ("retrieval",)
     higher_is_better = None
@@ -117,12 +123,13 @@ class Results(Proportion):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        return score_with_retrieval(view, _retrieved(view))
+        return score_with_retrieval(view, _ranking_lengths(view))
 
 
 class TopScore(Proportion):
-    """Take the score of the first chunk, on the retriever's or reranker's own scale; of all that need retrieval."""
+    """Score of the first chunk, on the retriever's or reranker's own scale, of questions that need retrieval."""
 
+    VERSION = "1"
     name = "top_score"
     needs = ("retrieval",)
     higher_is_better = None
@@ -130,32 +137,24 @@ class TopScore(Proportion):
 
     def score(self, view: View) -> Scores:
         """Score every question."""
-        found = _retrieved(view) > 0
+        found = _ranking_lengths(view) > 0
         first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
         scores = score_with_retrieval(view, first)
         missing = ~found & (scores.reasons == "")
-        if not missing.any():
-            return scores
         reasons = np.where(missing, NOTHING_RETRIEVED, scores.reasons)
         return score_where(reasons == "", scores.values, reasons)
 
 
-def _retrieved(view: View) -> NDArray[np.int64]:
-    return _lengths(view.rankings.positions)
+def _ranking_lengths(view: View) -> NDArray[np.int64]:
+    return np.asarray((view.rankings.positions >= 0).sum(axis=1))
 
 
-@remembered
-def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Count the chunks of every ranking."""
-    return np.asarray((positions >= 0).sum(axis=1))
-
-
-def _handed_on(view: View) -> NDArray[np.int64]:
+def _context_lengths(view: View) -> NDArray[np.int64]:
     return np.asarray((view.context >= 0).sum(axis=1))
 
 
 def _cut(view: View) -> View:
-    """Take out of the ranks those of chunks that a budget of tokens left out of the context."""
+    """Set the ranks of chunks beyond the context's token budget to 0."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]

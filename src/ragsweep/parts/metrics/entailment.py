@@ -1,4 +1,4 @@
-"""Ask a local model whether the context says what the answer says: natural language inference, sentence by sentence."""
+"""Faithfulness by natural language inference: a local model decides which sentences the context entails."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ragsweep.core.types import Answer, Case, Judgement, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (
     JudgedAnswerMetric,
     batches,
-    checked,
-    conversational,
-    refused,
+    check_threshold,
+    is_refusal,
+    reason_conversational,
     without_citations,
 )
 from ragsweep.parts.metrics.grounding import sentences_of
@@ -30,29 +30,29 @@ from ragsweep.parts.metrics.grounding import sentences_of
 KEY = "metrics.faithfulness_nli.model"
 ENTAILMENT = "entailment"
 TOGETHER = 16
-"""How many cases are judged at once; judgements are kept after each such batch."""
+"""Number of cases judged at once; judgements are stored after each batch."""
 
 
 class FaithfulnessNli(JudgedAnswerMetric):
-    """Count the sentences of the answer that some passage of its context entails, of all.
+    """Proportion of the answer's sentences that some passage of its context entails.
 
-    Each passage is a premise by itself, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; one that
-    is longer than the model reads is cut. An answer that was given without any passage has 0.
+    Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
+    longer than the model's window is cut. An answer without passages scores 0.
 
     Args:
         model: Folder or hub id of a cross-encoder with a class named entailment; None: nothing is judged.
-        threshold: Probability of entailment from which on a sentence counts.
-        max_length: Tokens of passage and sentence together; None: the model's own limit.
+        threshold: Probability of entailment from which a sentence counts.
+        max_length: Maximum tokens of passage and sentence together; None: the model's own limit.
         device: "auto", "cpu", "cuda", ...
         dtype: "auto", "float32", "bfloat16" or "float16".
-        batch_size: Pairs computed at once.
+        batch_size: Number of pairs computed at once.
         download: Whether the model may be fetched from the hub.
     """
 
     VERSION = "1"
     name = "faithfulness_nli"
     uses = ("answer", "contexts")
-    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    # Addresses contain the hash of the model's files and the resolved dtype instead; see fingerprint.
     OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
 
     def __init__(
@@ -65,9 +65,8 @@ class FaithfulnessNli(JudgedAnswerMetric):
         batch_size: int = 32,
         download: bool = False,
     ) -> None:
-        """Name the model; nothing is loaded before it is used. Raise ConfigError for a threshold out of range."""
         self.model = model
-        self.threshold = checked(threshold, self.name)
+        self.threshold = check_threshold(threshold, self.name)
         self.max_length = max_length
         self.device = device
         self.dtype = dtype
@@ -75,7 +74,7 @@ class FaithfulnessNli(JudgedAnswerMetric):
         self.download = download
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded as configured or knows no entailment; loads nothing."""
+        """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
         if self.model is None:
             return
         self._dtype()
@@ -84,37 +83,37 @@ class FaithfulnessNli(JudgedAnswerMetric):
         model_files.check_reading(self._folder(), self.model, part, self.batch_size, self.max_length)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
         if self.model is None:
             return {"weights": "none"}
         found = {LIBRARY: importlib.metadata.version(LIBRARY), "dtype": self._dtype()}
         return {**found, **model_files.facts(self._folder()), **model_files.versions()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Ask of every pair of passage and sentence whether the one entails the other."""
+        """Judge every pair of passage and sentence."""
         for some in batches(cases, TOGETHER):
-            said = {n: sentences_of(without_citations(case.answer)) for n, case in some}
-            pairs = [(text, one) for n, case in some for one in said[n] for text in case.contexts]
+            stated = {n: sentences_of(without_citations(case.answer)) for n, case in some}
+            pairs = [(text, one) for n, case in some for one in stated[n] for text in case.contexts]
             known = dict(zip(dict.fromkeys(pairs), self._entailed(list(dict.fromkeys(pairs))), strict=True))
             for n, case in some:
-                done(n, self._judge_case(said[n], case.contexts, known))
+                done(n, self._judge_case(stated[n], case.contexts, known))
 
-    def lacking(self, question: Question) -> str:
-        """There must be a model; and conversation is grounded in nothing."""
-        return NOT_CONFIGURED if self.model is None else conversational(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation; everything where there is no model."""
+        return NOT_CONFIGURED if self.model is None else reason_conversational(question)
 
     def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score what was said without any passage."""
-        return ABSTAINED if refused(answer) else "" if passages else 0.0
+        """Score answers without passages 0."""
+        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
 
     def _judge_case(
-        self, said: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]
+        self, stated: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]
     ) -> Judgement:
         if self.model is None:
             return Judgement(reason=NOT_CONFIGURED)
-        if not said:
+        if not stated:
             return Judgement(reason=NOTHING_SAID)
-        best = [max((known[text, one] for text in contexts), default=0.0) for one in said]
+        best = [max((known[text, one] for text in contexts), default=0.0) for one in stated]
         return Judgement(float(np.mean(np.array(best) >= self.threshold)))
 
     def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -137,7 +136,7 @@ class FaithfulnessNli(JudgedAnswerMetric):
         return model_files.resolve_dtype(self.dtype, self.device, KEY.replace(".model", ".dtype"))
 
     def _entailment(self) -> int:
-        """Find the class that says entailment."""
+        """Return the number of the class entailment."""
         path = self._folder() / "config.json"
         config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         named = {int(n): str(label).lower() for n, label in (config.get("id2label") or {}).items()}

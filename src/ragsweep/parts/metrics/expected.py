@@ -1,4 +1,4 @@
-"""What a golden entry expects of the context beyond its evidence: no distractor, and the right section."""
+"""Expectations of golden entries beyond evidence: no distractors, and the right section."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ragsweep.golden.sections import section, words
 from ragsweep.parts.metrics.proportion import Proportion, divide
 
 HALF = 0.5
-"""Proportion of a chunk, or of the section where that is shorter, from which on the chunk stands in the section."""
+"""Proportion of a chunk, or of a shorter section, from which the chunk counts as part of the section."""
 
 
 class Expected(NamedTuple):
-    """Parts of documents that questions name, one row a part, and why a question names none (questions,)."""
+    """Parts of documents named by questions, one row per part, and why a question names none (questions,)."""
 
     question: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -29,11 +29,12 @@ class Expected(NamedTuple):
 
 
 class DistractorRate(Proportion):
-    """Count the chunks of the context that come from a distractor of the question, of those handed on.
+    """Proportion of the context's chunks that come from a distractor of the question.
 
-    An empty context scores 0. A question that names no distractor of the corpus has no score.
+    An empty context scores 0. A question without distractors in the corpus is not scored.
     """
 
+    VERSION = "1"
     name = "distractor_rate"
     needs = ("distractors",)
     higher_is_better = False
@@ -46,17 +47,18 @@ class DistractorRate(Proportion):
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[context]
         sums = np.zeros(len(context))
         np.add.at(sums, named.question, (documents[named.question] == named.document[:, None]).sum(axis=1))
-        handed_on = (context != NO_CHUNK).sum(axis=1)
-        return score_where(named.reasons == "", divide(sums, handed_on), named.reasons)
+        lengths = (context != NO_CHUNK).sum(axis=1)
+        return score_where(named.reasons == "", divide(sums, lengths), named.reasons)
 
 
 class SectionHit(Proportion):
-    """Say whether a chunk of the context stands in the expected section: 1 or 0.
+    """Whether a chunk of the context is part of the expected section: 1 or 0.
 
-    The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk
-    stands in it with half of its own text, or half of the section's. Where no document has it there is no score.
+    The section is found by its heading, or a document's title, in the documents of the question's evidence. A chunk is
+    part of it with half of its own text, or half of the section's. Without such a section there is no score.
     """
 
+    VERSION = "1"
     name = "section_hit"
     needs = ("section",)
 
@@ -69,9 +71,9 @@ class SectionHit(Proportion):
         document, begin, end = (np.append(column, NO_CHUNK)[context] for column in spans)
         shared = np.minimum(end, named.end[:, None]) - np.maximum(begin, named.start[:, None])
         least = np.minimum(end - begin, (named.end - named.start)[:, None])
-        stands = (document == named.document[:, None]) & (shared > 0) & (shared >= HALF * least)
+        is_part = (document == named.document[:, None]) & (shared > 0) & (shared >= HALF * least)
         hits = np.zeros(len(view.questions))
-        np.maximum.at(hits, named.question, stands.any(axis=1))
+        np.maximum.at(hits, named.question, is_part.any(axis=1))
         return score_where(named.reasons == "", hits, named.reasons)
 
 
@@ -82,7 +84,7 @@ def _unscored(view: View) -> Scores:
 
 @remembered
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
-    """Find the documents that are distractors of each question."""
+    """Locate the distractors of each question."""
     rows = [
         (n, corpus.position[name], 0, 0)
         for n, question in enumerate(questions)
@@ -94,12 +96,12 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
 
 @remembered
 def _sections(questions: Sequence[Question], corpus: Corpus) -> Expected:
-    """Find where each question's expected section stands."""
+    """Locate each question's expected section."""
     rows = [
-        (n, document, *place)
+        (n, document, *span)
         for n, question in enumerate(questions)
         for document in dict.fromkeys(corpus.position.get(one.document, -1) for one in question.evidence)
-        if question.section and document >= 0 and (place := _place(corpus, document, question.section))
+        if question.section and document >= 0 and (span := _section_span(corpus, document, question.section))
     ]
     return _expected(questions, rows, [SECTION_UNKNOWN if one.section else NO_SECTION for one in questions])
 
@@ -116,7 +118,7 @@ def _expected(
     return Expected(question, document, start, end, np.array(reasons, dtype=np.str_))
 
 
-def _place(corpus: Corpus, document: int, name: str) -> tuple[int, int] | None:
+def _section_span(corpus: Corpus, document: int, name: str) -> tuple[int, int] | None:
     if words(corpus.titles[document]) == words(name) != []:
         return 0, len(corpus.texts[document])
     return section(corpus.texts[document], name)

@@ -1,4 +1,4 @@
-"""How much of an answer stands in the passages that its generator was given: by words, and by sentences' meaning."""
+"""Support of an answer by the passages given to its generator: by words, and by embeddings of sentences."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from ragsweep.parts.metrics.answer_metric import (
     AnswerMetric,
     JudgedAnswerMetric,
     batches,
-    checked,
-    conversational,
-    refused,
+    check_threshold,
+    is_refusal,
+    reason_conversational,
     without_citations,
 )
 from ragsweep.parts.metrics.similarity import TOGETHER, Vectors, vectors
 
 
 class GroundingLexical(AnswerMetric):
-    """Count the distinct content words of the answer that stand in its passages, of all.
+    """Proportion of the answer's distinct content words that occur in its passages.
 
-    Small words of the answer's language (told from its text) do not count, nor do case and accents. An answer that was
-    given without any passage has 0: nothing supports it.
+    Stop words of the answer's language (detected), case and accents are ignored. An answer without passages scores 0.
     """
 
     VERSION = "1"
     name = "grounding_lexical"
 
-    def lacking(self, question: Question) -> str:
-        """Conversation is grounded in nothing."""
-        return conversational(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation."""
+        return reason_conversational(question)
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Look up every word."""
-        if refused(answer):
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Look up every content word."""
+        if is_refusal(answer):
             return ABSTAINED
         words = content_words(without_citations(answer.text))
         if not words:
@@ -49,14 +48,13 @@ class GroundingLexical(AnswerMetric):
 
 
 class GroundingSemantic(JudgedAnswerMetric):
-    """Count the sentences of the answer to which some sentence of the context is similar enough, of all.
+    """Proportion of the answer's sentences with a similar sentence in the context.
 
-    An answer that was given without any passage has 0. A sentence longer than the embedding model's window is compared
-    by its beginning.
+    An answer without passages scores 0. Of a sentence longer than the model's window the beginning is compared.
 
     Args:
-        embedder: Turns sentences into vectors.
-        threshold: Cosine from which on two sentences say the same.
+        embedder: Embeds sentences as documents.
+        threshold: Cosine from which two sentences are similar.
 
     Raises:
         ConfigError: The threshold is not above 0 and at most 1.
@@ -68,45 +66,45 @@ class GroundingSemantic(JudgedAnswerMetric):
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
         self.embedder = embedder
-        self.threshold = checked(threshold, self.name)
+        self.threshold = check_threshold(threshold, self.name)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that splits sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Compare every sentence of an answer with every sentence of its context."""
         for some in batches(cases, TOGETHER):
-            said = {n: sentences_of(without_citations(case.answer)) for n, case in some}
-            read = {n: [one for text in case.contexts for one in sentences_of(text)] for n, case in some}
-            known = vectors(self.embedder, [text for n in said for text in (*said[n], *read[n])])
-            for n in said:
-                done(n, self._judge_case(said[n], read[n], known))
+            stated = {n: sentences_of(without_citations(case.answer)) for n, case in some}
+            context = {n: [one for text in case.contexts for one in sentences_of(text)] for n, case in some}
+            known = vectors(self.embedder, [text for n in stated for text in (*stated[n], *context[n])])
+            for n in stated:
+                done(n, self._judge_case(stated[n], context[n], known))
 
-    def lacking(self, question: Question) -> str:
-        """Conversation is grounded in nothing."""
-        return conversational(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation."""
+        return reason_conversational(question)
 
     def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score what was said without any passage."""
-        return ABSTAINED if refused(answer) else "" if passages else 0.0
+        """Score answers without passages 0."""
+        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
 
-    def _judge_case(self, said: Sequence[str], read: Sequence[str], known: Vectors) -> Judgement:
-        if not said:
+    def _judge_case(self, stated: Sequence[str], context: Sequence[str], known: Vectors) -> Judgement:
+        if not stated:
             return Judgement(reason=NOTHING_SAID)
-        if not read:
+        if not context:
             return Judgement(0.0)
-        cosines = np.stack([known[one] for one in said]) @ np.stack([known[one] for one in read]).T
+        cosines = np.stack([known[one] for one in stated]) @ np.stack([known[one] for one in context]).T
         return Judgement(float(np.mean(cosines.max(axis=1) >= self.threshold)))
 
 
 @lru_cache(maxsize=1 << 12)
 def words_of(text: str) -> frozenset[str]:
-    """Return all words of a text, folded."""
+    """Return the folded words of a text."""
     return frozenset(WORD.findall(fold(text)))
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Cut a text into sentences that hold a word, without the white space around them; English rules but in French."""
+    """Split a text into sentences with a word, stripped; by English rules, except for French."""
     pieces = sentences(text, "french" if language == "fr" else "english")
     return [text[start:end].strip() for start, end in pieces if WORD.search(text[start:end])]

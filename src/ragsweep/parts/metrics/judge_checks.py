@@ -51,6 +51,7 @@ class JudgeSuspicious(Proportion):
     No question is left out because of it; inspect the flagged ones.
     """
 
+    VERSION = "1"
     name = "judge_suspicious"
     needs = ("judge",)
     higher_is_better = False
@@ -70,6 +71,7 @@ class JudgeSpread(Proportion):
     Needs judge.samples of 2 or more. It is the noise of one sample; the mean of n samples has 1 / sqrt(n) of it.
     """
 
+    VERSION = "1"
     name = "judge_spread"
     needs = ("judge",)
     higher_is_better = False

@@ -1,4 +1,4 @@
-"""Look for the keywords of a question in its answer."""
+"""Coverage of a question's keywords by its answer."""
 
 from __future__ import annotations
 
@@ -12,35 +12,28 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.languages import code_of, fold, tell
 from ragsweep.core.reasons import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answer_metric import AnswerMetric, said
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, answer_text
 
 Match = Literal["word", "substring", "stem"]
 MATCHES = ("word", "substring", "stem")
 
-_STEMMERS = {
-    "en": "english",
-    "fr": "french",
-    "de": "german",
-    "es": "spanish",
-    "it": "italian",
-    "nl": "dutch",
-    "pt": "portuguese",
-}
+_STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
+             "pt": "portuguese"}  # fmt: skip
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class KeywordCoverage(AnswerMetric):
-    """Count the keywords that stand in the answer, of all; case and accents do not count.
+    """Proportion of the keywords found in the answer, ignoring case and accents.
 
-    A refusal of an answerable question has none of them; the keywords of an unanswerable one are not looked for.
+    A refusal of an answerable question scores 0; unanswerable questions are not scored.
 
     Args:
-        match: "word": as whole words; "substring": within longer words, too (``gratuit`` in ``gratuites``); "stem": as
-            words with the same stem by Snowball (``gratuite`` in ``gratuits``).
-        language: Whose stems; "label": that of the question's label ``language``, else that of its words, else English.
+        match: "word": as whole words; "substring": also within longer words (``gratuit`` in ``gratuites``); "stem":
+            as words with the same Snowball stem (``gratuite`` in ``gratuits``).
+        language: Language of the stems; "label": the question's label ``language``, else detected, else English.
 
     Raises:
-        ConfigError: ``match`` or ``language`` is none of those known.
+        ConfigError: ``match`` or ``language`` is unknown.
     """
 
     VERSION = "1"
@@ -48,34 +41,34 @@ class KeywordCoverage(AnswerMetric):
     needs = ("answer", "keywords")
 
     def __init__(self, match: Match = "word", language: str = "label") -> None:
-        self.match = checked_match(match, self.name)
+        self.match = check_match(match, self.name)
         self.language = language
         if language != "label" and not code_of(language):
             known = nearest(language, ["label", *_STEMMERS.values()])
             raise ConfigError(f"metrics.{self.name}.language is {language!r}{known}")
 
-    def lacking(self, question: Question) -> str:
-        """There must be keywords, and an answer."""
+    def skip_reason(self, question: Question) -> str:
+        """Leave out unanswerable questions and those without keywords."""
         if not question.answerable:
             return UNANSWERABLE
         if question.keywords:
             return ""
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Look for every keyword."""
-        return covered(question, said(answer), self.match, self.language)
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the proportion of keywords found."""
+        return keyword_coverage(question, answer_text(answer), self.match, self.language)
 
 
-def checked_match(match: str, metric: str) -> Match:
-    """Return how keywords are looked for; raise ConfigError where nobody knows it."""
+def check_match(match: str, metric: str) -> Match:
+    """Return a kind of match; raise ConfigError where it is unknown."""
     if match not in MATCHES:
         raise ConfigError(f"metrics.{metric}.match is {match!r}{nearest(str(match), MATCHES)}")
     return cast(Match, match)
 
 
-def covered(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the share of a question's keywords that stand in a text; see KeywordCoverage for ``match``."""
+def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
+    """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
     keywords = question.keywords
     if match == "stem":
         code = code_of(question.labels.get("language", "") if language == "label" else language)
@@ -88,7 +81,7 @@ def covered(question: Question, text: str, match: Match, language: str) -> float
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the stems of a text's words and its signs, folded, each between spaces."""
+    """Return the folded stems of a text's words, and its signs, each between spaces."""
     tokens = _TOKEN.findall(unicodedata.normalize("NFC", text).lower())
     return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
 
@@ -102,7 +95,7 @@ def _stemmer(code: str) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
-    """Find a keyword; a whole word is no part of a longer one, a sign at its edge (``-(x+1)``) has no such limit."""
+    """Compile the pattern of a keyword; a whole word is bounded, a sign at its edge (``-(x+1)``) is not."""
     words = [re.escape(word) for word in fold(keyword).split()]
     pattern = r"\s+".join(words)
     if match == "substring":

@@ -1,4 +1,4 @@
-"""How long a question takes, from the probe that asked questions one by one."""
+"""Latency per question, from the probe that times questions one by one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ragsweep.core.types import Scores, View
 
 
 class Latency:
-    """Sum the time of a question over all stages that were probed, or take that of one stage; milliseconds.
+    """Milliseconds of a question, of one probed stage or summed over all.
 
     Args:
-        quantile: How the questions become one number: .95 for the 95th percentile; None for the mean.
-        stage: One stage; None for the sum of all.
+        quantile: Aggregation over questions: .95 for the 95th percentile; None for the mean.
+        stage: The stage; None for the sum of all.
 
     Raises:
         ConfigError: The quantile is not between 0 and 1.
@@ -35,7 +35,7 @@ class Latency:
         self.stage = stage
 
     def score(self, view: View) -> Scores:
-        """Score every question; one that was not probed in every stage has no score."""
+        """Score every question that was probed in every stage."""
         stages = [seconds for name, seconds in view.latency.items() if self.stage in (None, name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)
         return score_where(~np.isnan(total), total, NOT_PROBED)

@@ -1,4 +1,4 @@
-"""Compare an answer with the right ones by runs of words: ROUGE-L and BLEU, as ragas computes them."""
+"""Comparison with the right answers by sequences of words: ROUGE-L and BLEU, as computed by ragas."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 
 from ragsweep.core.languages import fold
 from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answer_metric import AnswerMetric, clamped, said, unanswerable
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, answer_text, clamp, reason_incomparable
 
 
-class OfOverlap(AnswerMetric):
-    """Take the best score of an answer over the right ones; a refusal has 0, an unanswerable question no score."""
+class _Overlap(AnswerMetric):
+    """The best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
 
     needs = ("answer", "reference")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the versions of the libraries that compute."""
+        """Return the versions of the libraries that compute."""
         return {name: importlib.metadata.version(name) for name in ("ragas", "rouge-score", "sacrebleu")}
 
-    def lacking(self, question: Question) -> str:
-        """There must be a right answer."""
-        return unanswerable(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions without a right answer."""
+        return reason_incomparable(question)
 
-    def of(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Compare with every right answer."""
-        given = said(answer)
+        given = answer_text(answer)
         return max(self.compare(given, right) for right in question.expected) if given else 0.0
 
     @abstractmethod
@@ -38,17 +38,17 @@ class OfOverlap(AnswerMetric):
         """Compare an answer with one right answer."""
 
 
-class RougeL(OfOverlap):
-    """Take the F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), stemmed as English.
+class RougeL(_Overlap):
+    """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
 
-    Accents are taken away first: the library behind it drops the letters that carry them.
+    Accents are removed first: the library drops letters that carry them.
     """
 
     VERSION = "1"
     name = "rouge_l"
 
     def compare(self, given: str, right: str) -> float:
-        """Ask ragas."""
+        """Return ragas' score."""
         return _value(self._metric.ascore(reference=fold(right), response=fold(given)))
 
     @cached_property
@@ -56,19 +56,18 @@ class RougeL(OfOverlap):
         return _ragas().RougeScore(rouge_type="rougeL", mode="fmeasure")
 
 
-class Bleu(OfOverlap):
-    """Take BLEU of one answer (Papineni et al. 2002), of as many orders of n-grams as it is long enough for.
+class Bleu(_Overlap):
+    """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
 
-    ragas 0.4.3 cuts both texts at ". " and then scores the first sentence of the answer only; so that the whole answer
-    is scored, no such blank reaches it.
+    ragas 0.4.3 splits both texts at ". " and scores the first sentence only; line breaks keep the answer whole.
     """
 
     VERSION = "1"
     name = "bleu"
 
     def compare(self, given: str, right: str) -> float:
-        """Ask ragas."""
-        whole = [text.replace(". ", ".\n") for text in (right, given)]  # a line's end is a blank to sacrebleu
+        """Return ragas' score."""
+        whole = [text.replace(". ", ".\n") for text in (right, given)]  # white space to sacrebleu
         return _value(self._metric.ascore(reference=whole[0], response=whole[1]))
 
     @cached_property
@@ -77,18 +76,18 @@ class Bleu(OfOverlap):
 
 
 def _ragas() -> Any:
-    """Import ragas, which takes seconds, without letting it tell anybody that it is used."""
+    """Import ragas, which takes seconds, without telemetry and warnings."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the libraries that it imports
+        warnings.simplefilter("ignore")
         from ragas.metrics import collections
     return collections
 
 
 def _value(score: Coroutine[Any, Any, Any]) -> float:
-    """Finish a coroutine that waits for nothing; a loop of events could not be run where one runs already."""
+    """Run a coroutine that never waits, which works inside a running event loop, too."""
     try:
         score.send(None)
     except StopIteration as end:
-        return clamped(float(end.value.value), (0.0, 1.0))
-    raise RuntimeError("ragas waits for something to score a text")
+        return clamp(float(end.value.value), (0.0, 1.0))
+    raise RuntimeError("ragas' metric waits, though it only computes")

@@ -1,4 +1,4 @@
-"""What most metrics here have in common: a share, between 0 and 1, for questions that have evidence."""
+"""The base of most metrics, proportions between 0 and 1, and arithmetic over evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsweep.core.types import View
 
 
 class Proportion:
-    """State the attributes of a share of something; the name and ``score`` are the metric's own."""
+    """Attributes of a proportion; a metric adds its name and ``score``."""
 
     VERSION = "1"
     needs: tuple[str, ...] = ("evidence",)
@@ -24,7 +24,7 @@ class Proportion:
 
 
 def per_question(view: View, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum a number an evidence (evidences,) to one a question (questions,)."""
+    """Sum one number per evidence (evidences,) to one per question (questions,)."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
@@ -40,20 +40,20 @@ def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Divide, and let what is divided by 0 be 0: nothing of nothing was found."""
+    """Divide; a quotient by 0 is 0."""
     quotient = np.zeros(len(sums), dtype=np.float64)
     np.divide(sums, counts, out=quotient, where=counts != 0)
     return quotient
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Say which ranks were reached (are not 0) and lie within the cutoff, if there is one."""
+    """Return which ranks are reached (not 0) and within the cutoff, where there is one."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
 
 def name_at(name: str, cutoff: int | None) -> str:
-    """Name a metric by its cutoff: ``recall_at_10``, or plainly where it looks at whole rankings.
+    """Return a metric's name with its cutoff (``recall_at_10``), without where whole rankings are evaluated.
 
     Raises:
         ConfigError: The cutoff is below 1.

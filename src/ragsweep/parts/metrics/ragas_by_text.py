@@ -1,4 +1,4 @@
-"""RAGAS's context metrics that ask no judge: by label, and by the likeness of texts. Its definitions, our own code."""
+"""RAGAS's context metrics without a judge, by label and by text similarity: its definitions, our code."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from ragsweep.parts.metrics.proportion import Proportion
 
 
 class RagasIdBasedContextPrecision(Proportion):
-    """Count the chunks of the context that cover an evidence, of those handed on; an empty context has no score.
+    """Proportion of the context's chunks that cover an evidence; an empty context is not scored.
 
-    ragas' IDBasedContextPrecision, where a chunk's id is relevant if it covers an evidence.
+    ragas' IDBasedContextPrecision, where a chunk is relevant if it covers an evidence.
     """
 
+    VERSION = "1"
     name = "ragas_id_based_context_precision"
 
     def score(self, view: View) -> Scores:
@@ -36,17 +37,17 @@ class RagasIdBasedContextPrecision(Proportion):
 
 
 class RagasIdBasedContextRecall(ContextRecall):
-    """Count the evidences that the context covers: ragas' IDBasedContextRecall, and what context_recall is, too."""
+    """Proportion of the evidences that the context covers: ragas' IDBasedContextRecall, equal to context_recall."""
 
     VERSION = "1"
     name = "ragas_id_based_context_recall"
 
 
 class _ByText(Proportion):
-    """Compare chunks with quoted evidence by one minus the normalised edit distance, from a ``threshold`` on alike.
+    """A comparison of chunks with quoted evidence by edit distance; similar from ``threshold``.
 
-    Quotes are compared with whole chunks: a phrase and a page are never alike. Evidence that names a whole document has
-    no text to compare, and the context's texts are known where the config has a generator.
+    Quotes are compared with whole chunks: a phrase and a page are never similar. A whole document as evidence has no
+    quote, and the context's texts are only available where the config has a generator.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")
@@ -57,7 +58,7 @@ class _ByText(Proportion):
         self.threshold = threshold
 
     def _score(self, view: View, measure: Callable[[Sequence[str], Sequence[str]], float]) -> Scores:
-        """Measure (texts of the context, quotes) for every question that has both."""
+        """Apply ``measure(texts of the context, quotes)`` to every question that has both."""
         values = np.full(len(view.questions), np.nan)
         reasons = np.full(len(view.questions), NO_ANSWERS, dtype=object)
         for n, question in enumerate(view.questions if view.answers else ()):
@@ -67,14 +68,15 @@ class _ByText(Proportion):
             reasons[n] = NO_QUOTES if not quotes else "" if texts else NOTHING_RETRIEVED
             if not reasons[n]:
                 values[n] = measure(texts, quotes)
-        lacking = score_with_evidence(view, np.zeros(len(values)))
-        said = np.where(lacking.reasons == "", reasons.astype(np.str_), lacking.reasons)
-        return score_where(said == "", values, said)
+        evidence = score_with_evidence(view, np.zeros(len(values)))
+        final = np.where(evidence.reasons == "", reasons.astype(np.str_), evidence.reasons)
+        return score_where(final == "", values, final)
 
 
 class RagasNonLlmContextPrecision(_ByText):
-    """Average the precision at every chunk that is like a quoted evidence: NonLLMContextPrecisionWithReference."""
+    """Average precision, where chunks similar to a quote are relevant: NonLLMContextPrecisionWithReference."""
 
+    VERSION = "1"
     name = "ragas_non_llm_context_precision"
 
     def score(self, view: View) -> Scores:
@@ -82,14 +84,15 @@ class RagasNonLlmContextPrecision(_ByText):
         return self._score(view, self._precision)
 
     def _precision(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
-        alike = np.array([max(likeness(text, quote) for quote in quotes) >= self.threshold for text in texts])
-        at_rank = np.cumsum(alike) / np.arange(1, len(alike) + 1)
-        return float((at_rank * alike).sum() / (alike.sum() + 1e-10))
+        similar = np.array([max(similarity(text, quote) for quote in quotes) >= self.threshold for text in texts])
+        at_rank = np.cumsum(similar) / np.arange(1, len(similar) + 1)
+        return float((at_rank * similar).sum() / (similar.sum() + 1e-10))
 
 
 class RagasNonLlmContextRecall(_ByText):
-    """Count the quoted evidences that a chunk of the context is like: NonLLMContextRecall."""
+    """Proportion of the quotes similar to a chunk of the context: NonLLMContextRecall."""
 
+    VERSION = "1"
     name = "ragas_non_llm_context_recall"
 
     def score(self, view: View) -> Scores:
@@ -97,16 +100,16 @@ class RagasNonLlmContextRecall(_ByText):
         return self._score(view, self._recall)
 
     def _recall(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
-        return float(np.mean([max(likeness(text, quote) for text in texts) > self.threshold for quote in quotes]))
+        return float(np.mean([max(similarity(text, quote) for text in texts) > self.threshold for quote in quotes]))
 
 
 def quoted(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; none where one of them has no quote."""
+    """Return the quotes of a question's relevant evidence; none where any lacks a quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
-def likeness(one: str, other: str) -> float:
+def similarity(one: str, other: str) -> float:
     """Return one minus the edit distance (Levenshtein) of two texts divided by the longer one's length; 1 for none.
 
     Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), one

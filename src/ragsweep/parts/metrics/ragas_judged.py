@@ -106,6 +106,7 @@ def _printable(value: Any) -> Any:
 class RagasFaithfulness(RagasMetric):
     """Proportion of the answer's statements, extracted by the judge, that follow from the context."""
 
+    VERSION = "1"
     name = "ragas_faithfulness"
     uses = ("question", "answer", "contexts")
     of_ragas = "Faithfulness"
@@ -118,6 +119,7 @@ class RagasAnswerRelevancy(RagasMetric):
     0 where the judge calls the answer evasive every time.
     """
 
+    VERSION = "1"
     name = "ragas_answer_relevancy"
     uses = ("question", "answer")
     of_ragas = "AnswerRelevancy"
@@ -136,6 +138,7 @@ class RagasAnswerRelevancy(RagasMetric):
 class RagasContextPrecision(RagasMetric):
     """Average precision of the context, where relevant are the chunks that helped to the reference answer."""
 
+    VERSION = "1"
     name = "ragas_context_precision"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextPrecisionWithReference"
@@ -145,6 +148,7 @@ class RagasContextPrecision(RagasMetric):
 class RagasContextPrecisionWithoutReference(RagasMetric):
     """Average precision of the context, where relevant are the chunks that helped to the given answer."""
 
+    VERSION = "1"
     name = "ragas_context_precision_without_reference"
     uses = ("question", "answer", "contexts")
     of_ragas = "ContextPrecisionWithoutReference"
@@ -154,6 +158,7 @@ class RagasContextPrecisionWithoutReference(RagasMetric):
 class RagasContextRecall(RagasMetric):
     """Proportion of the reference answer's statements that the context supports."""
 
+    VERSION = "1"
     name = "ragas_context_recall"
     uses = ("question", "contexts", "reference")
     of_ragas = "ContextRecall"
@@ -165,6 +170,7 @@ class RagasAnswerCorrectness(RagasMetric):
     An answer that declines is judged too: it is wrong.
     """
 
+    VERSION = "1"
     name = "ragas_answer_correctness"
     uses = ("question", "answer", "reference")
     of_ragas = "AnswerCorrectness"
@@ -193,6 +199,7 @@ class RagasFactualCorrectness(RagasMetric):
     An answer that declines is judged too: it is wrong. An answer without claims scores 0, as in ragas.
     """
 
+    VERSION = "1"
     name = "ragas_factual_correctness"
     uses = ("answer", "reference")
     of_ragas = "FactualCorrectness"
@@ -215,6 +222,7 @@ class RagasFactualCorrectness(RagasMetric):
 class RagasSemanticSimilarity(RagasMetric):
     """Cosine of answer and reference by the judge's embeddings; an answer that declines counts."""
 
+    VERSION = "1"
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
     of_ragas = "SemanticSimilarity"
@@ -230,6 +238,7 @@ class RagasNoiseSensitivity(RagasMetric):
     ``mode`` relevant considers the chunks that support the reference, irrelevant the others.
     """
 
+    VERSION = "1"
     name = "ragas_noise_sensitivity"
     uses = ("question", "answer", "contexts", "reference")
     of_ragas = "NoiseSensitivity"

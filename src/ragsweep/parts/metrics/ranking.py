@@ -1,8 +1,8 @@
-"""How good the whole ranking is, whatever ``top_k`` is; with one chunk a document all of these are trec_eval's.
+"""Metrics of the whole ranking, whatever ``top_k``; with one chunk per document they equal trec_eval's.
 
 trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
-and m_map.c. Two things differ. Relevant are evidences, not chunks, so that no denominator depends on the chunking. And
-a question without relevant evidence has no score, where trec_eval gives it a 0.
+and m_map.c. Two differences: evidences are relevant, not chunks, so that no denominator depends on the chunking; and a
+question without relevant evidence is not scored, where trec_eval scores it 0.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 class Ndcg(Proportion):
-    """Compare the discounted gain of the ranking with that of the ideal one, cut at the same length.
+    """Discounted cumulative gain of the ranking, relative to the ideal one cut at the same length.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
-    is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking has all relevant
-    evidences of the question, highest grade first.
+    is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking consists of the
+    question's relevant evidences, highest grade first.
     """
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int | None = None, gain: str = "linear") -> None:
         if gain not in GAINS:
@@ -46,11 +48,13 @@ class Ndcg(Proportion):
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discounted(view.grade, view.credited_rank, self.gain)
         found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # equal gains, added up in another order
+        return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # rounding
 
 
 class Recall(Proportion):
-    """Count the evidences found within the cutoff, of all relevant ones (m_recall.c); a chunk may show several."""
+    """Proportion of the relevant evidences found within the cutoff (m_recall.c); a chunk may cover several."""
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int | None = None) -> None:
         self.name = name_at("recall", cutoff)
@@ -62,7 +66,9 @@ class Recall(Proportion):
 
 
 class Precision(Proportion):
-    """Count the evidences credited within the cutoff and divide by the cutoff, however short the ranking (m_P.c)."""
+    """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (m_P.c)."""
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int) -> None:
         self.name = name_at("precision", cutoff)
@@ -74,7 +80,9 @@ class Precision(Proportion):
 
 
 class F1(Proportion):
-    """Take the harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
+    """Harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int) -> None:
         self.name = name_at("f1", cutoff)
@@ -87,7 +95,9 @@ class F1(Proportion):
 
 
 class HitRate(Proportion):
-    """Say whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
+    """Whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int) -> None:
         self.name = name_at("hit_rate", cutoff)
@@ -99,7 +109,9 @@ class HitRate(Proportion):
 
 
 class Mrr(Proportion):
-    """Take 1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
+    """1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int | None = None) -> None:
         self.name = name_at("mrr", cutoff)
@@ -114,10 +126,12 @@ class Mrr(Proportion):
 
 
 class MeanAveragePrecision(Proportion):
-    """Average the precision at the rank of each evidence, 0 for those not found (m_map.c, m_map_cut.c).
+    """Mean precision at the ranks of the evidences, 0 for those not found (m_map.c, m_map_cut.c).
 
-    The value of one question is its average precision; "mean" is what the average over questions makes of it.
+    A question's value is its average precision; the mean over questions is MAP.
     """
+
+    VERSION = "1"
 
     def __init__(self, cutoff: int | None = None) -> None:
         self.name = name_at("map", cutoff)
@@ -134,7 +148,7 @@ class MeanAveragePrecision(Proportion):
 
 
 def recall(view: View, cutoff: int | None) -> NDArray[np.float64]:
-    """Return the share of a question's evidences that is found within the cutoff: (questions,), 0 without any."""
+    """Return the proportion of evidences found within the cutoff (questions,); 0 for a question without any."""
     return divide(_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
@@ -172,5 +186,5 @@ def _discounted(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) 
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each question from 1; rows of one question stand together, in order."""
+    """Number the rows of each question from 1; rows of one question are adjacent."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")

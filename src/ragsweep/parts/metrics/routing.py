@@ -11,6 +11,7 @@ from ragsweep.parts.metrics.proportion import Proportion
 class RouterAccuracy(Proportion):
     """Proportion of questions that are routed as the golden set's ``needs_retrieval`` demands."""
 
+    VERSION = "1"
     needs = ("router",)
     name = "router_accuracy"
 
@@ -19,9 +20,9 @@ class RouterAccuracy(Proportion):
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))
         pairs = zip(view.questions, view.routes, strict=True)
-        return to_scores([self.lacking(one) or route.failed or self._of(one, route) for one, route in pairs])
+        return to_scores([self.skip_reason(one) or route.failed or self._of(one, route) for one, route in pairs])
 
-    def lacking(self, question: Question) -> str:
+    def skip_reason(self, question: Question) -> str:
         """Return why a question is not scored; empty where it is."""
         return ""
 
@@ -32,10 +33,11 @@ class RouterAccuracy(Proportion):
 class MissedSearch(RouterAccuracy):
     """Proportion of the questions that need the corpus but are answered without a search."""
 
+    VERSION = "1"
     name = "missed_search"
     higher_is_better = False
 
-    def lacking(self, question: Question) -> str:
+    def skip_reason(self, question: Question) -> str:
         """Leave out conversation."""
         return "" if question.needs_retrieval else CONVERSATIONAL
 
@@ -46,10 +48,11 @@ class MissedSearch(RouterAccuracy):
 class NeedlessSearch(RouterAccuracy):
     """Proportion of conversation for which the corpus is searched, which costs time and adds misleading context."""
 
+    VERSION = "1"
     name = "needless_search"
     higher_is_better = False
 
-    def lacking(self, question: Question) -> str:
+    def skip_reason(self, question: Question) -> str:
         """Leave out questions that need the corpus."""
         return NEEDS_RETRIEVAL if question.needs_retrieval else ""
 

@@ -1,4 +1,4 @@
-"""Compare the meaning of an answer with that of the right one, by an embedding model."""
+"""Cosine similarity of an answer and the right one by an embedding model."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passa
 from ragsweep.parts.metrics.answer_metric import (
     JudgedAnswerMetric,
     batches,
-    conversational,
-    refused,
-    unanswerable,
+    is_refusal,
+    reason_conversational,
+    reason_incomparable,
     without_citations,
 )
 
 Vectors = Mapping[str, Floats]
 
 TOGETHER = 32
-"""How many cases are embedded at once; judgements are kept after each such batch."""
+"""Number of cases embedded at once; judgements are stored after each batch."""
 
 
 class SemanticSimilarity(JudgedAnswerMetric):
-    """Take the cosine between the embeddings of the answer and of the right one, the first where there are several.
+    """Cosine between the embeddings of the answer and of the first right answer.
 
-    A refusal of an answerable question has 0; an unanswerable one is not compared, nor is conversation. A text longer
-    than the embedding model's window is compared by its beginning.
+    A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Of a text
+    longer than the model's window the beginning is compared.
 
     Args:
-        embedder: Turns both texts into vectors, as it does documents.
+        embedder: Embeds both texts as documents.
     """
 
     VERSION = "1"
@@ -49,17 +49,17 @@ class SemanticSimilarity(JudgedAnswerMetric):
             for n, (answer, reference) in pairs.items():
                 done(n, Judgement(float(known[answer] @ known[reference])))
 
-    def lacking(self, question: Question) -> str:
-        """There must be a right answer."""
-        return conversational(question) or unanswerable(question)
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation and questions without a right answer."""
+        return reason_conversational(question) or reason_incomparable(question)
 
     def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score refusals."""
-        return 0.0 if refused(answer) else ""
+        """Score refusals 0."""
+        return 0.0 if is_refusal(answer) else ""
 
 
 def vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Embed texts, each once, and scale the vectors to length 1."""
+    """Embed distinct texts and normalise the vectors to length 1."""
     distinct = sorted(set(texts))
     if not distinct:
         return {}

@@ -1,0 +1,120 @@
+"""Properties of answers that need no reference: length, tokens, cost, support, and language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragsweep.core.languages import code_of, tell
+from ragsweep.core.reasons import ABSTAINED, NO_PRICE, NOT_TOLD, UNKNOWN_LANGUAGE
+from ragsweep.core.tokens import count
+from ragsweep.core.types import Answer, Passage, Question, Scores, View
+from ragsweep.parts.metrics.answer_metric import AnswerMetric, is_refusal, without_citations
+from ragsweep.parts.prices import Prices
+
+
+class AnswerLength(AnswerMetric):
+    """Number of tokens of the answer without citations, by one fixed tokenizer; refusals are not scored."""
+
+    VERSION = "1"
+    name = "answer_length"
+    unit = "tokens"
+    higher_is_better = None
+    bounds = (0.0, None)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Count the tokens."""
+        return ABSTAINED if is_refusal(answer) else float(count(without_citations(answer.text)))
+
+
+class AnswerTokensIn(AnswerMetric):
+    """Number of tokens that the model read for the answer, by its own tokenizer."""
+
+    VERSION = "1"
+    name = "answer_tokens_in"
+    unit = "tokens"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the tokens; a generator without a tokenizer has none."""
+        return float(answer.usage.tokens_in) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+
+
+class AnswerTokensOut(AnswerMetric):
+    """Number of tokens that the model wrote for the answer, by its own tokenizer."""
+
+    VERSION = "1"
+    name = "answer_tokens_out"
+    unit = "tokens"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the tokens; a generator without a tokenizer has none."""
+        return float(answer.usage.tokens_out) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+
+
+class CostPer1000(AnswerMetric):
+    """Cost of a thousand such answers: the tokens of answer and written query, in the currency of the price table.
+
+    Other costs of finding the context (embedding and rerank services, machines) are not included.
+    """
+
+    VERSION = "1"
+    name = "cost_per_1000"
+    higher_is_better = False
+    bounds = (0.0, None)
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self.unit = prices.currency
+
+    def score(self, view: View) -> Scores:
+        """Add the price of the query, where one was written, to that of the answer."""
+        answers = super().score(view)
+        if view.queries is None:
+            return answers
+        spent = np.array([self.prices.money(one.model, one.usage) if one.usage.calls else 0.0 for one in view.queries])
+        reasons = np.where((answers.reasons == "") & np.isnan(spent), NO_PRICE, answers.reasons)
+        return Scores(answers.values + 1000 * spent, reasons)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Price the tokens; an answer without calls costs nothing."""
+        money = self.prices.money(answer.model, answer.usage)
+        return NO_PRICE if math.isnan(money) else 1000 * money
+
+
+class AnswerSupport(AnswerMetric):
+    """The generator's own confidence in its answer, refusals included; risk-coverage curves are based on it."""
+
+    VERSION = "1"
+    name = "answer_support"
+    higher_is_better = None
+    bounds = (None, None)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the confidence."""
+        return answer.support if math.isfinite(answer.support) else NOT_TOLD
+
+
+class AnswerLanguage(AnswerMetric):
+    """Whether the answer is in the language of its question: 1 or 0.
+
+    The question's language is its label ``language``, else detected; the answer's is detected. Detection counts stop
+    words of English, French, German, Spanish, Italian, Dutch and Portuguese; a name or a number has no language.
+    """
+
+    VERSION = "1"
+    name = "answer_language"
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Compare both languages."""
+        if is_refusal(answer):
+            return ABSTAINED
+        label = question.labels.get("language", "")
+        asked = code_of(label) if label else tell(question.text)
+        answered = tell(without_citations(answer.text))
+        return float(asked == answered) if asked and answered else UNKNOWN_LANGUAGE
