@@ -15,7 +15,7 @@ import time
 from multiprocessing.connection import Connection
 
 from llm_server import TRANSIENT, LlmServer
-from ragsweep.services.calls import Endpoint, each
+from ragsweep.services.endpoint import Endpoint
 
 BAR = 1.15
 LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
@@ -44,7 +44,7 @@ def measure(base_url: str, given: argparse.Namespace) -> tuple[float, float, flo
         return text
 
     begin, processor = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    each(range(given.questions), chain, lambda *_: done.append(time.perf_counter() - begin))
+    endpoint.each(range(given.questions), chain, lambda *_: done.append(time.perf_counter() - begin))
     spent = resource.getrusage(resource.RUSAGE_SELF).ru_utime - processor
     return time.perf_counter() - begin, spent, done[0]
 

@@ -19,7 +19,6 @@ from doc_pages import fill
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.services.calls.spending import spending
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composition import read_command
 
@@ -66,7 +65,6 @@ def golden(folder: Path) -> list[str]:
 
 def swept(data: list[str], lead: float, seed: int, race: str | None) -> tuple[int, bool]:
     """Run a sweep over four models; return the calls that the server got, and whether the best was dropped."""
-    spending.reset()
     planted = Planted(lead, seed)
     with tempfile.TemporaryDirectory() as store, LlmServer(planted) as server:
         lines = [

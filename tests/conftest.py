@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Timing never decides a test.
 settings.register_profile("ragsweep", deadline=None)
 settings.load_profile("ragsweep")
-
-
-@pytest.fixture(autouse=True)
-def _connections_are_closed() -> Iterator[None]:
-    """Close the connections to servers of a test: a process of the product has few of them, one of tests hundreds."""
-    yield
-    loop = sys.modules.get("ragsweep.services.calls.loop")
-    if loop and loop._background and loop._background.desks:
-        loop._background.end()
-        loop._background = None
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from ragsweep.core.types import Size
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.parts.metrics import RagasContextPrecision, RagasFaithfulness, RagasSemanticSimilarity
 from ragsweep.report.terminal import Terminal
-from ragsweep.services.calls.spending import spending
+from ragsweep.services.usage import UsageTotals
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.app import Session
 from ragsweep.sweep.sweeping import _plain
@@ -35,6 +35,13 @@ def told(asked: Session, *configs: list[str]) -> Plan:
     return planned
 
 
+def spent(folder: Path, *overrides: str) -> UsageTotals:
+    """Evaluate a config; return what its calls used."""
+    made = session(folder)
+    evaluate(made, *overrides)
+    return made.services.meter.totals
+
+
 def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
     server: LlmServer, tmp_path: Path
 ) -> None:
@@ -46,24 +53,21 @@ def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
     assert server.log == []
     wide = told(session(tmp_path), overrides(server, tmp_path, "top_k=4")).stages["generate"].charge
     assert wide.tokens > cold.tokens
-    evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert spending.now.tokens <= cold.tokens
-    assert spending.now.money <= cold.money
+    paid = spent(tmp_path, *overrides(server, tmp_path))
+    assert paid.tokens <= cold.tokens
+    assert paid.money <= cold.money
 
 
 def test_what_is_stored_is_not_counted_and_tells_what_the_rest_costs(server: LlmServer, tmp_path: Path) -> None:
-    evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
-    paid = spending.now
+    paid = spent(tmp_path, *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
     half = told(session(tmp_path), overrides(server, tmp_path)).charge
     assert half == Charge(2, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
-    spending.reset()
     evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert told(session(tmp_path), overrides(server, tmp_path)).charge == Charge()
 
 
 def test_other_specs_of_the_same_class_and_model_tell_what_a_new_one_costs(server: LlmServer, tmp_path: Path) -> None:
-    evaluate(session(tmp_path), *overrides(server, tmp_path))
-    paid = spending.now
+    paid = spent(tmp_path, *overrides(server, tmp_path))
     other = told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7")).charge
     assert other == Charge(4, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
     assert told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7", "llm.model=gpt-4o")).charge.estimated
@@ -104,12 +108,11 @@ def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: P
     words = [line for line in judged(server, tmp_path, "judge.temperature=1") if not line.startswith("~metrics.ragas")]
     words = [*words, "~metrics.semantic_similarity"]
     charges = told(session(tmp_path), words).stages["judge"].charge
-    evaluate(session(tmp_path), *words)
+    paid = spent(tmp_path, *words)
     asked = [one for one in server.log if one.request.schema or one.request.path.endswith("embeddings")]
     assert 0 < len(asked) <= charges.calls
     assert charges.estimated
-    spent = spending.now
-    assert spent.tokens <= charges.tokens
+    assert paid.tokens <= charges.tokens
     assert told(session(tmp_path), words).charge == Charge()
 
 
@@ -139,11 +142,10 @@ def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_it
     assert (warm.charge, warm.stages["respond"].stored) == (Charge(), 1)
 
 
-def test_plan_line_says_what_is_known_and_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spending, "currency", "USD")
+def test_plan_line_says_what_is_known_and_how() -> None:
     stream = io.StringIO()
     count = StageCount(1, 1, 0, rows=4, charge=Charge(4, 1234.5, 0.25, True))
-    Terminal(stream, bars=False).plan_table(Plan(1, {"generate": count}))
+    Terminal(stream, bars=False).plan_table(Plan(1, {"generate": count}, currency="USD"))
     line, stage = stream.getvalue().splitlines()
     said = "at most 4 calls, 1,235 tokens, 0.2500 USD (by estimate)"
     assert line.endswith(said)

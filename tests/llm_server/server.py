@@ -29,6 +29,7 @@ class LoggedRequest:
     attempt: int  # how often the same was asked before
     began: float  # time.monotonic()
     ended: float = float("nan")
+    client: tuple[str, int] = ("", 0)  # address and port of the connection
     lost: bool = False  # the client was gone before the whole answer was sent
 
 
@@ -191,6 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         owner = self.server.owner
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         logged = owner.take(ModelRequest(self.path, body), dict(self.headers.items()))
+        logged.client = self.client_address
         try:
             self._send(owner.respond(logged))
         except OSError:

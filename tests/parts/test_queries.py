@@ -17,7 +17,6 @@ from ragsweep.core.types import Answer, QueryWriter, Request, Turn
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.parts.queries import History, Last, Rewrite
-from ragsweep.services.calls.spending import spending
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
@@ -45,10 +44,8 @@ def scripted(asked: ModelRequest) -> str:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
-    spending.reset()
     with LlmServer(scripted) as made:
         yield made
-    spending.reset()
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
@@ -142,7 +139,6 @@ def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
     assert few.state == PARTIAL
     assert np.isnan(few.outcomes["context_recall"][5])
     assert few.summaries["context_recall"].reasons[BUDGET_SPENT] == 1
-    spending.reset()
     whole = evaluate(stored(tmp_path), *given)
     assert whole.state == COMPLETE
     assert rewrites(server) == 2

@@ -11,6 +11,7 @@ import pytest
 from ragsweep.core.identity import Node, Rows, Spec, Work
 from ragsweep.core.results import Failure
 from ragsweep.report.terminal import Terminal
+from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan, StageCount
 from test_ledger import result
@@ -85,7 +86,7 @@ def test_stage_that_takes_long_leaves_a_line_with_its_rate(
         return 0
 
     executor = Executor()
-    with terminal.listening(executor):
+    with terminal.listening(executor, UsageMeter()):
         executor.get(Node("embed", Spec("x", "1"), (), compute))
     assert stream.getvalue().startswith("embed    1,412 chunks · 0.0 s · ")
     executor.get(Node("embed", Spec("y", "1"), (), compute))  # nobody listens any more

@@ -1,4 +1,4 @@
-"""Paths into JSON lead to what stands there, and say where they lead nowhere."""
+"""Values at paths into JSON, and errors that name the part of a path that leads nowhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragsweep.services.json_paths import NotThere, steps, value_at
+from ragsweep.services.json_paths import PathNotFound, parse_path, value_at
 
 REPLY = {"data": {"text": "yes", "sources": [{"id": 3, "parts": ["a", "b"]}, {"id": 4, "parts": []}]}, "odd key": None}
 
@@ -22,7 +22,7 @@ REPLY = {"data": {"text": "yes", "sources": [{"id": 3, "parts": ["a", "b"]}, {"i
         ("", REPLY),
     ],
 )
-def test_a_path_leads_to_what_stands_there(path: str, expected: Any) -> None:
+def test_value_at_a_path(path: str, expected: Any) -> None:
     assert value_at(REPLY, path) == expected
 
 
@@ -36,12 +36,12 @@ def test_a_path_leads_to_what_stands_there(path: str, expected: Any) -> None:
         ("data.sources.id", "data.sources.id"),
     ],
 )
-def test_where_a_path_leads_nowhere_is_said(path: str, said: str) -> None:
-    with pytest.raises(NotThere, match=said):
+def test_error_names_the_part_of_a_path_that_leads_nowhere(path: str, said: str) -> None:
+    with pytest.raises(PathNotFound, match=said):
         value_at(REPLY, path)
 
 
 @pytest.mark.parametrize("path", ["a..b", "a[x]", "a[", ".", "a.*", "a[-1]", "a b]", "[*].*"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_malformed_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="no path"):
-        steps(path)
+        parse_path(path)

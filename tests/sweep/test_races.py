@@ -21,7 +21,6 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.race import saved
-from ragsweep.services.calls.spending import spending
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.app import _session
@@ -50,11 +49,9 @@ def answer(asked: ModelRequest) -> str:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
-    spending.reset()
     CALLED.clear()
     with LlmServer(answer) as made:
         yield made
-    spending.reset()
 
 
 def data(folder: Path) -> list[str]:
@@ -80,7 +77,6 @@ GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.swe
 
 def run(*overrides: str, store: str = "store") -> int:
     _session.cache_clear()  # a process of its own
-    spending.reset()
     return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True))
 
 

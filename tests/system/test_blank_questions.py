@@ -11,7 +11,6 @@ from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
-from ragsweep.services.calls.spending import spending
 from ragsweep.sweep.app import Session
 from test_cli import GOLDEN, write_dataset
 from tiny_models import tiny_classifier
@@ -42,10 +41,8 @@ def session() -> Session:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    spending.reset()
     with LlmServer(lambda asked: default_answer(asked) if asked.schema else "Please say more.") as made:
         yield made
-    spending.reset()
 
 
 @pytest.mark.parametrize("legs", LEGS, ids=" ".join)

@@ -14,7 +14,6 @@ from ragsweep.core import reasons
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, PARTIAL
 from ragsweep.evaluation.evaluator import Evaluator
-from ragsweep.services.calls.spending import spending
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
@@ -27,10 +26,8 @@ from test_cli import write_dataset
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
-    spending.reset()
     with LlmServer(lambda asked: default_answer(asked) if asked.schema else "It rests on the warm mat.") as made:
         yield made
-    spending.reset()
 
 
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
@@ -56,21 +53,23 @@ def session(folder: Path) -> Session:
 
 
 def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    own = session(tmp_path)
+    result = evaluate(own, *overrides(server, tmp_path))
     spent, asked = result.usage["generate"], len(server.log)
     assert (spent["calls"], asked, result.state) == (4, 4, COMPLETE)
     assert spent["money"] == pytest.approx((0.15 * spent["tokens_in"] + 0.6 * spent["tokens_out"]) / 1e6)
     assert result.summaries["cost_per_1000"].value == pytest.approx(1000 * spent["money"] / 4)
     assert result.summaries["cost_per_1000"].unit == "USD"
-    assert spending.now.money == pytest.approx(spent["money"])
+    assert own.services.meter.totals.money == pytest.approx(spent["money"])
 
 
 def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
-    result = evaluate(session(tmp_path), *judged(server, tmp_path))
+    own = session(tmp_path)
+    result = evaluate(own, *judged(server, tmp_path))
     spent, answers = result.usage["judge"], result.usage["generate"]
     assert spent["calls"] == len(server.log) - answers["calls"] > 0
     assert spent["money"] == pytest.approx((2 * spent["tokens_in"] + 8 * spent["tokens_out"]) / 1e6)
-    assert spending.now.money == pytest.approx(spent["money"] + answers["money"])
+    assert own.services.meter.totals.money == pytest.approx(spent["money"] + answers["money"])
     unpriced = evaluate(session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
     assert "money" not in unpriced.usage["judge"]
     assert unpriced.usage["generate"]["money"] == pytest.approx(answers["money"])
@@ -95,7 +94,6 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
     assert len(server.log) == 2
     assert few.state == PARTIAL
     assert few.summaries["cost_per_1000"].reasons == {reasons.BUDGET_SPENT: 2}
-    spending.reset()
     whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
     assert whole.state == COMPLETE
@@ -126,10 +124,8 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
     fresh = evaluate(session(tmp_path / "fresh"), *judged(server, tmp_path))
     needed = len(server.log)
     for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
-        spending.reset()
         few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
         assert few.state == PARTIAL
-        spending.reset()
         whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
         assert whole.usage == fresh.usage
         assert len(server.log) == 2 * needed

@@ -11,7 +11,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Literal, Union
 
@@ -22,9 +22,13 @@ from ragsweep.core.trust import find_class
 
 
 class Builder:
-    """Build parts, equal ones once: two configs that share an embedder share the loaded model."""
+    """Build parts, equal ones once: two configs that share an embedder share the loaded model.
 
-    def __init__(self) -> None:
+    ``connect`` is called once with every part, to hand it what parts of a command share.
+    """
+
+    def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
+        self._connect = connect
         self._made: dict[str, Built] = {}
         self._named: dict[str, Built] = {}  # by the config as it is written: most configs of a sweep share most parts
 
@@ -55,6 +59,7 @@ class Builder:
         key = f"{spec.digest} {sorted((name, repr(given[name])) for name in _operational(made) if name in given)}"
         if key not in self._made:
             self._made[key] = _construct(made, values, spec, where)
+            self._connect(self._made[key].value)
         return self._made[key]
 
     def _nested(self, value: Any, where: str) -> Any:

@@ -40,7 +40,7 @@ from ragsweep.evaluation.querying import ranking_key, without_lost, write_querie
 from ragsweep.evaluation.questions import Asked, asked, has_evidence
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
-from ragsweep.services.calls.spending import spending
+from ragsweep.services.usage import Pricing, no_prices
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import Wanted, walk
 from ragsweep.stats.statistics.intervals import quantile
@@ -68,6 +68,8 @@ class Experiment:
     signature: str
     coverage: float = 0.0  # share of a metric's questions that must be scored
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> what says whether its value is good
+    price: Pricing = no_prices
+    currency: str = ""
 
     @property
     def wanted(self) -> list[Wanted]:
@@ -135,7 +137,7 @@ class Evaluator:
             started=started,
             ended=time.time(),
             addresses={stage: node.address for stage, node in _named(graph).items()},
-            usage=_usage(known, looked),
+            usage=_usage(known, looked, experiment.price),
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )
 
@@ -277,7 +279,7 @@ def _seconds(answers: Sequence[Answer], known: Asked) -> NDArray[np.float64]:
     return np.where(known.probe < len(known.probed), seconds, np.nan)
 
 
-def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
+def _usage(known: Asked, looked: View, price: Pricing) -> dict[str, dict[str, float]]:
     """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
     said: list[tuple[str, Sequence[Answer | Judgement | Route]]] = [
         ("judge", some) for some in looked.judgements.values()
@@ -296,7 +298,7 @@ def _usage(known: Asked, looked: View) -> dict[str, dict[str, float]]:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
         if stage != "route":  # which names no model
-            total["money"] = total.get("money", 0.0) + _money(distinct)
+            total["money"] = total.get("money", 0.0) + _money(distinct, price)
     return {stage: _priced(total) for stage, total in spent.items()}
 
 
@@ -306,9 +308,9 @@ def _priced(total: dict[str, float]) -> dict[str, float]:
     return {name: amount for name, amount in total.items() if name != "money"} if unknown else total
 
 
-def _money(items: Iterable[Answer | Judgement | Route]) -> float:
-    """Price answers or verdicts by the table of this command; NaN where a model has no price: a part is no sum."""
-    priced = [spending.money(one.model, one.usage) for one in items if not isinstance(one, Route)]
+def _money(items: Iterable[Answer | Judgement | Route], price: Pricing) -> float:
+    """Price answers or judgements; NaN where a model has no price, since a part is no sum."""
+    priced = [price(one.model, one.usage) for one in items if not isinstance(one, Route)]
     return float(sum(priced))
 
 

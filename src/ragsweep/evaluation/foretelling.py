@@ -14,8 +14,8 @@ from ragsweep.core.types import Ahead, Foretelling, Question, Size, Usage
 from ragsweep.evaluation.answering import answers_in, responses_in, routes_in, verdicts_in
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.laid import Caller
-from ragsweep.services.calls.reading import estimate
-from ragsweep.services.calls.spending import spending
+from ragsweep.services.replies import estimate_tokens
+from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan
 
@@ -45,6 +45,7 @@ READ: dict[str, Callable[[Any], list[Used]]] = {
 
 def foretell(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
     """Fill in what the calls of each stage cost at most; what calls nobody is left at nothing."""
+    planned.currency = experiments[0].currency if experiments else ""
     told, seen = _Told(executor), set()
     readers = {address: _by_reader(rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
@@ -80,7 +81,7 @@ class _Told:
         if one is None or not one.calls:
             return Charge()
         calls, read, written = (rows * value for value in one[:3])
-        return Charge(calls, read + written, _money(one.model, calls, read, written), estimated)
+        return Charge(calls, read + written, _money(experiment.price, one.model, calls, read, written), estimated)
 
     def _measured(self, caller: Caller) -> Ahead | None:
         """Average what stored rows of the same spec cost, or else of the same class and model; None without any."""
@@ -103,9 +104,9 @@ class _Told:
     def _size(self, caller: Caller, experiment: Experiment) -> Size:
         """Tell how large one request or case is on average, or at most where the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
-        rest = _mean([estimate(_characters(one)) for one in questions]) if "question" in caller.uses else 0.0
+        rest = _mean([estimate_tokens(_characters(one)) for one in questions]) if "question" in caller.uses else 0.0
         if "reference" in caller.uses:
-            rest += _mean([estimate(len(one.expected[0])) for one in questions if one.expected])
+            rest += _mean([estimate_tokens(len(one.expected[0])) for one in questions if one.expected])
         if "answer" in caller.uses:
             rest += self._answer(experiment)
         if "contexts" not in caller.uses:
@@ -130,7 +131,7 @@ class _Told:
         else:
             corpus = experiment.dataset.corpus
             document = corpus.characters / max(len(corpus.ids), 1)
-            chunk = estimate(math.ceil(min(document, _largest(graph.chunks.spec.parameters))))
+            chunk = estimate_tokens(math.ceil(min(document, _largest(graph.chunks.spec.parameters))))
         tokens, budget = experiment.top_k * chunk, graph.context.spec.parameters.get("budget")
         return tokens if budget is None else min(tokens, float(budget))
 
@@ -151,10 +152,10 @@ def _mean_of(used: Sequence[Used], model: str) -> Ahead:
     return Ahead(calls, read, written, next((one.model for one in used if one.model), model))
 
 
-def _money(model: str, calls: float, read: float, written: float) -> float:
+def _money(price: Pricing, model: str, calls: float, read: float, written: float) -> float:
     if math.isnan(calls + read + written):
         return math.nan
-    return spending.money(model, Usage(math.ceil(calls), math.ceil(read), math.ceil(written)))
+    return price(model, Usage(math.ceil(calls), math.ceil(read), math.ceil(written)))
 
 
 def _characters(question: Question) -> int:

@@ -59,7 +59,7 @@ def race_numbers(results: Sequence[Result]) -> dict[str, float]:
     return {f"race/{name}_saved": value for name, value in _amounts(saved(results)).items() if math.isfinite(value)}
 
 
-def race_lines(results: Sequence[Result], currency: str = "") -> Iterator[tuple[str, str]]:
+def race_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Name who was dropped and when, what that has saved, and the promise; nothing where nobody was."""
     gone = dropped(results)
     if not gone:
@@ -70,7 +70,8 @@ def race_lines(results: Sequence[Result], currency: str = "") -> Iterator[tuple[
         yield "dropped", f"{short(one.name)}: after {one.race['asked']:,} of {one.race['of']:,} questions{behind}"
     if len(gone) > MOST_NAMED:
         yield "", f"and {len(gone) - MOST_NAMED} more; see results.csv"
-    yield "race", _said(saved(results), currency)
+    prices = gone[0].config.get("prices") or {}
+    yield "race", _said(saved(results), prices.get("currency", ""))
     yield "", f"{gone[0].race['rule']}: {gone[0].race['guarantee']}"
 
 

@@ -16,7 +16,7 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
 from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
-from ragsweep.services.calls.spending import Spent, spending
+from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Silence
 from ragsweep.stages.graph import Charge, Plan
 
@@ -52,7 +52,7 @@ class Terminal:
         total = plan.total
         configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
         counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
-        charged = f" · {_charged(plan.charge)}" if plan.charge.calls else ""
+        charged = f" · {_charged(plan.charge, plan.currency)}" if plan.charge.calls else ""
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
@@ -62,12 +62,12 @@ class Terminal:
             told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} questions" if count.rows else ""
-            charged = f"   {_charged(count.charge)}" if count.charge.calls else ""
+            charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{told}{rows}{charged}")
 
     @contextmanager
-    def listening(self, executor: Executor) -> Iterator[None]:
-        """Show the executor's progress inside the block."""
+    def listening(self, executor: Executor, meter: UsageMeter) -> Iterator[None]:
+        """Show the executor's progress and the usage of its calls inside the block."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -78,7 +78,7 @@ class Terminal:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True, disable=not self.bars) as progress:
-            before, executor.listener = executor.listener, _Bars(self, progress)
+            before, executor.listener = executor.listener, _Bars(self, progress, meter)
             try:
                 yield
             finally:
@@ -147,11 +147,11 @@ def _expected(plan: Plan) -> str:
     return f"{_duration(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
 
 
-def _charged(charge: Charge) -> str:
+def _charged(charge: Charge, currency: str) -> str:
     """Say what calls cost: as measured, or by an estimate; what is unknown is said to be."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
-    money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {spending.currency}".strip()
+    money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {currency}".strip()
     return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
 
 
@@ -181,17 +181,18 @@ class Lines(Silence):
 class _Bars(Lines):
     """Show a stage's progress as a bar while it runs, and leave a line behind if it took long."""
 
-    def __init__(self, terminal: Terminal, progress: Any) -> None:
+    def __init__(self, terminal: Terminal, progress: Any, meter: UsageMeter) -> None:
         super().__init__(terminal)
         self._progress = progress
+        self._meter = meter
         self._tasks: dict[str, Any] = {}
         self._totals: dict[str, int] = {}
         self._begun: dict[str, float] = {}
-        self._spent: dict[str, Spent] = {}  # when a stage began
+        self._before: dict[str, UsageTotals] = {}  # when a stage began
 
     def started(self, node: Node, rows: int) -> None:
         self._begun[node.address] = time.perf_counter()
-        self._spent[node.address] = spending.now
+        self._before[node.address] = self._meter.totals
         if node.kind == "rows" and rows:
             self._totals[node.address] = rows
 
@@ -205,7 +206,7 @@ class _Bars(Lines):
         """Say how fast it goes and what it has cost so far."""
         seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
         rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
-        spent = spending.told(self._spent.get(node.address, spending.now))
+        spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
         return f"{rate} · {spent}" if spent else rate
 
     def finished(self, node: Node, seconds: float) -> None:
@@ -217,7 +218,7 @@ class _Bars(Lines):
         total = self._totals.get(node.address)
         amount = f"{total:,} {'questions' if node.kind == 'rows' else 'chunks'} · " if total else ""
         rate = f" · {total / seconds:,.0f}/s" if total else ""
-        spent = spending.told(self._spent.pop(node.address, spending.now))
+        spent = self._meter.describe(self._before.pop(node.address, self._meter.totals))
         label = f"{f' · {spent}' if spent else ''}{f' {node.label}' if node.label else ''}"
         word, _, what = node.stage.partition("_")
         self._terminal.line(word, f"{f'{what}: ' if what else ''}{amount}{seconds:.1f} s{rate}{label}")

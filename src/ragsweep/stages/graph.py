@@ -92,6 +92,7 @@ class Plan:
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> what must be computed of it
     # (where nobody knows yet what that is: for each row that reads one, the reader's address, a space and the row)
+    currency: str = ""
 
     @property
     def total(self) -> StageCount:

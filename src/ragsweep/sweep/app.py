@@ -31,7 +31,8 @@ from ragsweep.parts.targets import ENFORCE, TargetRule
 from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Lines, Terminal
-from ragsweep.services.calls.spending import LIMITS, Budget, spending
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.recommending import COSTS
@@ -79,11 +80,14 @@ class Session:
     """What the jobs of one process share: parts, datasets, and all that was computed."""
 
     evaluator: Evaluator = field(default_factory=Evaluator)
-    builder: Builder = field(default_factory=Builder)
     folder: Path = Path(".ragsweep")
+    services: ServiceSession = field(default_factory=ServiceSession)
     checked: dict[tuple[str, ...], Experiment] = field(default_factory=dict)  # of the command's jobs, by overrides
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(self.services.connect)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -95,7 +99,7 @@ class Session:
 
         ``last``: it is not asked for again. From here on the job's own budget and prices hold.
         """
-        self._limit_spending({key: resolved_at(job.config, key) for key in ("budget", "prices")})
+        self._apply_budget({key: resolved_at(job.config, key) for key in ("budget", "prices")})
         known = self.checked.pop(job.overrides, None) if last else self.checked.get(job.overrides)
         if known is None:
             return self.prepare(job)
@@ -108,7 +112,7 @@ class Session:
         """
         plain = resolved(job.config)
         top_k, depth = _lengths(plain)
-        self._limit_spending(plain)
+        prices = self._apply_budget(plain)
         dataset = self._dataset(plain, job.searching)
         built = self._built_metrics(plain)
         system = self._chosen(plain, "system")
@@ -135,6 +139,8 @@ class Session:
             signature,
             _coverage(plain),
             self._targets(plain["targets"]),
+            prices.money,
+            prices.currency,
         )
 
     def tracker(self, config: DictConfig) -> Tracker:
@@ -164,8 +170,8 @@ class Session:
             self._datasets[built.spec.digest] = built.value.load()
         return self._datasets[built.spec.digest]
 
-    def _limit_spending(self, plain: Mapping[str, Any]) -> None:
-        """Tell this process's calls what they may use, and what that costs."""
+    def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
+        """Set the budget and the prices of the calls that follow."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
         given = plain["budget"] or {}
         for key in given:
@@ -173,7 +179,8 @@ class Session:
                 raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
         budget = Budget(**given)
         budget.check()
-        spending.limit(budget, prices.money, prices.currency)
+        self.services.meter.limit(budget, prices.money, prices.currency)
+        return prices
 
     def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> Graph:
         """Lay out what the config describes."""

@@ -18,7 +18,6 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.services.calls.spending import spending
 from ragsweep.stats.gap import Gap, holdout_gap
 from ragsweep.stats.verdict import LeftOut, Unweighed, Verdict, weigh
 from ragsweep.sweep.finalists import Finals, choose, finals
@@ -56,7 +55,7 @@ class Ending:
         shown = [one for one in self.results if one.state != DROPPED]
         terminal.comparison(shown, headline(shown))
         terminal.failures(self.failures)
-        terminal.lines(race_lines(self.results, spending.currency))
+        terminal.lines(race_lines(self.results))
         terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))

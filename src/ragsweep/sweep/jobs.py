@@ -23,7 +23,6 @@ from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.report.terminal import Terminal
-from ragsweep.services.calls.spending import spending
 from ragsweep.stages.graph import walk
 from ragsweep.sweep import rungs, searching
 from ragsweep.sweep.app import Job, Session, session
@@ -93,14 +92,14 @@ def run_job(config: DictConfig) -> Returned:
     records = Records(kept, own.tracker(config), sweep, number, fenced=given)
     if until is not None:
         return _rung(own, job, terminal, records, int(until))
-    before = spending.now
+    before = own.services.meter.totals
     result = attempt(own, job, terminal, records)
     records.keep(result, terminal, headline([result]))
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
     if not sweep and misses_target(result):
         raise TargetsMissed(result.name)
-    return _returned(result, hydra, _first(kept, sweep, number, hydra), spending.since(before))
+    return _returned(result, hydra, _first(kept, sweep, number, hydra), own.services.meter.since(before))
 
 
 @lru_cache(8)
@@ -134,10 +133,10 @@ def _hide(config: DictConfig) -> None:
 
 def _rung(own: Session, job: Job, terminal: Terminal, records: Records, until: int) -> Returned:
     """Evaluate a config on one rung of a race."""
-    before = spending.now
+    before = own.services.meter.totals
     result = attempt(own, job, terminal, records, until)
     records.keep_rung(result)
-    return _so_far(result, spending.since(before))
+    return _so_far(result, own.services.meter.since(before))
 
 
 def _so_far(result: Result, spent: Mapping[str, float]) -> Returned:
@@ -176,7 +175,7 @@ def attempt(own: Session, job: Job, terminal: Terminal, records: Records, until:
 
 def _evaluate(own: Session, job: Job, terminal: Terminal, until: int | None) -> Result:
     experiment = own.experiment(job, last=until is None)
-    with terminal.listening(own.evaluator.executor):
+    with own.services, terminal.listening(own.evaluator.executor, own.services.meter):
         result = rungs.evaluate(own.evaluator, experiment, until) if until else own.evaluator.evaluate(experiment)
     if own.evaluator.executor.store:
         used = {node.address for node in walk(experiment.graph.wanted) if node.stored}

@@ -17,7 +17,6 @@ from ragsweep.evaluation import scoring
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.report.terminal import Terminal
-from ragsweep.services.calls.spending import spending
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import finalists, mirroring, races, searching
 from ragsweep.sweep.app import Job, Session, session
@@ -32,8 +31,8 @@ def run(command: Command) -> int:
     """Do what was typed; return the exit status."""
     configs = compose_jobs(command)
     _check(configs)
-    spending.reset()  # a budget is one command's, in each of its processes
     own, terminal, possible = session(configs[0]), Terminal.current(), list[Node]()
+    own.services.meter.reset()  # a budget is one command's, in each of its processes
     experiments = _prepare(own, command, configs)
     race = _race(own, command, experiments)
     if command.searching:
@@ -159,7 +158,7 @@ def _plain(planned: Plan) -> dict[str, object]:
         for stage, count in planned.stages.items()
     }
     seconds = None if planned.untold else planned.total.seconds
-    currency = {"currency": spending.currency or None}
+    currency = {"currency": planned.currency or None}
     return {"configs": planned.configs, "stages": stages, "seconds": seconds} | _charged(planned.charge) | currency
 
 

@@ -16,7 +16,7 @@ from ragsweep.parts.embedders import ApiEmbedder
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import Vector
-from ragsweep.services.calls import CallFailed
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
 from serving import Reply, Server, serving

@@ -17,7 +17,7 @@ from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
-from ragsweep.services.calls import EndpointFailed
+from ragsweep.services.errors import EndpointFailed
 from ragsweep.sweep.composition import config_folder
 from ragsweep.testing.generators import GeneratorContract
 
@@ -39,7 +39,7 @@ def prompt() -> Prompt:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("LLM_KEY", KEY)
-    monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
+    monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     with LlmServer(key=KEY) as made:
         yield made
 

@@ -14,7 +14,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Floats
 from ragsweep.parts.indexes import Flat, Qdrant, qdrant
-from ragsweep.services.calls import CallFailed
+from ragsweep.services.errors import CallFailed
 from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 

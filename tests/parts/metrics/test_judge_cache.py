@@ -16,7 +16,7 @@ from ragsweep.core.types import Judgement, ReplyCache, Usage
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
 from ragsweep.parts.metrics.judge_cache import CachedJudge
-from ragsweep.services.calls import EndpointFailed
+from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
 from scripted_judge import cases, judge_at

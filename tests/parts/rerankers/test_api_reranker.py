@@ -17,8 +17,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import ApiReranker
-from ragsweep.services.calls import CallFailed
-from ragsweep.services.calls.waiting import LONGEST_WAIT, retry_after, waiting
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
 from serving import Reply, Server, serving
@@ -278,41 +277,6 @@ def test_patience_changes_no_identity_and_the_service_does() -> None:
     assert Builder().build({**node, **patient}, "reranker").spec.digest == spec.digest
     for changed in ({"model": "n"}, {"base_url": "http://other/v1"}):
         assert Builder().build({**node, **changed}, "reranker").spec.digest != spec.digest
-
-
-# --- how long is waited ------------------------------------------------------------------------------------------
-
-
-def test_wait_grows_is_jittered_and_has_an_end() -> None:
-    for attempt in range(40):
-        longest = min(0.5 * 2**attempt, LONGEST_WAIT)
-        drawn = [waiting(attempt, None) for _ in range(20)]
-        assert all(0 <= seconds <= longest for seconds in drawn)
-        assert len(set(drawn)) > 1
-
-
-def test_service_may_ask_for_a_wait_up_to_the_end() -> None:
-    assert all(7 <= waiting(0, 7.0) <= 7.5 for _ in range(20))
-    assert waiting(0, LONGEST_WAIT) == LONGEST_WAIT
-    assert all(waiting(0, 9999.0) <= 0.5 for _ in range(20))  # nobody waits for hours: as if it had not asked
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high"),
-    [
-        ("3", 3, 3), ("0.5", 0.5, 0.5), ("-4", 0, 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e9, 1e12), ("Fri, 31 Dec 9999 23:59:59 -0000", 1e9, 1e12),
-    ],
-)  # fmt: skip
-def test_asked_wait_is_read_as_seconds_or_a_date(value: str, low: float, high: float) -> None:
-    found = retry_after(value)
-    assert found is not None
-    assert low <= found <= high
-
-
-@pytest.mark.parametrize("value", [None, "", "soon", "nan", "inf", "99 Foo 2020"])
-def test_asked_wait_that_says_nothing_is_none(value: str | None) -> None:
-    assert retry_after(value) is None
 
 
 # --- in the pipeline ---------------------------------------------------------------------------------------------

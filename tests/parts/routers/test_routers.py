@@ -74,7 +74,7 @@ class TestLlm(RouterContract):
     @pytest.fixture(autouse=True)
     def _server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
+        monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
         with LlmServer(lambda asked: json.dumps({"search": "hello" not in asked.last})) as self.server:
             yield
 

@@ -11,12 +11,12 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Embeddings, Floats
-from ragsweep.services.calls import Service
-from ragsweep.services.calls.reading import read_vectors
+from ragsweep.services.http_client import Service
+from ragsweep.services.replies import read_vectors
 
 
 class ApiEmbedder:
-    """Embed texts by ``POST {base_url}/embeddings``; how it is called is :class:`ragsweep.services.calls.Service`.
+    """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
 
     Services say neither how many tokens a text has nor how many were read: tokens are counted by the tokenizer that
     contexts are counted by, and all are taken for read. A text without anything in it is not sent, since services

@@ -10,8 +10,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Ahead, Answer, Passage, Request, Size
 from ragsweep.parts.prompts import Prompt
-from ragsweep.services.calls import CallFailed, Endpoint, each
-from ragsweep.services.calls.reading import estimate
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.replies import estimate_tokens
 
 OURS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Parts of the body that have a key of their own, or that would change what comes back."""
@@ -20,7 +21,7 @@ OURS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    How it is called is :class:`ragsweep.services.calls.Endpoint`. A call that fails for good is that request's failed
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is that request's failed
     answer; a wrong key, an unknown model or an endpoint that is down is the config's. An answer that was cut at
     ``max_tokens`` is a failed one. Whether an answer declines is told from the prompt's own words of refusal.
     """
@@ -78,13 +79,13 @@ class OpenAI:
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError where no request could be answered."""
-        each(requests, self._answer, done)
+        self.endpoint.each(requests, self._answer, done)
 
     def ahead(self, size: Size) -> Ahead:
         """Tell what one answer costs at most: the prompt around the passages, their tokens, and ``max_tokens``."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
-        prompt = estimate(sum(len(message["content"]) for message in self.prompt.messages(empty)))
+        prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
         most = self.sampling["max_tokens"]
         return Ahead(1, prompt + size.context + size.rest, math.nan if most is None else most, self.model)
 

@@ -21,7 +21,8 @@ from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
 from ragsweep.parts.indexes.codes import blocks
 from ragsweep.parts.indexes.scoring import rank_found
-from ragsweep.services.calls import CallFailed, Service
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.http_client import Service
 
 POINTS = 512
 """Vectors sent at a time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
@@ -14,7 +13,8 @@ from ragsweep.core.reasons import MALFORMED
 from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.judging import JudgeReply, ResponseSchema, sum_usage
-from ragsweep.services.calls import CallFailed, Endpoint
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import CallFailed
 
 REMEMBERED = 200_000
 """Replies cached in memory at most; metrics that send the same prompt share its reply."""
@@ -89,10 +89,15 @@ class OpenAIJudge:
         self.embeddings_model, self.embeddings = embeddings_model, embeddings
         self.embeddings_base_url = embeddings_base_url or base_url
         self.embeddings_key_env = embeddings_key_env if embeddings_base_url else key_env
-        self.limits: dict[str, Any] = {
+        self.concurrency = concurrency
+        limits: dict[str, Any] = {
             "concurrency": concurrency, "timeout": timeout, "deadline": deadline, "retries": retries,
             "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute,
         }  # fmt: skip
+        self.endpoint = Endpoint(base_url, model, key_env, **limits)
+        self.embedding_endpoint = Endpoint(
+            self.embeddings_base_url, embeddings_model or "", self.embeddings_key_env, **limits
+        )
         self.models: set[str] = set()  # as named in the endpoint's replies
         self._known: dict[str, asyncio.Future[Any]] = {}
 
@@ -146,19 +151,6 @@ class OpenAIJudge:
             paid = await self._fill(fresh, [keys[text] for text in fresh])
         vectors = {text: await asyncio.shield(self._known[keys[text]]) for text in every}
         return JudgeReply([vectors.get(text, []) for text in texts], paid)
-
-    @cached_property
-    def endpoint(self) -> Endpoint:
-        """The endpoint for judgements."""
-        return Endpoint(base_url=self.base_url, model=self.model, key_env=self.key_env, **self.limits)
-
-    @cached_property
-    def embedding_endpoint(self) -> Endpoint:
-        """The endpoint for embeddings."""
-        return Endpoint(
-            base_url=self.embeddings_base_url, model=self.embeddings_model or "", key_env=self.embeddings_key_env,
-            **self.limits,
-        )  # fmt: skip
 
     async def _conforming(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Send the prompt, and once more with the fault where the reply does not conform."""

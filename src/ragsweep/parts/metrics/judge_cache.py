@@ -10,7 +10,6 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import numpy as np
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import ReplyCache, Usage
 from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema, sum_usage
-from ragsweep.services.calls import in_caller
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class CachedJudge:
 
     def _store(self, key: str, answer: dict[str, Any], usage: Usage) -> None:
         row = answer | {"usage": list(usage), "payer": self.payer}
-        in_caller(partial(self.cache.__setitem__, key, json.dumps(row)))
+        self.cache[key] = json.dumps(row)
 
     def _usage(self, row: dict[str, Any]) -> Usage:
         return Usage(*row["usage"]) if row["payer"] == self.payer else Usage()

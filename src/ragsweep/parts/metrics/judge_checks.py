@@ -18,7 +18,7 @@ from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema, sum_usage
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
 from ragsweep.parts.metrics.proportion import Proportion
-from ragsweep.services.calls import CallFailed
+from ragsweep.services.errors import CallFailed
 
 PROMPT = """\
 Say whether an answer to a question is right. It is right (verdict 1) if it says what the reference says, in whatever \

@@ -15,7 +15,7 @@ from ragsweep.core.types import Case, Judgement, ReplyCache, Scores, Usage, View
 from ragsweep.parts.judging import Judge, sum_usage
 from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.parts.metrics.judge_cache import CachedJudge
-from ragsweep.services.calls import each
+from ragsweep.services.session import each
 
 
 class Sample(NamedTuple):
@@ -70,13 +70,13 @@ class JudgeMetric:
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
         """Judge as ``judge`` does, with every reply cached; see :class:`ragsweep.core.types.CachingMetric`."""
-        self._prepare()  # not in the loop that all calls share: an import may take seconds
+        self._prepare()  # not between calls: an import may take seconds
 
         async def judge_case(case: Case) -> Judgement:
             payer = content_hash([self.name, case._asdict()])
             return await self._judge_case(case, CachedJudge(self._judge, cache, payer))
 
-        each(cases, judge_case, done)
+        each(cases, judge_case, done, getattr(self._judge, "concurrency", 16))
 
     def score(self, view: View) -> Scores:
         """Score every question by its judgement; conversation and declined answers have none."""

@@ -16,7 +16,7 @@ from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge, sum_usage
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
 from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, library, scorer, versions
-from ragsweep.services.calls import CallFailed
+from ragsweep.services.errors import CallFailed
 
 _RAGAS_FIELDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip

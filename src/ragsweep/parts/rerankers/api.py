@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Floats
 from ragsweep.parts.reordering import REORDERING, Reordering
-from ragsweep.services.calls import Service
+from ragsweep.services.http_client import Service
 
 HIGHEST = float(np.finfo(np.float32).max)
 
@@ -26,7 +26,7 @@ class Request(NamedTuple):
 class ApiReranker:
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
-    How it is called (key, retries, waits) is :class:`ragsweep.services.calls.Service`.
+    How it is called (key, retries, waits) is :class:`ragsweep.services.http_client.Service`.
     """
 
     VERSION = "1"

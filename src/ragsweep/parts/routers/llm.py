@@ -10,8 +10,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import MALFORMED
 from ragsweep.core.types import Ahead, Request, Route, Size
 from ragsweep.parts.prompts import fenced_conversation
-from ragsweep.services.calls import CallFailed, Endpoint, each
-from ragsweep.services.calls.reading import estimate
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.replies import estimate_tokens
 
 SCHEMA = {
     "type": "object",
@@ -67,12 +68,12 @@ class Llm:
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request, the conversation so far included. Raises EndpointFailed where no call can do better."""
-        each(requests, self._decide, done)
+        self.endpoint.each(requests, self._decide, done)
 
     def ahead(self, size: Size) -> Ahead:
         """Tell what one decision costs at most."""
         asked = self._messages(Request(""))
-        prompt = estimate(sum(len(message["content"]) for message in asked) + len(json.dumps(SCHEMA)))
+        prompt = estimate_tokens(sum(len(message["content"]) for message in asked) + len(json.dumps(SCHEMA)))
         return Ahead(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
 
     async def _decide(self, request: Request) -> Route:

@@ -9,11 +9,10 @@ from typing import Any
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Ahead, Answer, Request, Response, Size, Usage
 from ragsweep.parts.responses import response
-from ragsweep.services.calls import CallFailed, Service, each
-from ragsweep.services.calls.reading import MOST_TOKENS
-from ragsweep.services.calls.service import Question
-from ragsweep.services.calls.spending import spending
-from ragsweep.services.json_paths import NotThere, steps, value_at
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.http_client import HttpRequest, Service
+from ragsweep.services.json_paths import PathNotFound, parse_path, value_at
+from ragsweep.services.replies import MAX_TOKENS
 
 QUESTION, HISTORY = "{question}", "{history}"
 
@@ -66,7 +65,7 @@ class Http:
             raise ConfigError(f"system.body must hold {QUESTION} somewhere, given {dict(self.body)!r}")
         for name, path in {"answer": self.answer, **self.paths}.items():
             try:
-                steps(path or "")
+                parse_path(path or "")
             except ValueError as fault:
                 raise ConfigError(f"system.{name}: {fault}") from None
 
@@ -76,7 +75,7 @@ class Http:
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Ask every request. Raises EndpointFailed where no call can do better."""
-        each(requests, self._asked, done)
+        self.service.each(requests, self._asked, done)
 
     def ahead(self, size: Size) -> Ahead:
         """Tell that one question is one call; what it reads and writes for that only the system knows."""
@@ -84,21 +83,21 @@ class Http:
 
     async def _asked(self, request: Request) -> Response:
         try:
-            found = await self.service.post(Question(self.path, _filled(self.body, request)), self._read)
+            found = await self.service.post(HttpRequest(self.path, _filled(self.body, request)), self._read)
         except CallFailed as failure:
-            spending.paid(self.url, failure.usage)
+            self.service.session.meter.record(self.url, failure.usage)
             return Response(Answer(failed=failure.reason, usage=failure.usage))
-        spending.paid(self.url, found.value.answer.usage)
+        self.service.session.meter.record(self.url, found.value.answer.usage)
         return found.value._replace(answer=found.value.answer._replace(seconds=found.seconds))
 
     def _read(self, answered: Any) -> Response:
         try:
             found = {name: value_at(answered, path) for name, path in self.paths.items() if path}
             answer = value_at(answered, self.answer)
-        except NotThere as fault:
+        except PathNotFound as fault:
             raise ValueError(str(fault)) from None
         read, written = found.get("tokens_in") or 0, found.get("tokens_out") or 0
-        if not all(isinstance(count, int) and 0 <= count <= MOST_TOKENS for count in (read, written)):
+        if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (read, written)):
             raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
         usage = Usage(1, read, written)
         return response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage)

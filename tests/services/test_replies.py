@@ -1,4 +1,4 @@
-"""Whatever a service answers is read, or is a failure of that request: no other error comes of it."""
+"""Every response is read, or fails its own request: no other error comes of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ragsweep.core.types import Usage
 from ragsweep.parts.rerankers.api import read as read_scores
 from ragsweep.parts.responses import response
-from ragsweep.services.calls.failures import CallFailed
-from ragsweep.services.calls.reading import read_chat, read_vectors
-from ragsweep.services.json_paths import NotThere, value_at
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.json_paths import PathNotFound, value_at
+from ragsweep.services.replies import read_chat, read_vectors
 
 CHAT = {
     "choices": [{"message": {"content": "said", "refusal": None}, "finish_reason": "stop"}],
@@ -35,7 +35,7 @@ ODD = st.recursive(
 def said(answer: Any) -> object:
     try:
         found = [value_at(answer, name) for name in SAID]
-    except NotThere as fault:
+    except PathNotFound as fault:
         raise ValueError(str(fault)) from None
     return response(*found, (), Usage())
 

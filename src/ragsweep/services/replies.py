@@ -1,4 +1,4 @@
-"""Take an answer by HTTP for what it is: whole, no larger than it may be, JSON, and of the shape that was asked for."""
+"""Read HTTP responses: of a bounded size, JSON, and of the shape that the request implies."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 
 from ragsweep.core.reasons import FILTERED, TRUNCATED
 from ragsweep.core.types import Usage
-from ragsweep.services.calls.failures import CallFailed
+from ragsweep.services.errors import CallFailed
 
-LARGEST = 32 * 2**20
-"""Bytes of an answer. 64 vectors of 4,096 numbers are 6 MB."""
+MAX_BYTES = 32 * 2**20
+"""Size of a response. 64 vectors of 4,096 numbers are 6 MB."""
 
-CHARACTERS = 4
-"""Characters that make a token, where nobody counted them: about right for English."""
+CHARACTERS_PER_TOKEN = 4
+"""For estimates, where the service does not count: about right for English."""
 
-HIGHEST = float(np.finfo(np.float32).max)
-MOST_TOKENS = 10**9
-"""Tokens that one call may be said to have cost; more is no count."""
+MAX_FLOAT = float(np.finfo(np.float32).max)
+MAX_TOKENS = 10**9
+"""Tokens of one call; a larger number is not a count."""
 
-CUT = frozenset({"length", "model_length", "max_tokens"})
+TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What came back: status, headers and content."""
+class HttpResponse:
+    """Status, headers and content of a response."""
 
     status: int
     headers: Any
@@ -36,11 +36,11 @@ class Answered:
 
     @property
     def text(self) -> str:
-        """Read the content as text, whatever it is."""
+        """The beginning of the content as text, whatever it is."""
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Read the content as JSON. Raises ValueError, with the fact, where it is none."""
+        """Parse the content as JSON. Raises ValueError, with the fact, where it is none."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind and kind != "application/json" and not kind.endswith("+json"):
             raise ValueError(f"no JSON but {kind}: {self.text}")
@@ -50,8 +50,8 @@ class Answered:
             raise ValueError(f"no JSON: {self.text}") from None
 
 
-class Chat(NamedTuple):
-    """One chat completion as it came."""
+class ChatCompletion(NamedTuple):
+    """One chat completion."""
 
     text: str
     finish_reason: str
@@ -59,66 +59,68 @@ class Chat(NamedTuple):
     usage: Usage
 
 
-def read_chat(answer: Any, asked: int) -> Chat:
-    """Read a chat completion; ``asked`` characters were sent.
+def read_chat(response: Any, characters: int) -> ChatCompletion:
+    """Read a chat completion; ``characters`` were sent.
 
     Raises:
-        ValueError: It is none, or an empty one: asking again may help.
-        CallFailed: It is one that must not be used, and asking again would be paid again.
+        ValueError: It is not a completion, or an empty one: another attempt may help.
+        CallFailed: It must not be used, and another attempt would cost the same again.
     """
     try:
-        choice = answer["choices"][0]
+        choice = response["choices"][0]
         message = choice["message"]
         text, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is no word")
-    usage = read_usage(answer, asked, len(text) if isinstance(text, str) else 0)
-    if reason in CUT:
+    usage = read_usage(response, characters, len(text) if isinstance(text, str) else 0)
+    if reason in TRUNCATION:
         raise CallFailed("the answer was cut at the limit of its tokens; raise max_tokens", TRUNCATED, usage)
     if reason == "content_filter" or (refusal and not text):
         raise CallFailed("the service withheld the answer", FILTERED, usage)
     if not isinstance(text, str) or not text.strip():
         raise ValueError("a message without text")
-    model = answer.get("model")
-    return Chat(text, reason or "", model if isinstance(model, str) else "", usage)
+    model = response.get("model")
+    return ChatCompletion(text, reason or "", model if isinstance(model, str) else "", usage)
 
 
-def read_usage(answer: Any, asked: int, said: int) -> Usage:
-    """Read what one call cost in tokens; where the service does not say, estimate it from the characters."""
-    given = counted(answer, said)
-    return given._replace(calls=1) if given else Usage(1, estimate(asked), estimate(said), estimated=True)
+def read_usage(response: Any, sent: int, received: int) -> Usage:
+    """Read the tokens of one call; where the service gives none, estimate them from the characters."""
+    counts = read_token_counts(response, received)
+    if counts is None:
+        return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
+    return counts._replace(calls=1)
 
 
-def counted(answer: Any, said: int = 0) -> Usage | None:
+def read_token_counts(response: Any, received: int = 0) -> Usage | None:
     """Read the tokens that the service counted; None where it did not. Embeddings have none that are written."""
-    given = answer.get("usage") if isinstance(answer, dict) else None
+    given = response.get("usage") if isinstance(response, dict) else None
     if isinstance(given, dict):
-        tokens_in, tokens_out = given.get("prompt_tokens"), given.get("completion_tokens", None if said else 0)
+        tokens_in, tokens_out = given.get("prompt_tokens"), given.get("completion_tokens", None if received else 0)
         if _is_count(tokens_in) and _is_count(tokens_out):
             return Usage(0, tokens_in, tokens_out)
     return None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value <= MOST_TOKENS
+    return type(value) is int and 0 <= value <= MAX_TOKENS
 
 
-def estimate(characters: int) -> int:
+def estimate_tokens(characters: int) -> int:
     """Estimate the tokens of a text from its characters."""
-    return ceil(characters / CHARACTERS)
+    return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-def read_vectors(answer: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
+def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector a text, in the order of the texts.
 
-    Raises ValueError unless every text has one vector of finite numbers, all of ``dimension`` values where it is known,
+    Raises ValueError unless every text has one vector of finite numbers, all of ``dimension`` values where it is given,
     and there is nothing else.
     """
     try:
-        found = {entry["index"]: entry["embedding"] for entry in answer["data"]}
-        given = len(answer["data"])
+        found = {entry["index"]: entry["embedding"] for entry in response["data"]}
+        given = len(response["data"])
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
     if given != texts or any(type(index) is not int for index in found) or found.keys() != set(range(texts)):
@@ -128,6 +130,6 @@ def read_vectors(answer: Any, texts: int, dimension: int | None = None) -> list[
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
             raise ValueError(f"a vector of {length}, where {dimension or 'some'} were expected")
         for value in vector:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= HIGHEST:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_FLOAT:
                 raise ValueError(f"a vector with {value!r}, which is no finite number")
     return [found[index] for index in range(texts)]

@@ -1,4 +1,4 @@
-"""Say how a call failed: the one call, or all calls to its endpoint; in one line, with no secret in it."""
+"""Failures of calls to services: of one call, or of every call to an endpoint."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Usage
 
 QUOTED = 160
-"""Characters of an answer that are quoted in an error."""
+"""Characters of a response that an error quotes."""
 
 
 class CallError(RagsweepError):
-    """A service gave no usable answer; running it again may help. ``reason`` is one of reasons.CALL_FAILURES."""
+    """A service gave no usable response; another run may succeed. ``reason`` is one of reasons.CALL_FAILURES."""
 
     exit_status = 1
 
@@ -23,14 +23,14 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """One call failed for good; others may do better. ``usage`` is what was paid for it all the same."""
+    """One call failed for good; others may succeed. ``usage`` is what it cost all the same."""
 
 
 class EndpointFailed(CallError):
-    """No call to this endpoint can do better: a wrong key, no such model, nobody there. The config fails."""
+    """No call to this endpoint can succeed: a wrong key, no such model, no server. The config fails."""
 
 
-def said(fact: str, key: str = "") -> str:
-    """Cut a fact to one short line without the key, and without any secret that the environment holds."""
+def quote(fact: str, key: str = "") -> str:
+    """Shorten a fact to one line without the key and without any secret of the environment."""
     line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ import pytest
 
 from llm_server import FINAL, TRANSIENT, LlmServer
 from ragsweep.core import reasons
-from ragsweep.services.calls import CallError, CallFailed, Endpoint, EndpointFailed, each, run
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import CallError, CallFailed, EndpointFailed
 
 REASONS = {
     "rate_limited": reasons.RATE_LIMITED, "rate_limited_seconds": reasons.RATE_LIMITED,
@@ -32,9 +34,9 @@ MIXED = tuple(name for name in REASONS if name not in ("rate_limited_date", "big
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Call again without much of a wait."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("ragsweep.services.calls.waiting.SHORTEST_WAIT", 0.001)
-    monkeypatch.setattr("ragsweep.services.calls.health.PAUSE", 0.001)
-    monkeypatch.setattr("ragsweep.services.calls.health.TOUCHED", 0.05)
+    monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
+    monkeypatch.setattr("ragsweep.services.limits.PAUSE", 0.001)
+    monkeypatch.setattr("ragsweep.services.limits.FIRST_ALONE", 0.05)
 
 
 @contextmanager
@@ -65,7 +67,7 @@ def ask_all(made: Endpoint, numbers: int | list[int]) -> dict[int, str]:
             return f"[{failure.reason}]"
 
     found: dict[int, str] = {}
-    each(asked, work, lambda n, text: found.update({asked[n]: text}))
+    made.each(asked, work, lambda n, text: found.update({asked[n]: text}))
     return found
 
 
@@ -92,7 +94,7 @@ def test_fault_that_passes_changes_no_answer_and_no_answer_is_paid_twice(kind: s
 @pytest.mark.parametrize("kind", REASONS)
 def test_fault_that_stays_fails_the_call_with_its_reason_after_the_last_repetition(kind: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"\(after 3 calls\)$") as caught:
-        run(ask(endpoint(server, retries=2), 1))
+        asyncio.run(ask(endpoint(server, retries=2), 1))
     assert caught.value.reason == REASONS[kind]
     assert "\n" not in str(caught.value)
     assert len(server.log) == 3
@@ -101,7 +103,7 @@ def test_fault_that_stays_fails_the_call_with_its_reason_after_the_last_repetiti
 @pytest.mark.parametrize("kind", FINAL)
 def test_final_refusal_is_one_request(kind: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallError, match=r"failed: status [34]\d\d: ") as caught:
-        run(ask(endpoint(server), 1))
+        asyncio.run(ask(endpoint(server), 1))
     assert caught.value.reason == reasons.REFUSED_BY_SERVICE
     assert isinstance(caught.value, EndpointFailed) == (kind != "bad_request")
     assert len(server.log) == 1
@@ -128,7 +130,7 @@ def test_one_refused_question_fails_alone() -> None:
 @pytest.mark.parametrize(("kind", "reason"), [("length", reasons.TRUNCATED), ("content_filter", reasons.FILTERED)])
 def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str, reason: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed) as caught:
-        run(ask(endpoint(server), 1))
+        asyncio.run(ask(endpoint(server), 1))
     assert caught.value.reason == reason
     assert caught.value.usage.calls == 1
     assert caught.value.usage.tokens_in == 2
@@ -138,14 +140,14 @@ def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str
 
 def test_model_that_answers_under_another_name_is_named() -> None:
     with serving(faults={"wrong_model": 1}) as server:
-        assert run(ask(endpoint(server), 1)).model == "another-model"
+        assert asyncio.run(ask(endpoint(server), 1)).model == "another-model"
 
 
 def test_tokens_of_answers_that_were_of_no_use_are_counted() -> None:
     with serving(faults={"null_content": 0.5}, seed=2) as server:
         replies = {}
         made = endpoint(server, retries=20)
-        each(range(20), lambda n: ask(made, n), replies.__setitem__)
+        made.each(range(20), lambda n: ask(made, n), replies.__setitem__)
     assert sum(reply.usage.tokens_in for reply in replies.values()) == 2 * len(server.log) > 40
     assert sum(reply.usage.calls for reply in replies.values()) == 20
 
@@ -210,8 +212,8 @@ KINDS_OF_DOWN = ("server_error", "rate_limited", "rate_limited_seconds", "rate_l
 def test_endpoint_that_is_down_is_left_alone_and_said_to_be_in_one_line(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.3)
-    monkeypatch.setattr("ragsweep.services.calls.health.PAUSE", 0.02)
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.3)
+    monkeypatch.setattr("ragsweep.services.limits.PAUSE", 0.02)
     said, requests = down(faults={kind: 1})
     assert "it is taken to be down" in said
     assert "\n" not in said
@@ -223,13 +225,13 @@ def test_endpoint_that_is_down_is_left_alone_and_said_to_be_in_one_line(
 def test_endpoint_that_is_down_is_left_alone_with_the_patience_that_users_get(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("health.PAUSE", 0.5), ("health.TOUCHED", 1.0), ("waiting.SHORTEST_WAIT", 0.5)):
-        monkeypatch.setattr(f"ragsweep.services.calls.{name}", value)
+    for name, value in (("PAUSE", 0.5), ("FIRST_ALONE", 1.0), ("SHORTEST_WAIT", 0.5)):
+        monkeypatch.setattr(f"ragsweep.services.limits.{name}", value)
     assert down(faults={kind: 1}, retry_after=2.0)[1] <= 40
 
 
 def test_nobody_there_is_found_out_with_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.1)
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
     with pytest.raises(
         EndpointFailed, match=r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* taken to be down"
@@ -238,15 +240,15 @@ def test_nobody_there_is_found_out_with_few_attempts(monkeypatch: pytest.MonkeyP
 
 
 def test_endpoint_that_comes_back_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.services.calls.health.PATIENCE", 0.1)
-    monkeypatch.setattr("ragsweep.services.calls.health.REST", 0.2)
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
+    monkeypatch.setattr("ragsweep.services.limits.REST", 0.2)
     with serving(faults={"unavailable": 1}) as server:
         made = endpoint(server)
         with pytest.raises(EndpointFailed):
             ask_all(made, 100)
         sent = len(server.log)
         with pytest.raises(EndpointFailed):
-            run(ask(made, 1))
+            asyncio.run(ask(made, 1))
         assert len(server.log) == sent  # while it rests, nobody asks
         server.faults = {}
         server.wait(0.3)
@@ -259,14 +261,14 @@ def test_endpoint_that_comes_back_is_used_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("kind", ["hang", "slow_drip"])
 def test_deadline_of_a_call_holds_however_slowly_the_answer_comes(kind: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed, match=r"within 0\.3 seconds \(after 1 calls\)"):
-        run(ask(endpoint(server, timeout=10, deadline=0.3), 1))
+        asyncio.run(ask(endpoint(server, timeout=10, deadline=0.3), 1))
     assert len(server.log) == 1
     assert not any(one.ended - one.began >= 20 for one in server.log)  # what the server would have taken, had it ended
 
 
 def test_no_wait_is_begun_that_ends_after_the_deadline() -> None:
     with serving(faults={"rate_limited_seconds": 1}, retry_after=30) as server, pytest.raises(CallFailed) as caught:
-        run(ask(endpoint(server, deadline=5), 1))
+        asyncio.run(ask(endpoint(server, deadline=5), 1))
     assert caught.value.reason == reasons.RATE_LIMITED
     assert len(server.log) == 1
 
@@ -293,7 +295,7 @@ def test_requests_of_a_minute_are_spread_over_it() -> None:
 def test_tokens_of_a_minute_are_spread_over_it() -> None:
     with serving() as server:
         made = endpoint(server, tokens_per_minute=6000, concurrency=16)
-        each(
+        made.each(
             range(20),
             lambda n: made.chat([{"role": "user", "content": "x" * 40}], max_tokens=10, seed=n),
             lambda *_: None,

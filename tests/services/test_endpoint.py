@@ -1,7 +1,8 @@
-"""The endpoint against a real server on this machine: what is sent, what comes back, what it cost."""
+"""Requests, replies and usage of an endpoint, against a server on loopback."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Usage
-from ragsweep.services.calls import Endpoint, EndpointFailed, each, run
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import EndpointFailed
 
 KEY = "k-5ecret-5ecret"
 
@@ -36,9 +38,9 @@ def endpoint(server: LlmServer, **parameters: Any) -> Endpoint:
     return Endpoint(**{"base_url": server.base_url, "model": "m", "key_env": "LLM_KEY", "timeout": 10, **parameters})
 
 
-def test_reply_is_what_the_server_said_and_counted(server: LlmServer) -> None:
+def test_reply_has_the_text_and_the_usage_of_the_service(server: LlmServer) -> None:
     server.answer = lambda asked: f"you said {asked.last}"
-    reply = run(endpoint(server).chat(messages("hello"), temperature=0.5, seed=None))
+    reply = asyncio.run(endpoint(server).chat(messages("hello"), temperature=0.5, seed=None))
     assert reply.text == "you said hello"
     assert (reply.finish_reason, reply.model) == ("stop", "m")
     assert reply.usage == Usage(1, count("be brief hello"), 3)
@@ -47,25 +49,25 @@ def test_reply_is_what_the_server_said_and_counted(server: LlmServer) -> None:
     assert server.log[0].request.body == {"model": "m", "messages": messages("hello"), "temperature": 0.5}
 
 
-def test_seconds_are_those_of_the_service_and_not_of_the_line_before_it() -> None:
+def test_seconds_are_those_of_the_successful_attempt() -> None:
     with LlmServer(latency=0.05, faults={"unavailable": 0.3}, seed=1) as server:
         made, seconds = endpoint(server, concurrency=1, key_env=None), {}
-        each(range(12), lambda n: made.chat(messages(str(n))), lambda n, reply: seconds.update({n: reply.seconds}))
+        made.each(range(12), lambda n: made.chat(messages(str(n))), lambda n, reply: seconds.update({n: reply.seconds}))
     taken = {int(one.request.last): one.ended - one.began for one in server.log if not one.fault}
     assert len(server.log) > 12
     assert all(0.05 <= seconds[n] < taken[n] + 0.3 for n in range(12))
 
 
-def test_tokens_that_nobody_counted_are_estimated_and_marked(server: LlmServer) -> None:
+def test_tokens_without_a_count_are_estimated_and_marked(server: LlmServer) -> None:
     server.usage, server.answer = False, lambda asked: "x" * 41
-    assert run(endpoint(server).chat(messages("y" * 32))).usage == Usage(1, 10, 11, estimated=True)
+    assert asyncio.run(endpoint(server).chat(messages("y" * 32))).usage == Usage(1, 10, 11, estimated=True)
 
 
-def test_schema_is_sent_and_kept_to(server: LlmServer) -> None:
+def test_schema_is_sent(server: LlmServer) -> None:
     loose = {"type": "object", "properties": {"score": {"type": "integer"}, "why": {"enum": ["a", "b"]}}}
     strict = {**loose, "required": ["score", "why"], "additionalProperties": False}
-    said = run(endpoint(server).chat(messages("q"), schema=loose, schema_name="verdict")).text
-    run(endpoint(server).chat(messages("q"), schema=strict))
+    said = asyncio.run(endpoint(server).chat(messages("q"), schema=loose, schema_name="verdict")).text
+    asyncio.run(endpoint(server).chat(messages("q"), schema=strict))
     forms = [one.request.body["response_format"]["json_schema"] for one in server.log]
     assert forms == [
         {"name": "verdict", "schema": loose}, {"name": "answer", "schema": strict, "strict": True}
@@ -74,13 +76,13 @@ def test_schema_is_sent_and_kept_to(server: LlmServer) -> None:
 
 
 def test_vectors_come_in_the_order_of_their_texts(server: LlmServer) -> None:
-    vectors, usage = run(endpoint(server).embed(["one two", "three"]))
-    assert vectors[1] == run(endpoint(server).embed(["three"]))[0][0]
+    vectors, usage = asyncio.run(endpoint(server).embed(["one two", "three"]))
+    assert vectors[1] == asyncio.run(endpoint(server).embed(["three"]))[0][0]
     assert vectors[0] != vectors[1]
     assert usage == Usage(1, 3, 0)
 
 
-def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_before_later_ones_begin() -> None:
+def test_chain_of_an_item_is_finished_before_a_later_item_begins_in_its_place() -> None:
     done: dict[int, str] = {}
 
     def script(asked: ModelRequest) -> str:
@@ -93,7 +95,7 @@ def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_
 
     with LlmServer(script, latency=0.01) as server:
         made = endpoint(server, concurrency=2, key_env=None)
-        each([f"t{n}" for n in range(20)], chain, lambda n, text: done.update({n: text}))
+        made.each([f"t{n}" for n in range(20)], chain, lambda n, text: done.update({n: text}))
     assert done == {n: f"t{n}!!!" for n in range(20)}
     assert len(server.log) == 60
     assert server.most_open == 2
@@ -104,24 +106,25 @@ def test_each_item_is_done_once_in_the_calling_thread_and_its_chain_is_finished_
     assert [one.request.last for one in server.log].index("t4") > [one.request.last for one in server.log].index("t0!!")
 
 
-def test_first_exception_gives_up_all_other_items(server: LlmServer) -> None:
+def test_first_exception_cancels_all_other_items(server: LlmServer) -> None:
     def stop(number: int, text: object) -> None:
         raise ZeroDivisionError
 
     made = endpoint(server)
     with pytest.raises(ZeroDivisionError):
-        each(range(50), lambda n: made.chat(messages(str(n))), stop)
+        made.each(range(50), lambda n: made.chat(messages(str(n))), stop)
     assert len(server.log) < 50
 
 
-def test_wrong_key_costs_one_request_and_is_said_in_one_line_without_it(
+def test_wrong_key_costs_one_request_and_its_error_is_one_line_without_the_key(
     server: LlmServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.key = "another"
+    made = endpoint(server)
     with pytest.raises(EndpointFailed, match=r"/v1/chat/completions failed: status 401: ") as caught:
-        each(range(50), lambda n: endpoint(server).chat(messages(str(n))), lambda *_: None)
+        made.each(range(50), lambda n: made.chat(messages(str(n))), lambda *_: None)
     assert len(server.log) == 1
     assert KEY not in str(caught.value)
     monkeypatch.delenv("LLM_KEY")
     with pytest.raises(ConfigError, match="variable LLM_KEY, named by key_env, is not set"):
-        run(endpoint(server).chat(messages("q")))
+        asyncio.run(endpoint(server).chat(messages("q")))

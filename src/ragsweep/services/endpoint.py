@@ -1,0 +1,158 @@
+"""Chat completions and embeddings of a model behind OpenAI's protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ragsweep.core.types import Usage
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.http_client import HttpRequest, Service, Timed
+from ragsweep.services.replies import (
+    ChatCompletion,
+    estimate_tokens,
+    read_chat,
+    read_token_counts,
+    read_usage,
+    read_vectors,
+)
+from ragsweep.services.session import Item, Result, ServiceSession
+
+Found = TypeVar("Found")
+Messages = Sequence[Mapping[str, str]]
+
+
+class Reply(NamedTuple):
+    """A model's reply."""
+
+    text: str
+    finish_reason: str
+    model: str  # as the service names it
+    usage: Usage
+    seconds: float  # of the attempt that succeeded, without earlier attempts and waits
+
+
+class Endpoint:
+    """A model at a service that speaks OpenAI's protocol.
+
+    :class:`ragsweep.services.http_client.Service` documents the parameters.
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        key_env: str | None = None,
+        timeout: float = 60,
+        deadline: float | None = 300,
+        retries: int = 5,
+        concurrency: int = 16,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        self.service = Service(
+            base_url, key_env, timeout, retries, concurrency, deadline, requests_per_minute, tokens_per_minute
+        )
+        self.model = model
+
+    def connect(self, session: ServiceSession) -> None:
+        """Use the connections, limits and usage meter of a session."""
+        self.service.connect(session)
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError for values that cannot work, and for a secret in the config; make no call."""
+        self.service.check(where)
+
+    def check_key(self, where: str) -> None:
+        """Raise ConfigError, with the way out, where the key is not in the environment."""
+        self.service.check_key(where)
+
+    def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
+        """Work on items, ``concurrency`` at a time; see :func:`ragsweep.services.session.each`."""
+        self.service.each(items, work, done)
+
+    async def chat(
+        self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
+    ) -> Reply:
+        """Request the next message; ``schema`` is a JSON Schema that the service enforces.
+
+        ``sampling`` goes into the body as it is (temperature, max_tokens, seed ...), without values of None.
+
+        Raises:
+            CallFailed: There is no usable reply, for ``reason``; a truncated reply is not usable.
+            EndpointFailed: No call to this endpoint can succeed.
+            ConfigError: The key is not in the environment.
+        """
+        given = {name: value for name, value in sampling.items() if value is not None}
+        body = {"model": self.model, "messages": list(messages), **given}
+        if schema is not None:
+            body["response_format"] = _response_format(schema, schema_name or "answer")
+        characters = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
+        tokens = estimate_tokens(characters) + int(sampling.get("max_tokens") or 0)
+        wasted: list[Usage] = []
+
+        def read(response: Any) -> tuple[ChatCompletion, Usage]:
+            try:
+                chat = read_chat(response, characters)
+            except ValueError:
+                wasted.append(read_token_counts(response) or Usage())  # unusable, and paid for all the same
+                raise
+            return chat, _sum(chat.usage, *wasted)
+
+        request = HttpRequest("chat/completions", body, tokens)
+        (chat, usage), seconds = await self._post(request, read, True, wasted)
+        return Reply(chat.text, chat.finish_reason, chat.model or self.model, usage, seconds)
+
+    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
+        """Embed texts, none of them blank: one vector each, in their order. Raises as :meth:`chat` does."""
+        characters = sum(map(len, texts))
+        body = {"model": self.model, "input": list(texts)}
+
+        def read(response: Any) -> tuple[list[list[float]], Usage]:
+            return read_vectors(response, len(texts)), read_usage(response, characters, 0)
+
+        return (await self._post(HttpRequest("embeddings", body, estimate_tokens(characters)), read, False)).value
+
+    async def _post(
+        self,
+        request: HttpRequest,
+        read: Callable[[Any], tuple[Found, Usage]],
+        retry_unread: bool,
+        wasted: Sequence[Usage] = (),
+    ) -> Timed[tuple[Found, Usage]]:
+        """Make a call and record its usage."""
+        meter = self.service.session.meter
+        meter.check_price(self.model)
+        try:
+            found = await self.service.post(request, read, retry_unread)
+        except CallFailed as failure:
+            failure.usage = _sum(failure.usage, *wasted)
+            meter.record(self.model, failure.usage)
+            raise
+        meter.record(self.model, found.value[1])
+        return found
+
+
+def _sum(*several: Usage) -> Usage:
+    tokens_in, tokens_out = sum(one.tokens_in for one in several), sum(one.tokens_out for one in several)
+    return Usage(sum(one.calls for one in several), tokens_in, tokens_out, any(one.estimated for one in several))
+
+
+def _response_format(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": name, "schema": dict(schema)}
+    if _is_strict(schema):
+        given["strict"] = True
+    return {"type": "json_schema", "json_schema": given}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Return whether every object requires all its properties and admits no other, as strict mode demands."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "object" or "properties" in schema:
+            properties = schema.get("properties", {})
+            if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
+                return False
+        return all(map(_is_strict, schema.values()))
+    return all(map(_is_strict, schema)) if isinstance(schema, list) else True

@@ -1,0 +1,142 @@
+"""Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
+
+Times are seconds of a monotonic clock and are passed in, so that nothing here waits by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from ragsweep.core.reasons import CIRCUIT_OPEN, REFUSED_BY_SERVICE
+from ragsweep.services.errors import CallFailed, EndpointFailed
+
+SHORTEST_WAIT = 0.5
+"""Seconds within which the first retry is made."""
+
+LONGEST_WAIT = 60.0
+"""Longest wait before a retry, in seconds. A longer Retry-After is ignored."""
+
+FIRST_ALONE = 1.0
+"""Seconds for which the first call to a service goes alone: a wrong key then costs one request."""
+
+SLOW_AFTER = 4
+"""Failures in a row after which calls are made one by one, with growing pauses between them."""
+
+DOWN_AFTER = 8
+"""Failures in a row that take a service for down, once they have lasted for PATIENCE."""
+
+PATIENCE = 20.0
+"""Seconds of uninterrupted failure, without the waits that the service requested."""
+
+PAUSE = 0.5
+LONGEST_PAUSE = 8.0
+
+REST = 30.0
+"""Seconds for which a service that is down is not called. After that a single call tests it."""
+
+POLL = 0.01
+"""Seconds between two checks whether the single call that is allowed has returned."""
+
+BURST = 1.0
+"""Seconds' worth of a rate that may be used at once."""
+
+
+def parse_retry_after(value: str | None) -> float:
+    """Read a Retry-After header, in seconds or as a date; 0 where it is absent, malformed or above LONGEST_WAIT."""
+    if value is None:
+        return 0.0
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except ValueError:
+            return 0.0
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return max(seconds, 0.0) if math.isfinite(seconds) and seconds <= LONGEST_WAIT else 0.0
+
+
+def backoff(attempt: int, retry_after: float = 0.0) -> float:
+    """Return the seconds to wait after failed attempt number ``attempt``, from 0; at most LONGEST_WAIT.
+
+    Where the service requested a wait, that and a little more, so that not all calls return at once. Else a random part
+    of a time that doubles with every attempt ("full jitter",
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
+    """
+    if retry_after:
+        return min(retry_after + random.uniform(0, SHORTEST_WAIT), LONGEST_WAIT)
+    return min(SHORTEST_WAIT * 2.0 ** min(attempt, 16), LONGEST_WAIT) * random.uniform(0, 1)
+
+
+class RateLimiter:
+    """Spread an amount evenly over time, with BURST seconds' worth at once."""
+
+    def __init__(self) -> None:
+        self._free = -math.inf
+
+    def reserve(self, amount: float, per_minute: float | None, now: float) -> float:
+        """Reserve an amount and return the seconds until it may be used."""
+        if not per_minute:
+            return 0.0
+        free = max(self._free, now - BURST)
+        self._free = free + amount * 60 / per_minute
+        return max(free - now, 0.0)
+
+
+class CircuitBreaker:
+    """Slow down, pause or refuse the calls to one service, by the outcomes of earlier calls."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self._answered = False
+        self._first_call = math.inf
+        self._failures = 0  # in a row; the failures of one burst of parallel calls count once
+        self._last_failure = -math.inf
+        self._failing_since: float | None = None
+        self._paused_until = -math.inf
+        self._open_until = -math.inf
+        self._refusals = 0
+        self._fact = ""
+
+    def delay(self, now: float) -> float:
+        """Return the seconds after which to check again; 0 lets a call through. Raise EndpointFailed while open."""
+        if now < self._open_until:
+            raise EndpointFailed(f"{self._fact}; it is taken to be down after {self._failures} failures", CIRCUIT_OPEN)
+        if now < self._paused_until:
+            return self._paused_until - now
+        first = not self._answered and now < self._first_call + FIRST_ALONE
+        return POLL if self.in_flight and (first or self._failures >= SLOW_AFTER) else 0.0
+
+    def start(self, now: float) -> None:
+        """Record that a call starts."""
+        self._first_call = min(self._first_call, now)
+
+    def succeed(self) -> None:
+        """Record a good response."""
+        self._answered, self._failures, self._failing_since = True, 0, None
+
+    def refuse(self, failure: CallFailed) -> None:
+        """Record a final refusal. Raise EndpointFailed where a service has refused everything so far."""
+        self._failures, self._failing_since = 0, None
+        self._refusals += 1
+        if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
+            raise EndpointFailed(f"{failure} (and so were the {self._refusals - 1} calls before)", failure.reason)
+
+    def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
+        """Record a failed attempt that began at ``began``, and the wait that the service requested."""
+        self._fact = fact
+        paused = max(self._paused_until, now)
+        if self._failures < SLOW_AFTER or began >= self._last_failure:
+            self._failures, self._last_failure = self._failures + 1, now
+            if self._failures >= SLOW_AFTER:
+                pause = min(PAUSE * 2.0 ** min(self._failures - SLOW_AFTER, 16), LONGEST_PAUSE)
+                self._paused_until = max(paused, now + pause)
+        self._failing_since = began if self._failing_since is None else self._failing_since
+        if self._failures >= DOWN_AFTER and now - self._failing_since >= PATIENCE:
+            self._open_until = now + REST
+        if now + retry_after > max(self._paused_until, paused):
+            self._failing_since += now + retry_after - paused
+            self._paused_until = now + retry_after

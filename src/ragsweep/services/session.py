@@ -1,0 +1,164 @@
+"""What the calls of one command share: an event loop with its connections, limits per service, and a usage meter."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+
+from ragsweep.services.limits import CircuitBreaker, RateLimiter
+from ragsweep.services.usage import UsageMeter
+
+if TYPE_CHECKING:
+    import httpx
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@runtime_checkable
+class Connectable(Protocol):
+    """A client of a service, which takes its connections, limits and usage meter from a session."""
+
+    def connect(self, session: ServiceSession) -> None:
+        """Use a session from here on."""
+
+
+@dataclass
+class HostState:
+    """What all calls to one base URL with one key share."""
+
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    requests: RateLimiter = field(default_factory=RateLimiter)
+    tokens: RateLimiter = field(default_factory=RateLimiter)
+
+    @asynccontextmanager
+    async def admit(self) -> AsyncIterator[None]:
+        """Wait until the circuit breaker lets a call through. Raise EndpointFailed while it is open."""
+        while wait := self.breaker.delay(time.monotonic()):
+            await asyncio.sleep(wait)
+        self.breaker.in_flight += 1
+        self.breaker.start(time.monotonic())
+        try:
+            yield
+        finally:
+            self.breaker.in_flight -= 1
+
+
+@dataclass
+class Connections:
+    """The HTTP client of one event loop, and its semaphores by service and limit."""
+
+    client: httpx.AsyncClient
+    slots: dict[tuple[object, int], asyncio.Semaphore] = field(default_factory=dict)
+
+
+class ServiceSession:
+    """Run calls, and keep what they share: one session serves all parts of a command.
+
+    Connections last for one batch of calls, or inside a ``with`` block until its end. A part that is used outside of a
+    command has a session of its own, without a budget.
+    """
+
+    def __init__(self) -> None:
+        self.meter = UsageMeter()
+        self._hosts: dict[tuple[str, str], HostState] = {}
+        self._connections: dict[asyncio.AbstractEventLoop, Connections] = {}
+        self._lifetimes: dict[asyncio.AbstractEventLoop, AsyncGenerator[Connections]] = {}
+        self._runner: asyncio.Runner | None = None
+        self._thread = threading.current_thread()
+
+    def __enter__(self) -> Self:
+        self._runner, self._thread = asyncio.Runner(), threading.current_thread()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
+
+    def connect(self, part: object) -> None:
+        """Let every service client that a part holds as an attribute use this session."""
+        for value in vars(part).values() if hasattr(part, "__dict__") else ():
+            if isinstance(value, Connectable):
+                value.connect(self)
+
+    def host(self, base_url: str, key: str) -> HostState:
+        """Return what the calls to a service with a key share; the key itself is not stored."""
+        name = (base_url.rstrip("/"), hashlib.blake2b(key.encode(), digest_size=16).hexdigest())
+        return self._hosts.setdefault(name, HostState())
+
+    async def connections(self) -> Connections:
+        """Return the connections of the running event loop, which are closed when it ends."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._connections:
+            # The loop closes asynchronous generators (loop.shutdown_asyncgens), and this one closes the client.
+            self._lifetimes[loop] = self._open(loop)
+            await anext(self._lifetimes[loop])
+        return self._connections[loop]
+
+    async def slot(self, host: HostState, limit: int) -> asyncio.Semaphore:
+        """Return the semaphore that limits the calls in flight to a service in the running event loop."""
+        slots = (await self.connections()).slots
+        return slots.setdefault((id(host), limit), asyncio.Semaphore(limit))
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine to its end."""
+        if self._runner is None or threading.current_thread() is not self._thread:
+            return asyncio.run(work)
+        return self._runner.run(work)
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Connections]:
+        import httpx
+
+        for name in ("httpx", "httpcore"):  # at DEBUG they log response headers, which may repeat a key
+            logging.getLogger(name).setLevel(logging.WARNING)
+        # Timeouts cover a whole call, from its first byte to its last: httpx measures between two bytes.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        async with httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False) as client:
+            try:
+                self._connections[loop] = Connections(client)
+                yield self._connections[loop]
+            finally:
+                del self._connections[loop], self._lifetimes[loop]
+
+
+def each(
+    items: Sequence[Item],
+    work: Callable[[Item], Awaitable[Result]],
+    done: Callable[[int, Result], None],
+    concurrency: int = 16,
+    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+) -> None:
+    """Work on items in their order, ``concurrency`` at a time; call ``done(number, result)`` as each result arrives.
+
+    Both run in the calling thread. An item that was begun is finished before a later one is begun in its place. The
+    first exception of ``work`` or ``done`` cancels everything else and is raised.
+    """
+
+    async def work_through(rest: Any) -> None:
+        for number, item in rest:
+            done(number, await work(item))
+
+    async def work_all() -> None:
+        rest = enumerate(items)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(concurrency, len(items))):
+                    group.create_task(work_through(rest))
+        except BaseExceptionGroup as several:
+            raise _first(several) from None
+
+    if items:
+        run(work_all())
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = several.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,116 @@
+"""Count and price what the calls of a command use, and stop them when a budget is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.reasons import BUDGET_SPENT
+from ragsweep.core.types import Usage
+from ragsweep.services.errors import CallFailed
+
+LIMITS = ("calls", "tokens", "money")
+
+Pricing = Callable[[str, Usage], float]
+"""The price of a model's usage; NaN where the model has none."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on what one process uses; None is no limit. Money is in the currency of the prices."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    money: float | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a value that is no limit."""
+        for name in LIMITS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+                raise ConfigError(f"budget.{name}: must be a number of at least 0, or null, given {value!r}")
+
+
+@dataclass(frozen=True)
+class UsageTotals:
+    """Calls (a retried call counts once), tokens, and money as far as prices are known."""
+
+    calls: int = 0
+    tokens: int = 0
+    money: float = 0.0
+    without_price: int = 0  # calls whose model has no price
+    estimated: bool = False  # some tokens were not counted by the service
+
+
+def no_prices(model: str, usage: Usage) -> float:
+    """Return NaN: no model has a price."""
+    return math.nan
+
+
+class UsageMeter:
+    """The usage of one command in one process, its prices and its budget."""
+
+    def __init__(self) -> None:
+        self.totals = UsageTotals()
+        self.budget = Budget()
+        self.price: Pricing = no_prices
+        self.currency = ""
+        self._before = UsageTotals()  # when the budget began to apply
+        self._lock = Lock()
+
+    def limit(self, budget: Budget, price: Pricing, currency: str = "") -> None:
+        """Set the budget and the prices. Earlier usage counts, unless the budget is another one."""
+        if budget != self.budget:
+            self._before = self.totals
+        self.budget, self.price, self.currency = budget, price, currency
+
+    def reset(self) -> None:
+        """Count from 0, without budget and prices."""
+        self.totals, self._before = UsageTotals(), UsageTotals()
+        self.budget, self.price, self.currency = Budget(), no_prices, ""
+
+    def check_price(self, model: str) -> None:
+        """Raise ConfigError where money is limited and a model has no price: the limit could not be kept."""
+        if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
+            raise ConfigError(
+                f'budget.money cannot be kept: the prices have no model "{model}"; add it, or limit tokens'
+            )
+
+    def admit(self) -> None:
+        """Count a call before it is made. Raise CallFailed where the budget is spent."""
+        with self._lock:
+            for name in LIMITS:
+                limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
+                if limit is not None and used >= limit:
+                    raise CallFailed(f"the budget is spent: budget.{name}={limit:g}, used {used:g}", BUDGET_SPENT)
+            self.totals = replace(self.totals, calls=self.totals.calls + 1)
+
+    def record(self, model: str, usage: Usage) -> None:
+        """Count and price the tokens of a call that has ended."""
+        money = self.price(model, usage)
+        known = not math.isnan(money)
+        with self._lock:
+            now = self.totals
+            self.totals = replace(
+                now,
+                tokens=now.tokens + usage.tokens_in + usage.tokens_out,
+                money=now.money + (money if known else 0.0),
+                without_price=now.without_price + (0 if known else usage.calls),
+                estimated=now.estimated or usage.estimated,
+            )
+
+    def since(self, before: UsageTotals) -> dict[str, float]:
+        """Return the usage since ``before``, by the names of the limits."""
+        return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
+
+    def describe(self, before: UsageTotals) -> str:
+        """Describe the usage since ``before``: calls, tokens and money; empty where no call was made."""
+        now = self.totals
+        if now.calls == before.calls:
+            return ""
+        about = "about " if now.estimated else ""
+        text = f"{now.calls - before.calls:,} calls · {about}{now.tokens - before.tokens:,} tokens"
+        return f"{text} · {about}{now.money - before.money:.4f} {self.currency}" if now.money > before.money else text

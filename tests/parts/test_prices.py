@@ -1,0 +1,46 @@
+"""Prices of tokens by patterns of model names."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Usage
+from ragsweep.parts.prices import Prices
+
+TABLE = Prices("2025-08-15", "USD", "made up", {"m*": [1_000_000, 2_000_000]})  # 1 a token read, 2 a token written
+
+
+def test_pattern_with_the_most_letters_decides() -> None:
+    table = Prices("2025-08-15", "USD", "", {"*": [9, 9], "gpt-4o*": [2.5, 10], "gpt-4o-mini*": [0.15, 0.6]})
+    assert table.of("gpt-4o-mini-2024-07-18") == (0.15, 0.6)
+    assert table.of("GPT-4o-2024-08-06") == (2.5, 10)
+    assert table.of("llama") == (9, 9)
+    assert table.money("gpt-4o", Usage(1, 1_000_000, 500_000)) == 7.5
+
+
+def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing() -> None:
+    assert math.isnan(TABLE.money("llama", Usage(1, 5, 5)))
+    assert TABLE.money("llama", Usage()) == 0
+
+
+def test_total_says_what_it_leaves_out() -> None:
+    used = [("m", Usage(2, 10, 5)), ("llama", Usage(3, 10, 10, estimated=True)), ("m1", Usage(1, 0, 1))]
+    assert TABLE.total(used) == (22.0, 6, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("date", "models", "message"),
+    [
+        ("yesterday", {}, 'date: must be a day such as "2025-08-15", given'),
+        ("2025-08-15", {"m": [1]}, r"models\.m: must be the prices of a million tokens \[read, written\], given \[1\]"),
+        ("2025-08-15", {"m": [1, -1]}, r"given \[1, -1\]"),
+        ("2025-08-15", {"m": [1, float("nan")]}, r"given \[1, nan\]"),
+        ("2025-08-15", {"m": "cheap"}, "given 'cheap'"),
+    ],
+)
+def test_table_that_is_none_is_refused(date: str, models: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Prices(date, "USD", "", models).check()

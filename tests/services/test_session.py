@@ -1,0 +1,210 @@
+"""Batches of calls: order, threads, forks, shared limits, and interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer
+from ragsweep.core.interruption import deadline
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import EndpointFailed
+from ragsweep.services.http_client import Service
+from ragsweep.services.session import ServiceSession, each
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def chat(made: Endpoint, text: object) -> Any:
+    return made.chat([{"role": "user", "content": str(text)}])
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0.001)
+    return 2 * number
+
+
+def test_results_arrive_in_the_calling_thread_and_no_items_are_no_work() -> None:
+    found, threads = {}, set()
+
+    def done(number: int, result: int) -> None:
+        threads.add(threading.current_thread())
+        found[number] = result
+
+    each(range(50), double, done, concurrency=7)
+    each([], double, done)
+    assert found == {n: 2 * n for n in range(50)}
+    assert threads == {threading.current_thread()}
+
+
+def test_items_begin_in_their_order_and_no_more_than_allowed_at_a_time() -> None:
+    begun: list[int] = []
+    finished: list[int] = []
+
+    async def work(number: int) -> None:
+        begun.append(number)
+        assert len(begun) - len(finished) <= 3
+        await asyncio.sleep(0.002 if number % 5 else 0.02)
+        finished.append(number)
+
+    each(range(30), work, lambda *_: None, concurrency=3)
+    assert begun == list(range(30))
+
+
+@pytest.mark.parametrize("fault", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_first_exception_is_raised_itself(fault: BaseException) -> None:
+    async def work(number: int) -> None:
+        if number == 2:
+            raise fault
+        await asyncio.sleep(30)
+
+    with pytest.raises(type(fault)) as caught:
+        each(range(9), work, lambda *_: None)
+    assert caught.value is fault
+
+
+def test_parts_of_one_session_share_the_pauses_of_a_service() -> None:
+    session, url = ServiceSession(), "http://127.0.0.1:9/v1"
+    parts = [Endpoint(url, model) for model in "ab"]
+    for one in parts:
+        one.connect(session)
+    host = session.host(f"{url}/", "")
+    assert host is session.host(url, "") is not session.host(url, "key")
+    host.breaker._open_until = float("inf")
+    for one in parts:
+        with pytest.raises(EndpointFailed):
+            asyncio.run(chat(one, "hello"))
+
+
+def test_connect_reaches_the_clients_that_a_part_holds() -> None:
+    class Part:
+        __slots__ = ()
+
+    class Caller:
+        def __init__(self) -> None:
+            self.service, self.endpoint, self.name = Service("http://x"), Endpoint("http://x", "m"), "caller"
+
+    session, caller = ServiceSession(), Caller()
+    for part in (caller, Part(), 3):
+        session.connect(part)
+    assert caller.service.session is caller.endpoint.service.session is session
+
+
+def test_connections_last_for_the_block() -> None:
+    with LlmServer() as server:
+        made, session = Endpoint(server.base_url, "m"), ServiceSession()
+        made.connect(session)
+        texts: dict[int, str] = {}
+        with session:  # the connections of the first batch serve the second
+            for _ in range(2):
+                made.each("abc", lambda text: chat(made, text), lambda n, reply: texts.update({n: reply.text}))
+        made.each("abc", lambda text: chat(made, text), lambda n, reply: texts.update({n: reply.text}))
+    assert len(server.log) == 9
+    assert len({one.client for one in server.log[:6]}) == 3
+    assert not {one.client for one in server.log[:6]} & {one.client for one in server.log[6:]}
+
+
+def test_threads_run_batches_of_their_own() -> None:
+    with LlmServer(lambda request: request.last) as server:
+        made, session = Endpoint(server.base_url, "m", concurrency=2), ServiceSession()
+        made.connect(session)
+        found: dict[int, str] = {}
+
+        async def in_a_thread(number: int) -> str:
+            return await asyncio.to_thread(lambda: session.run(chat(made, number)).text)
+
+        with session:
+            made.each(range(6), in_a_thread, found.__setitem__)
+    assert found == {n: str(n) for n in range(6)}
+
+
+def test_timeout_of_a_config_is_not_taken_for_that_of_a_call() -> None:
+    with LlmServer(faults={"hang": 1}, hang=60) as server:
+        made = Endpoint(server.base_url, "m", timeout=50)
+        with pytest.raises(TimeoutError, match=r"timeout=0\.2"), deadline(0.2):
+            made.each(range(3), lambda n: chat(made, n), lambda *_: None)
+
+
+CHILD = """
+    import signal
+    import sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
+    from ragsweep.services.endpoint import Endpoint
+    from ragsweep.core.interruption import Interrupted, caught, listen
+
+    listen()
+    made = Endpoint(sys.argv[1], "m", concurrency=4)
+    try:
+        with made.service.session:
+            made.each(
+                range(1000),
+                lambda n: made.chat([{"role": "user", "content": str(n)}]),
+                lambda n, reply: print("done", n, flush=True),
+            )
+    except Interrupted as end:
+        caught()
+        print("interrupted", flush=True)
+        sys.exit(end.exit_status)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
+def test_interruption_ends_at_once_and_costs_the_calls_in_flight(number: signal.Signals, tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(textwrap.dedent(CHILD))
+    with LlmServer(latency=0.1, hang=60) as server:
+        child = subprocess.Popen(
+            [sys.executable, str(script), server.base_url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while len(server.answered) < 12:
+            time.sleep(0.02)
+            assert child.poll() is None
+        server.faults = {"hang": 1}  # those in flight would last a minute
+        time.sleep(0.3)
+        sent = time.monotonic()
+        child.send_signal(number)
+        out, err = child.communicate(timeout=120)
+        assert time.monotonic() - sent < 15
+    assert child.returncode == 128 + number, err
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[-1] == "interrupted"
+    done = {line for line in lines if line.startswith("done")}
+    assert done == {f"done {one.request.last}" for one in server.log if not one.fault}
+    assert len(server.log) <= len(done) + 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forked_process_opens_connections_of_its_own() -> None:
+    code = """
+        import asyncio, os, sys, warnings
+        from ragsweep.services.endpoint import Endpoint
+        warnings.simplefilter("ignore")
+        made = Endpoint(sys.argv[1], "m")
+        ask = lambda text: asyncio.run(made.chat([{"role": "user", "content": text}])).text
+        first = ask("a")
+        child = os.fork()
+        if not child:
+            os._exit(0 if ask("a") == first else 3)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.exit(status if ask("a") == first else 4)
+    """
+    with LlmServer() as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), server.base_url], check=False, timeout=60
+        )
+    assert done.returncode == 0
+    assert len(server.log) == 3

@@ -1,0 +1,116 @@
+"""Usage is counted and priced once, and a budget stops the calls of one session."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_server import LlmServer
+from ragsweep.core import reasons
+from ragsweep.core.errors import ConfigError
+from ragsweep.parts.prices import Prices
+from ragsweep.services.endpoint import Endpoint
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget
+
+TABLE = Prices("2025-08-15", "USD", "made up", {"m*": [1_000_000, 2_000_000]})  # 1 a token read, 2 a token written
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def session() -> ServiceSession:
+    return ServiceSession()
+
+
+def ask(session: ServiceSession, server: LlmServer, questions: int, calls: int = 1, concurrency: int = 1) -> list[str]:
+    """Ask questions of several calls each; return "" or the reason of each."""
+    made = Endpoint(server.base_url, "m", concurrency=concurrency)
+    made.connect(session)
+    found = ["?"] * questions
+
+    async def work(number: int) -> str:
+        try:
+            for step in range(calls):
+                await made.chat([{"role": "user", "content": f"question {number} {step}"}])
+        except CallFailed as failure:
+            return failure.reason
+        return ""
+
+    made.each(range(questions), work, found.__setitem__)
+    return found
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_budget_of_calls_is_kept_and_the_rest_has_its_reason(session: ServiceSession, concurrency: int) -> None:
+    session.meter.limit(Budget(calls=7), TABLE.money)
+    with LlmServer() as server:
+        found = ask(session, server, 20, 1, concurrency)
+    assert found == [""] * 7 + [reasons.BUDGET_SPENT] * 13
+    assert len(server.log) == session.meter.totals.calls == 7
+
+
+def test_budget_is_not_exceeded_inside_a_question(session: ServiceSession) -> None:
+    session.meter.limit(Budget(calls=7), TABLE.money)
+    with LlmServer() as server:
+        found = ask(session, server, 20, 3)
+    assert found == [""] * 2 + [reasons.BUDGET_SPENT] * 18
+    assert len(server.log) == 7
+
+
+def test_each_budget_counts_from_when_it_was_set(session: ServiceSession) -> None:
+    with LlmServer() as server:
+        for calls, answered in ((1, 1), (100, 5), (2, 2)):
+            session.meter.limit(Budget(calls=calls), TABLE.money)
+            assert ask(session, server, 5).count("") == answered
+
+
+def test_sessions_have_meters_of_their_own() -> None:
+    limited, other = ServiceSession(), ServiceSession()
+    limited.meter.limit(Budget(calls=1), TABLE.money)
+    with LlmServer() as server:
+        assert ask(limited, server, 3).count("") == 1
+        assert ask(other, server, 3).count("") == 3
+    assert (limited.meter.totals.calls, other.meter.totals.calls) == (1, 3)
+
+
+@pytest.mark.parametrize("budget", [Budget(tokens=20), Budget(money=28)])
+def test_budget_of_tokens_or_money_is_exceeded_only_by_calls_in_flight(session: ServiceSession, budget: Budget) -> None:
+    session.meter.limit(budget, TABLE.money)
+    with LlmServer(lambda asked: "yes then") as server:
+        found = ask(session, server, 20, 1)  # 3 tokens read, 2 written: 5 tokens, 7 of money
+    assert found == [""] * 4 + [reasons.BUDGET_SPENT] * 16
+    assert (session.meter.totals.tokens, session.meter.totals.money) == (20, 28)
+
+
+def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: ServiceSession) -> None:
+    session.meter.limit(Budget(calls=20), TABLE.money)
+    with LlmServer(lambda asked: "yes", faults={"null_content": 0.3}, seed=3) as server:
+        assert ask(session, server, 20, 1) == [""] * 20
+    lost = sum(one.fault != "" for one in server.log)
+    assert lost
+    assert (session.meter.totals.calls, session.meter.totals.tokens) == (20, 4 * len(server.log))
+
+
+def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:
+    session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "", {"gpt*": [1, 1]}).money)
+    with LlmServer() as server, pytest.raises(ConfigError, match='the prices have no model "m"'):
+        ask(session, server, 3, 1)
+    assert server.log == []
+
+
+def test_usage_without_a_price_is_counted_apart(session: ServiceSession) -> None:
+    with LlmServer(usage=False) as server:
+        ask(session, server, 3, 1)
+    assert session.meter.totals.without_price == 3
+    assert session.meter.totals.money == 0
+    assert session.meter.totals.estimated
+
+
+@pytest.mark.parametrize("budget", [Budget(calls=-1), Budget(tokens=True), Budget(money="5")])  # type: ignore[arg-type]
+def test_malformed_limit_is_refused(budget: Budget) -> None:
+    with pytest.raises(ConfigError, match=r"budget\.(calls|tokens|money): must be a number of at least 0, or null"):
+        budget.check()
