@@ -80,7 +80,7 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
         (["targets.enforce=maybe"], "targets.enforce: must be true or false, given 'maybe'"),
         (
             ["+targets.mrr.bands={fine:high}"],
-            "targets.mrr: bands.fine: must be the value from which on the band holds, given 'high'",
+            "targets.mrr: bands.fine: must be the value from which the band applies, given 'high'",
         ),
         (["targets.top_score.share=2"], "targets.top_score: share=2 must lie between 0 and 1"),
         (["targets.mrr.threshold=high"], "targets.mrr.threshold: must be a number, given 'high'"),

@@ -1,4 +1,4 @@
-"""Say what calls cost in money, from a dated table of prices."""
+"""Prices of tokens by model, from a dated table."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MILLION = 1_000_000
 
 
 class Cost(NamedTuple):
-    """What several calls cost: the money of those whose model has a price, and the calls of the others."""
+    """The money of calls whose model has a price, and the number of calls without one."""
 
     money: float
     calls: int
     calls_without_price: int
-    estimated: bool  # some tokens were not counted by the service but estimated
+    estimated: bool  # the service did not count some tokens
 
 
 class Prices:
-    """Prices of tokens by model, in one currency. The pattern with the most letters of its own decides.
+    """Prices of tokens by model, in one currency; of several matching patterns the longest applies.
 
     ``models`` maps a pattern (``gpt-4o-mini*``) to the price of a million tokens: [read, written].
     """
@@ -32,14 +32,13 @@ class Prices:
     VERSION = "1"
 
     def __init__(self, date: str, currency: str, source: str, models: dict[str, list[float]]) -> None:
-        """Take a table, the day it was true, and where it is from."""
         self.date = date
         self.currency = currency
         self.source = source
         self.models = models
 
     def check(self) -> None:
-        """Raise ConfigError for what is no date or no price."""
+        """Raise ConfigError for an invalid date or price."""
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
@@ -51,7 +50,7 @@ class Prices:
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:
-        """Return the price of a million tokens, read and written; None where the table has none."""
+        """Return the price of a million tokens, [read, written]; None for an unknown model."""
         fitting = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
         if not fitting:
             return None
@@ -59,7 +58,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return what one usage of a model cost; NaN where its price is unknown, 0 where nothing was called."""
+        """Return the cost of one usage of a model; NaN where the price is unknown, 0 where there was no call."""
         if not usage.calls and not usage.tokens_in and not usage.tokens_out:
             return 0.0
         price = self.of(model)
@@ -68,7 +67,7 @@ class Prices:
         return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / MILLION
 
     def total(self, used: Iterable[tuple[str, Usage]]) -> Cost:
-        """Sum up what several usages cost, each with its model; what has no price is counted, not guessed."""
+        """Sum the cost of several usages, each with its model; calls without a price are counted."""
         money, calls, without, estimated = 0.0, 0, 0, False
         for model, usage in used:
             spent = self.money(model, usage)

@@ -1,4 +1,4 @@
-"""Write a request as the messages that a chat model reads, and tell from what it says whether it declined."""
+"""Prompts: the chat messages of a request, and the recognition of answers that decline."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ KNOWN = {
     "question": ("fence", "passages", "question"),
     "passage": ("fence", "name", "number", "text"),
 }
-"""What each template may hold."""
+"""Placeholders that each template may contain."""
 
 NEEDED = {"question": ("passages", "question"), "passage": ("text",)}
 FENCE = 12
-"""Characters of the fence."""
+"""Length of the fence."""
 
 APOSTROPHES = str.maketrans("\u2018\u2019\u02bc", "'''")
 
 
 class Prompt:
-    """Templates with placeholders in braces (``{question}``); a brace that is meant as such is written twice.
+    """Templates with placeholders in braces (``{question}``); a literal brace is written twice.
 
-    ``system`` may hold ``{fence}`` and ``{refusal}`` (the first of ``refusals``), ``question`` ``{passages}``,
+    ``system`` may contain ``{fence}`` and ``{refusal}`` (the first of ``refusals``), ``question`` ``{passages}``,
     ``{question}`` and ``{fence}``, ``passage`` ``{number}`` (from 1), ``{name}``, ``{text}`` and ``{fence}``. The fence
-    is a hash of question and passages: no passage can hold it, since it would have to know its own hash, and equal
-    requests are equal prompts. Without passages ``system_alone`` stands first and the question is asked as it is.
+    is a hash of question and passages, which no passage can contain, and equal requests have equal prompts. Without
+    passages the messages are ``system_alone`` and the bare question.
     """
 
     VERSION = "1"
@@ -39,7 +39,6 @@ class Prompt:
     def __init__(
         self, system: str, system_alone: str, question: str, passage: str, refusals: list[str], citations: bool
     ) -> None:
-        """Take the templates, the words that say that there is no answer, and whether citations are asked for."""
         self.system = system
         self.system_alone = system_alone
         self.question = question
@@ -48,7 +47,7 @@ class Prompt:
         self.citations = citations
 
     def check(self) -> None:
-        """Raise ConfigError for a placeholder that does not exist or is missing, and for refusals that are no words."""
+        """Raise ConfigError for unknown and missing placeholders, and for invalid refusals."""
         for key in KNOWN:
             _check_template(key, getattr(self, key))
         words = self.refusals if isinstance(self.refusals, list) else []
@@ -58,19 +57,19 @@ class Prompt:
             raise ConfigError("passage: citations=true needs {number}, by which a passage is cited")
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return chat messages, each with role and content: the system's, the conversation so far, the question."""
+        """Return chat messages with role and content: the system's, the conversation so far, the question."""
         fence = _fence(request)
         system = self.system if request.passages else self.system_alone
         first = _filled(system, fence=fence, refusal=self.refusals[0])
-        said = [{"role": turn.role, "content": turn.text} for turn in request.history]
-        asked = {"role": "user", "content": self._asked(request, fence)}
-        return [*([{"role": "system", "content": first}] if first else []), *said, asked]
+        history = [{"role": turn.role, "content": turn.text} for turn in request.history]
+        question = {"role": "user", "content": self._question(request, fence)}
+        return [*([{"role": "system", "content": first}] if first else []), *history, question]
 
     def refused(self, text: str) -> bool:
-        """Say whether an answer begins with words that decline one; case and punctuation do not count."""
+        """Return whether an answer begins with a refusal, ignoring case and punctuation."""
         return declined(text, self.refusals)
 
-    def _asked(self, request: Request, fence: str) -> str:
+    def _question(self, request: Request, fence: str) -> str:
         if not request.passages:
             return request.question
         passages = [
@@ -81,16 +80,16 @@ class Prompt:
 
 
 def fenced_conversation(request: Request) -> tuple[str, str]:
-    """Return a fence, and all that was said between tags that hold it: a hash of it, which it cannot hold itself."""
-    said = "\n".join([*(f"{turn.role}: {turn.text}" for turn in request.history), f"user: {request.question}"])
-    fence = texts_hash([[said]])[:FENCE]
-    return fence, f"<conversation {fence}>\n{said}\n</conversation {fence}>"
+    """Return a fence, a hash of the conversation, and the conversation between tags that contain it."""
+    text = "\n".join([*(f"{turn.role}: {turn.text}" for turn in request.history), f"user: {request.question}"])
+    fence = texts_hash([[text]])[:FENCE]
+    return fence, f"<conversation {fence}>\n{text}\n</conversation {fence}>"
 
 
 def declined(text: str, refusals: Sequence[str]) -> bool:
-    """Say whether a text begins with words that decline; case and punctuation do not count."""
-    said = f"{_plain(text)} "
-    return any(said.startswith(f"{_plain(words)} ") for words in refusals)
+    """Return whether a text begins with one of the refusals, ignoring case and punctuation."""
+    plain = f"{_plain(text)} "
+    return any(plain.startswith(f"{_plain(words)} ") for words in refusals)
 
 
 def _fence(request: Request) -> str:
@@ -98,12 +97,12 @@ def _fence(request: Request) -> str:
 
 
 def _filled(template: str, **values: str) -> str:
-    """Fill in a template once: braces in a value are text."""
+    """Fill a template once: braces in a value are text."""
     return template.format_map(values).strip()
 
 
 def _plain(text: str) -> str:
-    """Reduce a text to its words, parted by single spaces."""
+    """Reduce a text to its words, separated by single spaces."""
     return " ".join(re.findall(r"[\w']+", text.translate(APOSTROPHES).casefold()))
 
 

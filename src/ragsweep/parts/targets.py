@@ -1,4 +1,4 @@
-"""Say whether a number is good: thresholds with pass and fail, bands, and what a band suggests to do."""
+"""Targets: thresholds with pass and fail, bands, and the actions that they suggest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 GOOD, FAIR, POOR = "good", "fair", "poor"
 ENFORCE = "enforce"
-"""The key among the targets that makes a missed one an exit status."""
+"""The key among the targets that turns a missed target into an exit status."""
 
 
 class TargetRule(Protocol):
@@ -23,16 +23,16 @@ class TargetRule(Protocol):
 
 
 class Target:
-    """Evaluate a metric by a threshold; which side is better is the metric's.
+    """Evaluate a metric by a threshold; the metric decides which side is better.
 
     Args:
-        threshold: The value that passes. Bands name values and decide nothing.
-        good: From here on the band is "good"; None: from the threshold on.
-        fair: From here on the band is "fair", and below it "poor"; None: from the threshold on.
-        warn: Beyond the threshold there is a warning, and nothing fails.
-        action: What to do where the band is not the best one.
-        bands: In the place of good and fair: any names, each with the value from which on it holds.
-        below: The band of a value that reaches none of them.
+        threshold: The value that passes. Bands only name values.
+        good: Value from which the band is "good"; None: the threshold.
+        fair: Value from which the band is "fair", below which it is "poor"; None: the threshold.
+        warn: Warn instead of failing.
+        action: Suggested action below the best band.
+        bands: Names with the values from which they apply, in place of good and fair.
+        below: The band of values that reach none.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Target:
         """Raise ConfigError for a band without a number."""
         for name, limit in self.bands.items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"bands.{name}: must be the value from which on the band holds, given {limit!r}")
+                raise ConfigError(f"bands.{name}: must be the value from which the band applies, given {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Evaluate a measured metric."""
@@ -71,12 +71,12 @@ class Target:
 
 
 class Drop:
-    """Warn where a metric lies a share below a reference: what production showed when it was well, say.
+    """Warn where a metric drops below a reference, such as a value observed in production.
 
     Args:
-        share: By how much it may be lower, 0 to 1.
-        reference: The value to compare with; None: nothing is judged.
-        action: What to do where it is lower.
+        share: The permitted drop as a proportion of the reference, 0 to 1.
+        reference: The value to compare with; None: no evaluation.
+        action: Suggested action after a drop.
     """
 
     def __init__(self, share: float, reference: float | None = None, action: str = "") -> None:
@@ -111,12 +111,12 @@ def _evaluate(name: str, target: TargetRule, summary: Summary | None) -> TargetR
 
 
 def misses_target(result: Result) -> bool:
-    """Return whether a config misses a target though its targets are enforced; a warning is no miss."""
+    """Return whether a config misses an enforced target; a warning is no miss."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(one.verdict == FAIL for one in result.targets)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Count the targets that are met, and those that were judged."""
+    """Count the targets that are met, and those that were evaluated."""
     known = [one for one in results if one.verdict != NOT_JUDGED]
     return sum(one.verdict == PASS for one in known), len(known)

@@ -1,4 +1,4 @@
-"""Answer with the sentences of the context that are most like the question: offline, and the same every time."""
+"""Answer with the sentences of the context that are most similar to the question: offline and deterministic."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ragsweep.core.spans import shortened
 from ragsweep.core.types import Answer, Embedder, Floats, Request
 
 LONGEST = 300
-"""Characters from which on a sentence is cut where it pauses: a listing, a table; nobody quotes these as a whole."""
+"""Length from which a sentence (a listing, a table) is split at pauses."""
 
 MOST = 10_000
-"""Passages whose sentences are remembered, with their vectors."""
+"""Number of passages whose sentences and vectors are cached."""
 
 TINY = float(np.finfo(np.float32).tiny)
 
 
-class Read(NamedTuple):
-    """The sentences of a passage, and their vectors."""
+class PassageSentences(NamedTuple):
+    """The sentences of a passage and their vectors."""
 
     texts: Sequence[str]
     vectors: Floats
 
 
 class Extractive:
-    """Quote the best-supported sentences: those whose vectors are nearest to the question's, in the context's order.
+    """Quote the sentences whose vectors are nearest to the question's, in the context's order.
 
-    ``support`` is the cosine of the best one; below ``threshold``, and without context, the answer is an abstention.
-    Each sentence cites its passage as ``[1]``. The sentences of a passage are embedded together, once, so that an
-    answer depends on nothing but its request; its seconds leave that out: who serves it embeds them beforehand.
+    ``support`` is the cosine of the best sentence; below ``threshold``, and without context, the answer is an
+    abstention. Each sentence cites its passage as ``[1]``. An answer's seconds leave out the
+    embedding of sentences, which production does beforehand.
     """
 
     VERSION = "1"
@@ -44,15 +44,14 @@ class Extractive:
     def __init__(
         self, embedder: Embedder, sentences: int = 2, threshold: float = 0.4, language: str = "english"
     ) -> None:
-        """Take what compares sentences with the question; nothing is loaded before it is used."""
         self.embedder = embedder
         self.sentences = sentences
         self.threshold = threshold
         self.language = language
-        self._known: dict[str, Read] = {}
+        self._cache: dict[str, PassageSentences] = {}
 
     def check(self) -> None:
-        """Raise ConfigError for numbers out of range, or a language whose sentences are not known."""
+        """Raise ConfigError for numbers out of range and for an unknown language."""
         if self.sentences < 1:
             raise ConfigError(f"sentences is {self.sentences}; an answer has 1 or more")
         if not -1 <= self.threshold <= 1:
@@ -60,20 +59,20 @@ class Extractive:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences."""
+        """Return the version of the library that splits sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""
         if any(request.passages for request in requests):
-            self.embedder.embed_queries([requests[0].question])  # loads what is loaded once
+            self.embedder.embed_queries([requests[0].question])  # loads the model
         for number, request in enumerate(requests):
-            read = [self._read_once(passage.text) for passage in request.passages]
+            read = [self._sentences_of(passage.text) for passage in request.passages]
             begin = time.perf_counter()
             answer = self._answer(request.question, read)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
-    def _answer(self, question: str, read: Sequence[Read]) -> Answer:
+    def _answer(self, question: str, read: Sequence[PassageSentences]) -> Answer:
         found = [(text, number) for number, some in enumerate(read, 1) for text in some.texts]
         if not found:
             return Answer(abstained=True)
@@ -82,30 +81,32 @@ class Extractive:
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable, so that of equal ones the first is taken; what two passages say is said once.
+        # Stable: the first of equal sentences is taken, and a sentence of two passages is quoted once.
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:
                 best.setdefault(found[n][0], n)
-        chosen = [found[n] for n in sorted(best.values())]  # as they follow each other in the context
+        chosen = [found[n] for n in sorted(best.values())]  # in the context's order
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
-    def _read_once(self, text: str) -> Read:
-        """Read a passage, or recall what was read of it."""
-        if text not in self._known:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            self._known[text] = self._read(text)
-        return self._known[text]
+    def _sentences_of(self, text: str) -> PassageSentences:
+        """Return a passage's sentences from the cache, else split and embed it."""
+        if text not in self._cache:
+            if len(self._cache) >= MOST:
+                self._cache.clear()
+            self._cache[text] = self._read(text)
+        return self._cache[text]
 
-    def _read(self, passage: str) -> Read:
+    def _read(self, passage: str) -> PassageSentences:
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in shortened(passage, piece, LONGEST):
                 text = " ".join(passage[start:end].split())
                 if any(map(str.isalnum, text)):
                     texts.append(text)
-        return Read(texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32))
+        return PassageSentences(
+            texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32)
+        )
 
 
 def _cosines(vectors: Floats, asked: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Answer by a model behind OpenAI's protocol: OpenAI, Mistral, Ollama, vLLM and many others speak it."""
+"""Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many others implement."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
-OURS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Parts of the body that have a key of their own, or that would change what comes back."""
+RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
+"""Keys of the request that have an option of their own, or that would change the response."""
 
 
 class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is that request's failed
-    answer; a wrong key, an unknown model or an endpoint that is down is the config's. An answer that was cut at
-    ``max_tokens`` is a failed one. Whether an answer declines is told from the prompt's own words of refusal.
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is a failed answer; a wrong
+    key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one.
+    An answer declines where it begins with the prompt's refusals.
     """
 
     VERSION = "1"
@@ -48,7 +48,6 @@ class OpenAI:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
     ) -> None:
-        """Name the service, its model and the prompt; nothing is called before it is used."""
         self.endpoint = Endpoint(
             base_url, model, key_env, timeout, deadline, retries, concurrency, requests_per_minute, tokens_per_minute
         )
@@ -58,36 +57,36 @@ class OpenAI:
         self.extra = extra
 
     def check(self) -> None:
-        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         self.endpoint.check("llm")
         if not isinstance(self.extra or {}, dict):
-            raise ConfigError(f"llm.extra must hold further keys of the request, given {self.extra!r}")
+            raise ConfigError(f"llm.extra must be a mapping of further keys of the request, given {self.extra!r}")
         for name in self.extra or {}:
-            if is_secret(name):  # its value is not repeated
+            if is_secret(name):  # the message omits its value
                 raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")
-            if name in OURS:
+            if name in RESERVED:
                 raise ConfigError(
                     f"llm.extra.{name}: is no further key of the request; set llm.{name}, where it is one"
                 )
-        most = self.sampling["max_tokens"]
-        if most is not None and most < 1:
-            raise ConfigError(f"llm.max_tokens is {most}; it must be 1 or more, or null")
+        limit = self.sampling["max_tokens"]
+        if limit is not None and limit < 1:
+            raise ConfigError(f"llm.max_tokens is {limit}; it must be 1 or more, or null")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         self.endpoint.check_key("llm")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request. Raises EndpointFailed or ConfigError where no request could be answered."""
+        """Answer every request. Raises EndpointFailed or ConfigError where none can be answered."""
         self.endpoint.each(requests, self._answer, done)
 
     def ahead(self, size: Size) -> Ahead:
-        """Tell what one answer costs at most: the prompt around the passages, their tokens, and ``max_tokens``."""
+        """Return the highest cost of one answer: the prompt around the passages, their tokens, and ``max_tokens``."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
-        most = self.sampling["max_tokens"]
-        return Ahead(1, prompt + size.context + size.rest, math.nan if most is None else most, self.model)
+        limit = self.sampling["max_tokens"]
+        return Ahead(1, prompt + size.context + size.rest, math.nan if limit is None else limit, self.model)
 
     async def _answer(self, request: Request) -> Answer:
         try:

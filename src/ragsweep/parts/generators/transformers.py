@@ -1,4 +1,4 @@
-"""Answer with a local language model, in the format of transformers."""
+"""Generate answers with a local language model in transformers' format."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts.prompts import Prompt
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
-"""What the names of classes end with that write on; any other would be given a head of random weights."""
+"""Suffixes of classes that generate text; any other class would get a head of random weights."""
 
 
 class Transformers:
-    """Write on from a prompt: by the model's chat template where it has one, else from the messages as plain text.
+    """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
 
-    Requests are answered one by one, so that an answer depends on nothing but its request. A prompt that leaves no
-    room for ``max_new_tokens`` in the model's window is no answer but a failure: hand on less. Tokens are counted;
-    there are no calls, so that nothing is paid.
+    Requests are answered one by one, so that an answer depends on its request only. A prompt that leaves no room for
+    ``max_new_tokens`` in the model's window is a failed answer. Usage counts tokens but no calls: it costs nothing.
     """
 
     VERSION = "1"
-    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
+    # Addresses contain the hash of the model's files and the resolved dtype instead; see fingerprint.
     OPERATIONAL = frozenset({"model", "device", "dtype", "download"})
 
     def __init__(
@@ -42,7 +41,6 @@ class Transformers:
         dtype: str = "auto",
         download: bool = False,
     ) -> None:
-        """Name the model; nothing is loaded before it is used."""
         self.model = model
         self.prompt = prompt
         self.max_new_tokens = max_new_tokens
@@ -53,7 +51,7 @@ class Transformers:
         self.download = download
 
     def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded as configured, or writes no text; loads nothing."""
+        """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
         self._dtype()
         for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
             if value < least:
@@ -62,16 +60,16 @@ class Transformers:
         config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         named = str((config.get("architectures") or ["nothing"])[0])
         if not named.endswith(ARCHITECTURES):
-            raise ConfigError(f"model is {self.model!r}, which holds {named} and no language model (...ForCausalLM)")
+            raise ConfigError(f"model is {self.model!r}, which contains {named} and no language model (...ForCausalLM)")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
         return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""
         if requests:
-            self._loaded  # noqa: B018 (so that loading is no question's time)
+            self._loaded  # noqa: B018 (loading is no part of a question's time)
         for number, request in enumerate(requests):
             begin = time.perf_counter()
             answer = self._answer(request)

@@ -1,4 +1,4 @@
-"""Judges: who is asked by the metrics that nobody can compute."""
+"""Judges decide the metrics that cannot be computed."""
 
 from __future__ import annotations
 

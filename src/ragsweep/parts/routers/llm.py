@@ -1,4 +1,4 @@
-"""Route by asking a model."""
+"""Route by the decision of a language model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SCHEMA = {
 
 
 class Llm:
-    """Ask a model behind OpenAI's protocol whether a message needs the corpus; it answers by a schema of one boolean.
+    """Let a model behind OpenAI's protocol decide whether a message needs the corpus, by a schema of one boolean.
 
-    The message stands behind a fence that it cannot hold, a hash of it: what it says is not followed.
+    The message is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
     """
 
     VERSION = "1"
@@ -49,7 +49,6 @@ class Llm:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
     ) -> None:
-        """Name the service, its model, and what is asked of it; nothing is called before it is used."""
         self.endpoint = Endpoint(
             base_url, model, key_env, timeout, deadline, retries, concurrency, requests_per_minute, tokens_per_minute
         )
@@ -57,23 +56,23 @@ class Llm:
         self.sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     def check(self) -> None:
-        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        """Raise ConfigError for invalid values and for secrets in the config, without any call."""
         self.endpoint.check("router")
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; say when a message needs the corpus")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         self.endpoint.check_key("router")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request, the conversation so far included. Raises EndpointFailed where no call can do better."""
+        """Decide every request with its conversation so far. Raises EndpointFailed where none can be decided."""
         self.endpoint.each(requests, self._decide, done)
 
     def ahead(self, size: Size) -> Ahead:
-        """Tell what one decision costs at most."""
-        asked = self._messages(Request(""))
-        prompt = estimate_tokens(sum(len(message["content"]) for message in asked) + len(json.dumps(SCHEMA)))
+        """Return the highest cost of one decision."""
+        messages = self._messages(Request(""))
+        prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return Ahead(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
 
     async def _decide(self, request: Request) -> Route:
@@ -95,7 +94,7 @@ class Llm:
 
 
 def _read(text: str) -> bool | None:
-    """Read the decision; None for anything but an object with the one boolean."""
+    """Parse the decision; None for anything but an object with the one boolean."""
     try:
         found = json.loads(text)
     except ValueError:

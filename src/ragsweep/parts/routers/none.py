@@ -1,4 +1,4 @@
-"""No router: the golden set's own word, ``needs_retrieval``, decides."""
+"""No router: the golden set's ``needs_retrieval`` decides."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ragsweep.core.types import Request, Route
 
 
 class NoRouter:
-    """Decide nothing: nobody asks it."""
+    """Make no decisions; never called."""
 
     VERSION = "1"
     SILENT = True
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Search for everything."""
+        """Search for every request."""
         for number in range(len(requests)):
             done(number, Route())

@@ -1,4 +1,4 @@
-"""Route by what a question begins with."""
+"""Route by patterns at the beginning of a question."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from ragsweep.core.types import Request, Route
 
 
 class Rule:
-    """Take for conversation what is short and begins as one of the patterns says; search for everything else.
+    """Classify short texts that begin with one of the patterns as conversation; search for everything else.
 
-    Patterns are regular expressions, matched at the beginning, at the end of a word, whatever the case and the accents.
-    A long text is searched for whatever it begins with: people greet before they ask.
+    Patterns are regular expressions, matched from the beginning to the end of a word, ignoring case and accents. A long
+    text is searched for whatever its beginning: people greet before they ask.
     """
 
     VERSION = "1"
 
     def __init__(self, conversation: list[str], most_words: int = 6) -> None:
-        """Take the patterns, and how many words conversation has at most."""
         self.conversation = conversation
         self.most_words = most_words
 
     def check(self) -> None:
-        """Raise ConfigError for patterns that are none."""
+        """Raise ConfigError for invalid patterns."""
         if not isinstance(self.conversation, list) or not self.conversation:
             raise ConfigError(f"router.conversation must be a list of patterns, given {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
@@ -40,12 +39,12 @@ class Rule:
         """Decide every request by its question alone."""
         begins = re.compile("(?:" + "|".join(f"(?:{_bare(one)})" for one in self.conversation) + r")(?!\w)")
         for number, request in enumerate(requests):
-            said = _bare(request.question).strip()
-            chat = len(re.findall(r"[\w']+", said)) <= self.most_words and begins.match(said) is not None
+            text = _bare(request.question).strip()
+            chat = len(re.findall(r"[\w']+", text)) <= self.most_words and begins.match(text) is not None
             done(number, Route(search=not chat, score=float(chat)))
 
 
 def _bare(text: str) -> str:
-    """Write without accents and capitals."""
+    """Remove accents and capitals."""
     parts = unicodedata.normalize("NFD", text)
     return "".join(one for one in parts if not unicodedata.combining(one)).casefold()

@@ -1,4 +1,4 @@
-"""Route by nearness to examples."""
+"""Route by similarity to examples."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ragsweep.core.types import Embedder, Floats, Request, Route
 
 
 class Similarity:
-    """Take for conversation what is nearer to an example of it than to any example of a question, and near enough.
+    """Classify as conversation what is more similar to an example of it than to any question, and similar enough.
 
-    Nearness is the cosine of the embedder's vectors. The score is the nearness to conversation less that to questions
-    (less ``threshold`` where no example of a question is given).
+    Similarity is the cosine of the embedder's vectors. The score is the similarity to conversation minus that to
+    questions (minus ``threshold`` where no example of a question is given).
     """
 
     VERSION = "1"
@@ -22,14 +22,13 @@ class Similarity:
     def __init__(
         self, embedder: Embedder, conversation: list[str], questions: list[str], threshold: float = 0.5
     ) -> None:
-        """Take the embedder, examples of both kinds, and the least nearness of conversation."""
         self.embedder = embedder
         self.conversation = conversation
         self.questions = questions
         self.threshold = threshold
 
     def check(self) -> None:
-        """Raise ConfigError for examples that are none, and a threshold that no cosine reaches."""
+        """Raise ConfigError for invalid examples, and for a threshold that no cosine reaches."""
         for name, least in (("conversation", 1), ("questions", 0)):
             given = getattr(self, name)
             if not isinstance(given, list) or len(given) < least or not all(_is_text(one) for one in given):
@@ -41,14 +40,14 @@ class Similarity:
         """Decide every request by its question alone."""
         if not requests:
             return
-        asked = self._vectors([request.question for request in requests])
-        near = self._nearest(asked, self.conversation)
-        other = self._nearest(asked, self.questions) if self.questions else np.full(len(requests), self.threshold)
+        vectors = self._vectors([request.question for request in requests])
+        near = self._nearest(vectors, self.conversation)
+        other = self._nearest(vectors, self.questions) if self.questions else np.full(len(requests), self.threshold)
         for number, (chat, question) in enumerate(zip(near.tolist(), other.tolist(), strict=True)):
             done(number, Route(not (chat >= self.threshold and chat > question), chat - question))
 
-    def _nearest(self, asked: Floats, examples: Sequence[str]) -> Floats:
-        nearest: Floats = (asked @ self._vectors(examples).T).max(axis=1)
+    def _nearest(self, vectors: Floats, examples: Sequence[str]) -> Floats:
+        nearest: Floats = (vectors @ self._vectors(examples).T).max(axis=1)
         return nearest
 
     def _vectors(self, texts: Sequence[str]) -> Floats:

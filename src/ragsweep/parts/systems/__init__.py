@@ -1,4 +1,4 @@
-"""Systems that exist already, and are evaluated as they are."""
+"""External systems, evaluated as they are."""
 
 from ragsweep.parts.systems.http import Http
 from ragsweep.parts.systems.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""Our own pipeline: what the config describes by retriever, reranker and LLM."""
+"""The pipeline of this config's retriever, reranker and LLM."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ragsweep.core.types import Request, Response
 
 
 class Pipeline:
-    """Stand for what the rest of the config describes: nobody asks it."""
+    """Stand for the pipeline that the rest of the config describes; never called."""
 
     VERSION = "1"
     SILENT = True
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Say nothing."""
+        """Return empty responses."""
         for number in range(len(requests)):
             done(number, Response())
