@@ -44,7 +44,7 @@ def test_results_arrive_in_the_calling_thread_and_no_items_are_no_work() -> None
         threads.add(threading.current_thread())
         found[number] = result
 
-    each(range(50), double, done, concurrency=7)
+    each(range(50), double, done, at_once=7)
     each([], double, done)
     assert found == {n: 2 * n for n in range(50)}
     assert threads == {threading.current_thread()}
@@ -60,7 +60,7 @@ def test_items_begin_in_their_order_and_no_more_than_allowed_at_a_time() -> None
         await asyncio.sleep(0.002 if number % 5 else 0.02)
         finished.append(number)
 
-    each(range(30), work, lambda *_: None, concurrency=3)
+    each(range(30), work, lambda *_: None, at_once=3)
     assert begun == list(range(30))
 
 

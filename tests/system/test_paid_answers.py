@@ -12,8 +12,9 @@ from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core import reasons
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.results import COMPLETE, PARTIAL
+from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
@@ -118,6 +119,22 @@ def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServ
     for n, one in enumerate(results, 1):
         tokens = one.usage["generate"]["tokens_in"] + one.usage["generate"]["tokens_out"]
         assert one.usage["generate"]["money"] == pytest.approx(n * tokens / 1e6)
+
+
+def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp_path: Path) -> None:
+    typed = overrides(
+        server, tmp_path, "tracking=none", "llm.concurrency=1", "llm.seed=1,2", f"store.path={tmp_path}/s"
+    )
+    assert sweeping.run(read_command([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)) == 1
+    ledger = Ledger(tmp_path / "s")
+    results = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]
+    calls = {one.name: (one.state, one.usage["generate"]["calls"]) for one in results if isinstance(one, Result)}
+    assert calls == {
+        f"llm.seed={seed} budget.calls={limit}": (PARTIAL, 1) if limit == 1 else (COMPLETE, 4)
+        for seed in (1, 2)
+        for limit in (1, 100)
+    }
+    assert len(server.log) == 8  # the second config of each seed finds the first answer in the store
 
 
 def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:

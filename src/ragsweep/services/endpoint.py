@@ -70,7 +70,7 @@ class Endpoint:
         self.service.check_key(where)
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
-        """Work on items, ``concurrency`` at a time; see :func:`ragsweep.services.session.each`."""
+        """Work on items in the session; see :meth:`ragsweep.services.http_client.Service.each`."""
         self.service.each(items, work, done)
 
     async def chat(

@@ -121,8 +121,11 @@ class Service:
         return key
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
-        """Work on items, ``concurrency`` at a time, in the session; see :func:`ragsweep.services.session.each`."""
-        each(items, work, done, self.concurrency, self.session.run)
+        """Work on items in the session; see :func:`ragsweep.services.session.each`.
+
+        More items are in progress than calls in flight: one that waits to be retried leaves its slot to another.
+        """
+        each(items, work, done, 2 * self.concurrency, self.session.run)
 
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
         """Post one body; return what ``read`` makes of the response.

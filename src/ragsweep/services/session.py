@@ -133,10 +133,10 @@ def each(
     items: Sequence[Item],
     work: Callable[[Item], Awaitable[Result]],
     done: Callable[[int, Result], None],
-    concurrency: int = 16,
+    at_once: int = 32,
     run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
 ) -> None:
-    """Work on items in their order, ``concurrency`` at a time; call ``done(number, result)`` as each result arrives.
+    """Work on items in their order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
 
     Both run in the calling thread. An item that was begun is finished before a later one is begun in its place. The
     first exception of ``work`` or ``done`` cancels everything else and is raised.
@@ -150,7 +150,7 @@ def each(
         rest = enumerate(items)
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(concurrency, len(items))):
+                for _ in range(min(at_once, len(items))):
                     group.create_task(work_through(rest))
         except BaseExceptionGroup as several:
             raise _first(several) from None

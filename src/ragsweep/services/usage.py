@@ -61,11 +61,13 @@ class UsageMeter:
         self._before = UsageTotals()  # when the budget began to apply
         self._lock = Lock()
 
-    def limit(self, budget: Budget, price: Pricing, currency: str = "") -> None:
-        """Set the budget and the prices. Earlier usage counts, unless the budget is another one."""
-        if budget != self.budget:
+    def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
+        """Set the budget and the prices; return whether the budget changed. Earlier usage counts only if it did not."""
+        is_new = budget != self.budget
+        if is_new:
             self._before = self.totals
         self.budget, self.price, self.currency = budget, price, currency
+        return is_new
 
     def reset(self) -> None:
         """Count from 0, without budget and prices."""

@@ -111,6 +111,10 @@ class Executor:
             known |= store.keys(node)
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
+    def forget_failed(self) -> None:
+        """Compute rows that failed in this process again where they are needed next: another budget may allow them."""
+        self._rows.forget_failed()
+
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return values of some rows that are known of a rows node, or of others of its class and stage."""
         columns = None if alike else self._rows.of(node.address).columns
@@ -241,8 +245,10 @@ class _Kept:
         keys, columns = self.table.add(rows, value)
         if self.node.lasting and keys:
             wanted = np.flatnonzero(self.node.lasting(columns))
+            stored = [keys[n] for n in wanted.tolist()]
+            self.table.failed |= set(keys).difference(stored)
             self.table.lasting = self.table.lasting and len(wanted) == len(keys)
-            keys, columns = [keys[n] for n in wanted.tolist()], cut(columns, wanted)
+            keys, columns = stored, cut(columns, wanted)
         if self.store and keys:
             saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
             self.table.lasting = self.table.lasting and saved

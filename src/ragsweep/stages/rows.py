@@ -24,6 +24,7 @@ class RowTable:
     seen: int = 0  # the last segment of the store that is in here
     bytes: int = 0
     lasting: bool = True  # all of it can be had again without computing it
+    failed: set[str] = field(default_factory=set)  # keys of rows that must not be stored
 
     @property
     def columns(self) -> Any:
@@ -53,6 +54,12 @@ class RowTable:
         self.bytes += sum(map(len, rows)) + KEY * len(rows) + size_of(columns)
         return rows, columns
 
+    def forget_failed(self) -> None:
+        """Drop the rows that failed, so that they are computed again."""
+        kept = [key for key in self.position if key not in self.failed]
+        self.added = [self.take(kept)]
+        self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
+
     def take(self, rows: Rows) -> Any:
         """Return the rows asked for, in that order."""
         wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
@@ -74,6 +81,12 @@ class RowTables:
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
+
+    def forget_failed(self) -> None:
+        """Drop the rows of all tables that failed."""
+        for table in self._tables.values():
+            if table.failed:
+                table.forget_failed()
 
     def hold(self, address: str, table: RowTable, most: float) -> None:
         """Hold a table that was just used or added to; drop others that last until all have at most so many bytes."""

@@ -179,7 +179,8 @@ class Session:
                 raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
         budget = Budget(**given)
         budget.check()
-        self.services.meter.limit(budget, prices.money, prices.currency)
+        if self.services.meter.limit(budget, prices.money, prices.currency):
+            self.evaluator.executor.forget_failed()
         return prices
 
     def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> Graph:

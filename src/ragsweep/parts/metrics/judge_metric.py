@@ -76,7 +76,7 @@ class JudgeMetric:
             payer = content_hash([self.name, case._asdict()])
             return await self._judge_case(case, CachedJudge(self._judge, cache, payer))
 
-        each(cases, judge_case, done, getattr(self._judge, "concurrency", 16))
+        each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: View) -> Scores:
         """Score every question by its judgement; conversation and declined answers have none."""
