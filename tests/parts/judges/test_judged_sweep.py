@@ -25,7 +25,7 @@ UNWANTED = ("answer_correctness", "factual_correctness", "semantic_similarity", 
             "context_precision", "context_recall")  # fmt: skip
 CHOSEN = {
     RAGAS: ["metrics=ragas", *(f"~metrics.ragas_{name}" for name in UNWANTED)],
-    SWAYED: ["metrics=[retrieval,swayed]", "metrics.judge_swayed.share=1"],  # ragas takes seconds to import
+    SWAYED: ["metrics=[retrieval,swayed]", "metrics.judge_swayed.share=1"],
 }
 ANSWERED = [{**row, "references": ["On the mat."]} for row in GOLDEN[:3]]
 
@@ -58,9 +58,15 @@ def run(ragsweep: Ragsweep, *words: str, llm_key: str = KEY) -> Any:
     return ragsweep(*words, OMP_NUM_THREADS="1", JUDGE_KEY=KEY, LLM_KEY=llm_key)
 
 
-def test_a_sweep_asks_each_distinct_verdict_once_and_the_next_asks_nothing(ragsweep: Ragsweep, tmp_path: Path) -> None:
+METRICS = [SWAYED, pytest.param(RAGAS, marks=pytest.mark.nightly)]  # ragas takes seconds to import
+
+
+@pytest.mark.parametrize("metrics", METRICS, ids=["swayed", "ragas"])
+def test_a_sweep_asks_each_distinct_verdict_once_and_the_next_asks_nothing(
+    metrics: tuple[str, ...], ragsweep: Ragsweep, tmp_path: Path
+) -> None:
     with LlmServer(key=KEY) as server:
-        words = lines(server, tmp_path, RAGAS, "-m", "top_k=1,2")
+        words = lines(server, tmp_path, metrics, "-m", "top_k=1,2")
         done = run(ragsweep, *words)
         assert done.returncode == 0, done.stdout + done.stderr
         assert set(to_judge(server).values()) == {1}
@@ -71,7 +77,7 @@ def test_a_sweep_asks_each_distinct_verdict_once_and_the_next_asks_nothing(ragsw
     second = results(tmp_path)[len(first) :]
     assert len(first) == len(second) == 2
     for one, other in zip(first, second, strict=True):
-        for name in RAGAS:
+        for name in metrics:
             assert one.summaries[name].n_scored > 0
             assert one.summaries[name].value == other.summaries[name].value
             assert one.summaries[name].n_failed == 0
@@ -80,7 +86,7 @@ def test_a_sweep_asks_each_distinct_verdict_once_and_the_next_asks_nothing(ragsw
             assert KEY.encode() not in Path(folder, name).read_bytes(), name
 
 
-@pytest.mark.parametrize("metrics", [SWAYED, pytest.param(RAGAS, marks=pytest.mark.nightly)], ids=["swayed", "ragas"])
+@pytest.mark.parametrize("metrics", METRICS, ids=["swayed", "ragas"])
 def test_a_judge_that_fails_now_and_then_leaves_bounds_and_is_asked_again_for_the_rest(
     metrics: tuple[str, ...], ragsweep: Ragsweep, tmp_path: Path
 ) -> None:

@@ -236,7 +236,8 @@ def test_metrics_that_ask_the_same_share_the_answer(server: LlmServer) -> None:
 
 def test_nothing_is_asked_twice_at_once(server: LlmServer) -> None:
     server.latency = 0.05
-    verdicts = judged(RagasContextPrecision(judge_at(server)), cases(1) * 20)
+    alike = [cases(1)[0]._replace(answer=str(n)) for n in range(20)]  # cases that differ in what this metric ignores
+    verdicts = judged(RagasContextPrecision(judge_at(server)), alike)
     assert len({verdict.value for verdict in verdicts}) == 1
     assert max(Counter(one.request.digest for one in server.log).values()) == 1
     assert sum(verdict.usage.calls for verdict in verdicts) == len(server.log)
@@ -280,10 +281,11 @@ def test_another_replicate_has_other_seeds(server: LlmServer) -> None:
     assert set(digests.values()) == {1}
 
 
-def test_with_faults_every_case_ends_and_nothing_is_paid_twice() -> None:
+@pytest.mark.parametrize("number", [6, pytest.param(30, marks=pytest.mark.nightly)])
+def test_with_faults_every_case_ends_and_nothing_is_paid_twice(number: int) -> None:
     faults = dict.fromkeys(("rate_limited", "server_error", "drop", "html", "no_choices"), 0.02)
     with LlmServer(by_prompt, faults=faults, seed=3) as server:
-        judge, asked = judge_at(server, retries=2, deadline=20), cases(30)
+        judge, asked = judge_at(server, retries=2, deadline=20), cases(number)
         verdicts = {kind.name: judged(kind(judge), asked) for kind in METRICS}
         good = [
             one for one in server.log if not one.fault or (one.fault == "no_choices" and "input" in one.request.body)
@@ -297,7 +299,7 @@ def test_with_faults_every_case_ends_and_nothing_is_paid_twice() -> None:
     assert set(answered.values()) == {1}
     paid = sum(verdict.usage.calls for found in verdicts.values() for verdict in found)
     assert paid <= sum(answered.values())
-    assert sum(bool(verdict.reason) for found in verdicts.values() for verdict in found) < 30
+    assert sum(bool(verdict.reason) for found in verdicts.values() for verdict in found) < number
 
 
 # --- what cannot work ---------------------------------------------------------------------------------------------

@@ -1,98 +1,53 @@
-"""Every metric of ours keeps the contract that users' metrics keep too."""
+"""Every metric keeps the contract that users' metrics keep, too."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from ragsweep.core.reasons import NOT_CONFIGURED
+from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.parts import metrics
+from ragsweep.parts.metrics.answerability import FATES
+from ragsweep.parts.prices import Prices
+from ragsweep.testing.answers import answered
 from ragsweep.testing.metrics import MetricContract
+from toys import Letters
+
+METRICS: list[Metric] = [
+    metrics.Ndcg(10), metrics.Ndcg(2, gain="exponential"), metrics.Recall(2), metrics.Precision(1), metrics.HitRate(3),
+    metrics.F1(2), metrics.Mrr(), metrics.MeanAveragePrecision(2), metrics.ContextRecall(), metrics.ContextPrecision(),
+    metrics.ContextNdcg(), metrics.ContextTokens(), metrics.ContextTokenPrecision(), metrics.EvidenceCoverage(),
+    metrics.EmptyRate(), metrics.Results(), metrics.TopScore(), metrics.Latency(quantile=0.95),
+    metrics.Latency(stage="retrieve"), metrics.AnnRecall(3), metrics.AnnEvidenceLost(), metrics.DistractorRate(),
+    metrics.SectionHit(), metrics.RagasIdBasedContextPrecision(), metrics.RagasIdBasedContextRecall(),
+    metrics.RagasNonLlmContextPrecision(), metrics.RagasNonLlmContextRecall(), metrics.JudgeSuspicious(),
+    metrics.JudgeSpread(), metrics.ExactMatch(), metrics.TokenF1("french"), metrics.KeywordCoverage(),
+    metrics.SemanticSimilarity(Letters()), metrics.SuccessRate(),
+    *(metrics.AnswerFate(fate) for fate in FATES),  # type: ignore[arg-type]
+    metrics.Refusal(), metrics.GroundingLexical(), metrics.GroundingSemantic(Letters()), metrics.CitationsCorrect(),
+    metrics.CitationRecall(), metrics.AnswerLanguage(), metrics.AnswerLength(), metrics.AnswerTokensIn(),
+    metrics.AnswerTokensOut(), metrics.CostPer1000(Prices("2025-08-15", "USD", "made up", {"*": [1, 2]})),
+    metrics.AnswerSupport(), metrics.RougeL(), metrics.Bleu(), metrics.RouterAccuracy(), metrics.MissedSearch(),
+    metrics.NeedlessSearch(),
+]  # fmt: skip
 
 
-class TestNdcg(MetricContract):
-    metric = metrics.Ndcg(10)
+class TestMetrics(MetricContract):
+    @pytest.fixture(autouse=True, params=METRICS, ids=lambda metric: metric.name)
+    def _each(self, request: pytest.FixtureRequest) -> None:
+        self.metric: Metric = request.param
 
 
-class TestExponentialNdcg(MetricContract):
-    metric = metrics.Ndcg(2, gain="exponential")
+def test_without_a_model_nothing_is_judged_and_nothing_failed() -> None:
+    metric = metrics.FaithfulnessNli()
+    scores = metric.score(answered(metric=metric))
+    assert np.isnan(scores.values).all()
+    assert NOT_CONFIGURED in scores.reasons
+    assert "" not in scores.reasons
 
 
-class TestRecall(MetricContract):
-    metric = metrics.Recall(2)
-
-
-class TestPrecision(MetricContract):
-    metric = metrics.Precision(1)
-
-
-class TestHitRate(MetricContract):
-    metric = metrics.HitRate(3)
-
-
-class TestF1(MetricContract):
-    metric = metrics.F1(2)
-
-
-class TestMrr(MetricContract):
-    metric = metrics.Mrr()
-
-
-class TestMeanAveragePrecision(MetricContract):
-    metric = metrics.MeanAveragePrecision(2)
-
-
-class TestContextRecall(MetricContract):
-    metric = metrics.ContextRecall()
-
-
-class TestContextPrecision(MetricContract):
-    metric = metrics.ContextPrecision()
-
-
-class TestContextNdcg(MetricContract):
-    metric = metrics.ContextNdcg()
-
-
-class TestContextTokens(MetricContract):
-    metric = metrics.ContextTokens()
-
-
-class TestContextTokenPrecision(MetricContract):
-    metric = metrics.ContextTokenPrecision()
-
-
-class TestEvidenceCoverage(MetricContract):
-    metric = metrics.EvidenceCoverage()
-
-
-class TestEmptyRate(MetricContract):
-    metric = metrics.EmptyRate()
-
-
-class TestResults(MetricContract):
-    metric = metrics.Results()
-
-
-class TestTopScore(MetricContract):
-    metric = metrics.TopScore()
-
-
-class TestLatency(MetricContract):
-    metric = metrics.Latency(quantile=0.95)
-
-
-class TestLatencyOfOneStage(MetricContract):
-    metric = metrics.Latency(stage="retrieve")
-
-
-class TestAnnRecall(MetricContract):
-    metric = metrics.AnnRecall(3)
-
-
-class TestAnnEvidenceLost(MetricContract):
-    metric = metrics.AnnEvidenceLost()
-
-
-class TestDistractorRate(MetricContract):
-    metric = metrics.DistractorRate()
-
-
-class TestSectionHit(MetricContract):
-    metric = metrics.SectionHit()
+def test_judged_metrics_are_recognised() -> None:
+    judged = (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters()), metrics.FaithfulnessNli())
+    assert all(isinstance(metric, JudgedMetric) for metric in judged)
+    assert not isinstance(metrics.TokenF1(), JudgedMetric)

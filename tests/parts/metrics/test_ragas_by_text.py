@@ -39,7 +39,7 @@ from ragsweep.parts.metrics import (
     RagasNonLlmContextRecall,
 )
 from ragsweep.parts.metrics.ragas_by_text import quoted, similarity
-from ragsweep.testing.metrics import MetricContract, example
+from ragsweep.testing.metrics import example
 
 DOCUMENTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 
@@ -180,31 +180,7 @@ def test_without_quotes_texts_or_answers_there_is_a_reason() -> None:
     assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
 
 
-# --- contracts, and what is told of judgements ----------------------------------------------------------------------
-
-
-class TestIdPrecision(MetricContract):
-    metric = RagasIdBasedContextPrecision()
-
-
-class TestIdRecall(MetricContract):
-    metric = RagasIdBasedContextRecall()
-
-
-class TestTextPrecision(MetricContract):
-    metric = RagasNonLlmContextPrecision()
-
-
-class TestTextRecall(MetricContract):
-    metric = RagasNonLlmContextRecall()
-
-
-class TestSuspicious(MetricContract):
-    metric = JudgeSuspicious()
-
-
-class TestSpread(MetricContract):
-    metric = JudgeSpread()
+# --- properties of judgements
 
 
 def test_flags_and_spread_are_those_of_any_metric() -> None:
