@@ -19,7 +19,7 @@ import hydra
 from hydra import version
 from hydra.core.global_hydra import GlobalHydra
 
-from ragsweep.sweep.composition import CONFIG, VERSION_BASE, compose_jobs, config_folder, read_command
+from ragsweep.sweep.command import CONFIG, VERSION_BASE, compose_jobs, config_folder, read_command
 
 SWEPT = ["retriever=bm25,vector", "metrics=retrieval"]
 

@@ -30,7 +30,7 @@ from ragsweep.core.types import Chunks, Corpus
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"

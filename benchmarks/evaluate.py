@@ -18,8 +18,8 @@ from typing import Any
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.golden.trec import grades
 from ragsweep.records.record_format import encode
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 
 Spent = dict[str, list[float]]
 MEASURES = {"ndcg_cut.3,5,10,100", "recall.1,3,5,10,20,100", "P.1,3,5,10", "success.1,3,5,10", "recip_rank", "map"}

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ragsweep.core.results import Result
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "recall_at_100"]

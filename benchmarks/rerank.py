@@ -23,8 +23,8 @@ from ragsweep.evaluation.laid import chunks_of
 from ragsweep.evaluation.movement import Movement, compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]

@@ -26,8 +26,8 @@ from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 
 Doubles = NDArray[np.float64]
 Key = tuple[str, ...]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ragsweep.core.results import Result
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

@@ -122,13 +122,11 @@ PAYLOADS = {
     "package to search, spelt elsewhere": Payload(
         ["hydra.searchpath=['${oc.env:EVIL,pkg://canary}']"], "hydra.searchpath"
     ),
-    "callback": Payload([f"+hydra.callbacks.mine={{{_CALLED}}}"], "hydra.callbacks.mine._target_"),
-    "callback from an option": _global(
-        f"hydra: {{callbacks: {{mine: {{{_CALLED}}}}}}}\n", "hydra.callbacks.mine._target_"
-    ),
+    "callback": Payload([f"+hydra.callbacks.mine={{{_CALLED}}}"], "hydra.callbacks"),
+    "callback from an option": _global(f"hydra: {{callbacks: {{mine: {{{_CALLED}}}}}}}\n", "hydra.callbacks"),
     "callback among our modules": Payload(
         ["+hydra.callbacks.mine={_target_: ragsweep.stages.store.os.system, command: 'touch pwned'}"],
-        "hydra.callbacks.mine._target_",
+        "hydra.callbacks",
     ),
     "launcher": Payload(["-m", "hydra.launcher._target_=canary.act"], "hydra.launcher._target_"),
     "sweeper": Payload(["-m", "hydra.sweeper._target_=canary.act"], "hydra.sweeper._target_"),

@@ -211,7 +211,7 @@ CORE = (
     "ragsweep.commands.cli",
     "ragsweep.sweep.sweeping",
     "ragsweep.sweep.jobs",
-    "ragsweep.sweep.app",
+    "ragsweep.sweep.session",
     "ragsweep.parts.tracking",
     "ragsweep.parts.metrics",
 )

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from ragsweep.commands.ablate import ablate
 from ragsweep.commands.ablate.cases import Case, around
 from ragsweep.commands.ablate.neighbours import OPTIONS, neighbours, other_options
 from ragsweep.commands.ablate.overrides import with_option, with_value
-from ragsweep.commands.ablate.preparing import Ablation, experiment, prepare
+from ragsweep.commands.ablate.preparing import Ablation, Preparing, prepare
 from ragsweep.commands.ablate.running import write
 from ragsweep.commands.ablate.telling import tell
 from ragsweep.commands.command_line import find_run
@@ -27,18 +27,12 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.composition import choices, compose_jobs, composed_once, config_folder, read_command
+from ragsweep.sweep.command import choices, compose_jobs, read_command
+from ragsweep.sweep.compose import config_folder
 from scored import normal, record, scored
 from test_cli import write_dataset
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture(autouse=True)
-def composing() -> Iterator[None]:
-    """Compose what is the same once, as the command does."""
-    with composed_once():
-        yield
 
 
 # --- values next to a value ---------------------------------------------------------------------------------------
@@ -124,10 +118,10 @@ def test_what_is_carried_over_composes(before: str, after: str) -> None:
     }  # fmt: skip
     base = [f"retriever={before}", *settings[before]]
     exchanged, plain = (
-        compose_jobs(read_command(lines, multirun=False))[0].retriever
+        compose_jobs(read_command(lines, multirun=False))[0].written["retriever"]
         for lines in (with_option(base, "retriever", before, after), [f"retriever={after}"])
     )
-    assert exchanged._target_ == plain._target_
+    assert exchanged["_target_"] == plain["_target_"]
 
 
 # --- cases --------------------------------------------------------------------------------------------------------
@@ -162,7 +156,7 @@ def test_an_override_stands_for_the_values_it_sweeps() -> None:
 
 def recorded(folder: Path, *overrides: str) -> Result:
     """Make the result that a config of the small dataset would have, without running it."""
-    made = experiment(overrides, None)
+    made = Preparing(None).experiment(overrides)
     parameters = {
         **made.parameters,
         "retriever": "bm25",

@@ -21,8 +21,8 @@ from ragsweep.commands.gate import gate
 from ragsweep.commands.gate.arguments import margin, read, read_questions
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.sweep.app import Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Session
 from scored import FACTS, normal, record, scored
 from serving import Reply, serving
 

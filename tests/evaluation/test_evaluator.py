@@ -28,7 +28,7 @@ from ragsweep.parts.retrievers import HybridRrf
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk
 from ragsweep.stages.store import Store
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from toys import Whole, Words, built, corpus, golden, vector
 
 GOLDEN = Path(__file__).parents[2] / "src" / "ragsweep" / "parts" / "datasets" / "python_reference.jsonl"

@@ -21,7 +21,7 @@ from ragsweep.core.types import Answer, Case, Judgement, Scores, View
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import Recall
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from ragsweep.testing.metrics import example
 from test_evaluator import experiment
 

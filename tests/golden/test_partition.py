@@ -20,8 +20,8 @@ from ragsweep.evaluation.evaluator import Experiment, facts
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, choose, digest, divided, holdout
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command, searches
+from ragsweep.sweep.command import compose_jobs, read_command, searches
+from ragsweep.sweep.session import Job, Session
 from recorded import a_result
 from toys import corpus
 

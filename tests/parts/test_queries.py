@@ -20,7 +20,7 @@ from ragsweep.parts.queries import History, Last, Rewrite
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from test_cli import GOLDEN, write_dataset
 
 TALK = [

@@ -19,7 +19,7 @@ from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import looks_line, verdict_lines
 from ragsweep.stats.verdict import Unweighed, Verdict, weigh
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"

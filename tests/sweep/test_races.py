@@ -23,8 +23,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.app import _session
-from ragsweep.sweep.composition import read_command
+from ragsweep.sweep.command import read_command
 from test_cli import ROOT, environment, runs
 
 __all__ = ["environment"]
@@ -76,7 +75,6 @@ GRID = ["llm.model=poor,good,fair,bad", "hydra/sweeper/race=betting", "hydra.swe
 
 
 def run(*overrides: str, store: str = "store") -> int:
-    _session.cache_clear()  # a process of its own
     return sweeping.run(read_command([*overrides, f"store.path={store}"], multirun=True))
 
 

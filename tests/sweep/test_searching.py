@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composition import read_command
+from ragsweep.sweep.command import read_command
 from ragsweep.sweep.searching import named
 from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 

@@ -29,8 +29,9 @@ from ragsweep.parts.retrievers import HybridConvex, Vector
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, config_folder, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.compose import PlainConfig, config_folder
+from ragsweep.sweep.session import Job, Session
 from toys import Letters, Words, built, corpus
 
 # --- what every key does ------------------------------------------------------------------------------------------
@@ -195,7 +196,9 @@ STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "
 @cache
 def composed(*lines: str) -> DictConfig:
     """Compose a config once: that takes longer than all the rest."""
-    return compose_jobs(read_command(lines, multirun=False))[0]
+    config = OmegaConf.create(compose_jobs(read_command(lines, multirun=False))[0].written)
+    assert isinstance(config, DictConfig)
+    return config
 
 
 def lean(*lines: str) -> DictConfig:
@@ -213,7 +216,7 @@ def changed(config: DictConfig, key: str = "", value: str = "") -> Experiment:
     copy = config.copy()
     if key:
         OmegaConf.update(copy, key, yaml.safe_load(value), merge=False)
-    return Session().prepare(Job(copy, "", ()))
+    return Session().prepare(Job(PlainConfig.of(copy, {}), "", ()))
 
 
 def options() -> list[str]:
@@ -480,7 +483,7 @@ def test_metrics_have_no_key_that_nobody_knows() -> None:
 # --- the same in other circumstances ------------------------------------------------------------------------------
 
 SHOW = (
-    "import sys; from configs import prepare; from ragsweep.sweep.app import Session\n"
+    "import sys; from configs import prepare; from ragsweep.sweep.session import Session\n"
     "from ragsweep.stages.graph import walk\n"
     "e = prepare(Session(), *sys.argv[1:]); print(e.signature, sorted(n.address for n in walk(e.graph.wanted)))"
 )

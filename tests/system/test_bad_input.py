@@ -20,7 +20,7 @@ from configs import prepare
 from ragsweep.core.errors import SHOWN, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534

@@ -11,7 +11,7 @@ from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from test_cli import GOLDEN, write_dataset
 from tiny_models import tiny_classifier
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configs import beir, evaluate
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 
 
 @pytest.fixture(scope="module")

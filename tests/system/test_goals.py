@@ -10,7 +10,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import FINALS, Ledger
-from ragsweep.sweep.composition import read_command
+from ragsweep.sweep.command import read_command
 from ragsweep.sweep.searched import searched
 from ragsweep.sweep.sweeping import run
 from test_cli import Ragsweep, artifacts, environment, ragsweep, runs, write_dataset

@@ -18,8 +18,8 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep import searching
-from ragsweep.sweep.app import Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Session
 from ragsweep.sweep.sweeping import _prepare
 
 KEPT = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures").glob("*/versions.json"))
@@ -49,8 +49,8 @@ def same_commands(folder: Path) -> None:
     keys = []
     for typed in (SWEEP, SEARCH):
         command = read_command(typed, multirun=True)
-        experiments = _prepare(Session(Evaluator(Executor())), command, compose_jobs(command))
-        signatures = [one.signature for one in experiments]
+        jobs = _prepare(Session(Evaluator(Executor())), command, compose_jobs(command))
+        signatures = [job.experiment.signature for job in jobs if job.experiment]
         keys.append(
             searching.key(command, signatures[0], place) if command.searching else content_hash([signatures, place])
         )

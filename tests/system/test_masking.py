@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core import secrets
-from ragsweep.core.secrets import MASK, mask, mask_text, refuse_secrets
+from ragsweep.core.secrets import MASK, Secrets, mask, refuse_secrets
 from test_canaries import forms
 from test_cli import Finished, Ragsweep, environment, ragsweep, runs, write_dataset
 
@@ -148,21 +148,24 @@ def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep
     "value", ["1", "true", "cpu", "12345678.5", "/usr/share", "/tmp/nothing-is-here-yet/store", "short12"]
 )
 def test_ordinary_value_of_the_environment_is_shown(value: str) -> None:
-    secrets.note_variable(value)
-    assert mask_text(f"it is {value}") == f"it is {value}"
+    known = Secrets()
+    known.add_variable(value)
+    assert known.mask_text(f"it is {value}") == f"it is {value}"
 
 
 def test_value_of_the_environment_that_may_be_a_secret_is_masked_in_every_spelling() -> None:
-    secrets.note_variable("odd/7f3a 91c2'x")
+    known = Secrets()
+    known.add_variable("odd/7f3a 91c2'x")
     for text in ("odd/7f3a 91c2'x", "odd%2F7f3a%2091c2%27x", '"odd/7f3a 91c2\'x"'):
-        assert "7f3a" not in mask_text(f"a {text} b")
+        assert "7f3a" not in known.mask_text(f"a {text} b")
 
 
 def test_short_secret_is_masked_where_it_stands_by_itself() -> None:
-    secrets.note("qzxw", named=True)
-    assert mask_text("qzxw: aqzxwb 'qzxw'") == f"{MASK}: aqzxwb '{MASK}'"
-    secrets.note("qz", named=True)  # too short to be told from a word
-    assert mask_text("qz") == "qz"
+    known = Secrets()
+    known.add("qzxw", named=True)
+    assert known.mask_text("qzxw: aqzxwb 'qzxw'") == f"{MASK}: aqzxwb '{MASK}'"
+    known.add("qz", named=True)  # too short to be told from a word
+    assert known.mask_text("qz") == "qz"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.app import Job, Session
-from ragsweep.sweep.composition import compose_jobs, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session
 from test_cli import write_dataset
 
 

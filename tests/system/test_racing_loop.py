@@ -15,9 +15,9 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hydra_plugins.ragsweep_grid._racing import Rung, check, run
 from hydra_plugins.ragsweep_optuna import pruned
 from hydra_plugins.ragsweep_optuna._pruning import Pruning, steps_of
+from ragsweep.sweep.race_loop import Rung, check, run
 
 APP = """
 import random

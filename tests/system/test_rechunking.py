@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from ragsweep.core.building import Builder
 from ragsweep.core.identity import Built
@@ -18,7 +17,8 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextRecall, ContextTokens, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.composition import compose_jobs, config_folder, read_command
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.compose import config_folder
 from toys import built
 
 CODE = "```python\nwidths = sorted(width for width in range(9))\n```\n"
@@ -66,7 +66,7 @@ def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def part(group: str, option: str, folder: Path) -> Built:
     command = read_command(["embedder=letters", f"{group}={option}"], multirun=False, config_dir=str(folder))
-    return Builder().build(OmegaConf.to_container(compose_jobs(command)[0][group], resolve=True), group)
+    return Builder().build(compose_jobs(command)[0].values[group], group)
 
 
 @cache

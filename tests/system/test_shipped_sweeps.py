@@ -11,7 +11,8 @@ import pytest
 from one_process import in_one_process
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
-from ragsweep.sweep.composition import composed_once, config_folder, read_command
+from ragsweep.sweep.command import read_command
+from ragsweep.sweep.compose import config_folder
 from tiny_models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
@@ -82,8 +83,7 @@ def test_every_shipped_sweep_can_be_planned_and_runs_on_the_bundled_questions(
     commands: dict[str, list[str]], tmp_path: Path
 ) -> None:
     plans = {f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items()}
-    with composed_once():
-        runs = {name: cut(typed) for name, typed in commands.items()}
+    runs = {name: cut(typed) for name, typed in commands.items()}
     check(in_one_process({**plans, **runs}, tmp_path), Ledger(tmp_path / ".ragsweep"))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from hydra.core.utils import JobReturn
 
-from hydra_plugins.ragsweep_grid._racing import Came, Race, Raced, completed, run
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome, judge
 from hydra_plugins.ragsweep_optuna._study import Study
+from ragsweep.sweep.race_loop import Came, Race, Raced, completed, run
 
 _log = logging.getLogger(__name__)
 

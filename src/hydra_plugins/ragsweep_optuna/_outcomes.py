@@ -12,6 +12,8 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
+from ragsweep.sweep.race_loop import raised
+
 DIRECTIONS = ("maximize", "minimize")
 _BOUND = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
 
@@ -148,7 +150,7 @@ def _number(value: Any) -> float | None:
 
 
 def _reason(job: JobReturn) -> str:
-    fault = getattr(job, "_return_value", None)
+    fault = raised(job)
     if not isinstance(fault, BaseException):
         return "its job did not complete"
     said = str(fault).splitlines()

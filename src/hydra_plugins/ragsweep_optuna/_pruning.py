@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from hydra_plugins.ragsweep_grid._racing import Rung
+from ragsweep.sweep.race_loop import Rung
 
 PRUNERS: Mapping[str, str] = {"wilcoxon": "WilcoxonPruner", "median": "MedianPruner"}
 Steps = Mapping[int, float]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 
-from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._evaluations import Evaluation
 from hydra_plugins.ragsweep_optuna._heats import race_trials
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, judge
 from hydra_plugins.ragsweep_optuna._stopping import Stop
 from hydra_plugins.ragsweep_optuna._study import Study
+from ragsweep.sweep.race_loop import Race
 
 WHOLE = 100
 """Results of jobs that are kept with their configs, 150 kB each; Hydra does nothing with any of them."""

@@ -9,12 +9,12 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from hydra_plugins.ragsweep_grid import _racing
-from hydra_plugins.ragsweep_grid._racing import Race
 from hydra_plugins.ragsweep_optuna._outcomes import Bound, read_bounds, read_directions
 from hydra_plugins.ragsweep_optuna._samplers import check
 from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
 from hydra_plugins.ragsweep_optuna._storage import check_url
+from ragsweep.sweep import race_loop as _racing
+from ragsweep.sweep.race_loop import Race
 
 _WHERE = "hydra.sweeper"
 

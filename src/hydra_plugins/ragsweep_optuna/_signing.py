@@ -1,32 +1,77 @@
-"""Compose the configs of trials before they are launched: to tell equal ones, and to refuse what cannot be composed."""
+"""Compose the configs of trials before they are launched: to recognise equal ones, and to refuse impossible ones."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from hydra_plugins.ragsweep_grid._composing import composer, raw
-from hydra_plugins.ragsweep_grid._writing import text
 from hydra_plugins.ragsweep_optuna._parameters import Parameter, read
 
 
+class JobConfig(Protocol):
+    """The config of one job."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Plain values, without the node ``hydra``."""
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The config with its interpolations."""
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The option that is chosen of each group."""
+
+
+class Composed(NamedTuple):
+    """How a program's configs are composed."""
+
+    compose: Callable[[Sequence[str]], JobConfig]
+    loader: ConfigLoader
+    name: str  # of the program
+
+    @classmethod
+    def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> Composed:
+        """Compose as Hydra's launchers do."""
+
+        def compose(overrides: Sequence[str]) -> JobConfig:
+            return _Sweep.of(loader.load_sweep_config(master, list(overrides)))
+
+        return cls(compose, loader, str(master.hydra.job.name))
+
+
+class _Sweep(NamedTuple):
+    values: Mapping[str, Any]
+    written: Mapping[str, Any]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: DictConfig) -> _Sweep:
+        written: Any = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        choices = written.pop("hydra")["runtime"]["choices"]
+        values: dict[str, Any] = {}
+        for key in written:
+            try:
+                one = OmegaConf.select(config, str(key), throw_on_missing=False)
+                values[str(key)] = OmegaConf.to_container(one, resolve=True) if OmegaConf.is_config(one) else one
+            except OmegaConfBaseException:
+                continue  # what cannot be resolved has no value
+        return cls(values, written, choices)
+
+
 class Signing:
-    """The configs of one command's jobs.
+    """The configs of one command's jobs."""
 
-    Args:
-        loader: Hydra's loader of the command.
-        master: The config of the command.
-    """
-
-    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
-        self._composer = composer(loader)
-        self._master = master
+    def __init__(self, composed: Composed) -> None:
+        self._compose = composed.compose
 
     def sign(self, overrides: Sequence[str]) -> tuple[str, str]:
         """Hash the config that overrides come to: two that differ in how they are typed only are the same.
@@ -34,36 +79,32 @@ class Signing:
         Also returns why the config cannot be composed, or an empty text; then the overrides are hashed.
         """
         try:
-            config = self._compose(overrides, task_only=True)
-        except (HydraException, OmegaConfBaseException) as fault:
+            written = self._compose(overrides).written
+        except Exception as fault:  # whatever refuses a config
+            if not isinstance(fault, HydraException | OmegaConfBaseException) and not hasattr(fault, "exit_status"):
+                raise
             return _hash(repr(sorted(overrides))), f"cannot be composed: {str(fault).splitlines()[0]}"
-        return _hash(text(config)), ""
+        return _hash(json.dumps(written, default=str)), ""
 
     def check(self, overrides: Sequence[str]) -> None:
         """Raise what Hydra raises for overrides that cannot be composed."""
-        self._composer.check(self._master, overrides)
+        self._compose(overrides)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Say which values parameters have in a config: of a group its option, of a key its value."""
-        config = self._compose(overrides, task_only=False)
-        choices: Mapping[str, Any] = config.hydra.runtime.choices
+        """Return the values of parameters in a config: of a group its option, of a key its value."""
+        config = self._compose(overrides)
         found: dict[str, Any] = {}
         for one in parameters:
             key = read(f"{one.name}=0", "").key_or_group
-            if one.name in choices or key in choices:
-                found[one.name] = choices.get(one.name, choices.get(key))
+            if one.name in config.choices or key in config.choices:
+                found[one.name] = config.choices.get(one.name, config.choices.get(key))
                 continue
-            try:
-                value = OmegaConf.select(config, key, throw_on_missing=False)
-            except OmegaConfBaseException:
-                continue
-            if value is not None:
-                found[one.name] = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+            node: Any = config.values
+            for part in key.split("."):
+                node = node.get(part) if isinstance(node, Mapping) else None
+            if node is not None:
+                found[one.name] = node
         return found
-
-    def _compose(self, overrides: Sequence[str], task_only: bool) -> DictConfig:
-        lines = [*raw(self._master.hydra.overrides.hydra), *overrides]
-        return self._composer.compose(self._master.hydra.job.config_name, lines, task_only=task_only)
 
 
 def _hash(spelled: str) -> str:

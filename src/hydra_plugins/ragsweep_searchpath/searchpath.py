@@ -1,32 +1,83 @@
-"""Let Hydra find named sweeps, wherever the command is typed: the project's own first, then the shipped ones."""
+"""Let Hydra find named sweeps, wherever the command is typed: the project's own first, then the shipped ones.
 
+A plain file source would need the folder above ``sweeps`` on the search path, and everything beside it would become a
+config group; so a folder of sweeps is a source of its own, whose files are the options of the group ``sweeps``.
+"""
+
+import builtins
 from pathlib import Path
 
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.plugins import Plugins
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
 
-from hydra_plugins.ragsweep_searchpath._source import SweepsSource
+GROUP = "sweeps"
+
+
+class SweepsSource(ConfigSource):
+    """Read ``sweeps/NAME`` from the folder of an entry ``sweeps://FOLDER``."""
+
+    @staticmethod
+    def scheme() -> str:
+        """Name the scheme of the search path's entries."""
+        return "sweeps"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Load a sweep; without a header, its keys lie where ``# @package`` says for a group."""
+        file = self._file(config_path)
+        if not file.is_file():
+            raise ConfigLoadError(f"Config not found : {file}")
+        text = file.read_text(encoding="utf-8")
+        first = text.partition("\n")[0].split()
+        package = first[2] if first[:2] == ["#", "@package"] and len(first) == 3 else None
+        config = OmegaConf.create(text) if text.strip() else OmegaConf.create()
+        return ConfigResult(
+            config=config, path=f"{self.scheme()}://{self.path}", provider=self.provider, header={"package": package}
+        )
+
+    def is_group(self, config_path: str) -> bool:
+        """Return whether the path is the one group, or the root above it."""
+        return config_path in ("", GROUP)
+
+    def is_config(self, config_path: str) -> bool:
+        """Return whether there is a sweep of this name."""
+        return config_path.startswith(f"{GROUP}/") and self._file(config_path).is_file()
+
+    def available(self) -> bool:
+        """Return whether the folder exists."""
+        return Path(self.path).is_dir()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
+        """List the group, or the sweeps in it."""
+        if config_path == "":
+            return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
+        if config_path != GROUP or results_filter == ObjectType.GROUP:
+            return []
+        return sorted(path.stem for path in Path(self.path).glob("*.yaml"))
+
+    def _file(self, config_path: str) -> Path:
+        name = config_path.removeprefix(f"{GROUP}/")
+        return Path(self.path, name if name.endswith(".yaml") else f"{name}.yaml")
 
 
 class RagsweepSearchPath(SearchPathPlugin):
     """Add ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append to the search path, so that the shipped ``conf`` keeps the first word.
+        """Append to the search path, so that the shipped ``conf`` takes precedence.
 
-        Only for our own command: the plugin is seen by every Hydra program of the environment.
+        Only for ragsweep's own command: every Hydra program of the environment loads the plugin.
         """
-        from ragsweep.sweep.composition import config_folder
+        from ragsweep.sweep.compose import config_folder
 
         main = next((entry.path for entry in search_path.get_path() if entry.provider == "main"), "")
         if not main or Path(main.removeprefix("file://")).resolve() != config_folder():
             return
-        Plugins.instance().register(SweepsSource)
         own = Path.cwd() / "conf"
         if own.is_dir() and own.resolve() != config_folder():
             search_path.append("ragsweep-own", f"file://{own}")
-        folders = dict.fromkeys([Path.cwd() / "sweeps", config_folder().parent / "sweeps"])
-        for folder in folders:
+        for folder in dict.fromkeys([Path.cwd() / GROUP, config_folder().parent / GROUP]):
             if folder.is_dir():
-                search_path.append("ragsweep-sweeps", f"sweeps://{folder}")
+                search_path.append("ragsweep-sweeps", f"{GROUP}://{folder}")

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.secrets import mask_logs, mask_text, masked_streams, refuse_secrets
+from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
@@ -74,10 +74,9 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
     sys.excepthook = _print_masked
-    mask_logs()
     os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
     interruption.listen()
-    with masked_streams():
+    with Secrets().masking():
         try:
             status = command(arguments)
         except RagsweepError as fault:
@@ -108,8 +107,8 @@ def _run(arguments: list[str]) -> int:
     # takes an eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     from ragsweep.sweep import sweeping
-    from ragsweep.sweep.composition import composed_once, read_command
-    from ragsweep.sweep.handing import ask_hydra
+    from ragsweep.sweep.command import read_command
+    from ragsweep.sweep.hydra_launch import call_hydra
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")
@@ -129,13 +128,13 @@ def _run(arguments: list[str]) -> int:
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
     if flags.version or flags.shell_completion:
-        return ask_hydra(arguments)
+        return call_hydra(arguments)
     refuse_secrets(overrides)
-    with composed_once():
-        command = read_command(overrides, flags.multirun, flags.config_dir)
-        if flags.cfg or flags.help or flags.hydra_help or flags.info:
-            return ask_hydra(arguments)
-        return sweeping.run(command)
+    command = read_command(overrides, flags.multirun, flags.config_dir)
+    if flags.cfg or flags.help or flags.hydra_help or flags.info:
+        with command.secrets.masking():
+            return call_hydra(arguments)
+    return sweeping.run(command)
 
 
 def _split(words: Sequence[str]) -> list[str]:

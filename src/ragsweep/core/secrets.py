@@ -1,6 +1,6 @@
 """Keep secrets out of what is written: configs, names, params, errors, logs.
 
-A value is secret in a process if it stands under a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
+A value is secret in a command if it stands under a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
 or among the variables of the environment), or comes from the environment through an interpolation (``${oc.env:NAME}``).
 It is masked by value, however it is spelled. Exempt, since to replace them would make texts unreadable:
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, RagsweepError
 
 MASK = "***"
 
@@ -49,39 +49,16 @@ _VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
 _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^,{}\[\]]*)")
 """A key of a mapping on the command line, and its value."""
 
-_noted: set[str] = set()
-"""What this process's configs hold that must not be shown."""
-
 
 def is_secret(name: str) -> bool:
-    """Say whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
+    """Return whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
     return bool(_SECRET.search(_CAMEL.sub("_", name.rpartition(".")[2]).lower()))
 
 
 @lru_cache(maxsize=4096)
 def is_under_secret(name: str) -> bool:
-    """Say whether any part of a dotted key names a secret: all that stands below is one."""
+    """Return whether any part of a dotted key names a secret: all that stands below is one."""
     return any(map(is_secret, name.split(".")))
-
-
-def note(value: str, *, named: bool) -> None:
-    """Have a value masked from here on; ``named``: it stands under a secret's name."""
-    value = value.strip()
-    if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
-        _noted.add(value)
-    note_passwords(value)
-
-
-def note_variable(value: str) -> None:
-    """Have a value of the environment masked from here on, unless it is short, a number or a path."""
-    if not _is_number(value) and not _is_path(value):
-        note(value, named=False)
-
-
-def note_passwords(text: str) -> None:
-    """Have the passwords of the URLs in a text masked from here on, also where one stands outside of its URL."""
-    for found in _IN_URL.findall(text):
-        _noted.update(one for one in (found[1], unquote(found[1])) if len(one) >= SHORTEST_WORD)
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
@@ -96,26 +73,6 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
         return [mask(item, name, inside) for item in value]
     shown = value is None or isinstance(value, bool) or value == "" or _VARIABLES.fullmatch(str(value))
     return MASK if inside and not shown else value
-
-
-def mask_values(value: Any) -> Any:
-    """Replace what is secret by value in a tree of plain values; keys stay."""
-    if isinstance(value, Mapping):
-        return {key: mask_values(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(mask_values, value))
-    return mask_text(value) if isinstance(value, str) else value
-
-
-def hidden(tree: Any) -> Any:
-    """Replace what is secret by its key or by its value in a tree of plain values."""
-    tree = mask(tree)
-    return mask_values(tree) if is_masked("\n".join(texts(tree))) else tree
-
-
-def are_noted() -> bool:
-    """Say whether this process's configs hold anything that must not be shown."""
-    return bool(_noted)
 
 
 def texts(tree: Any) -> Iterator[str]:
@@ -146,21 +103,83 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Replace in a text the secrets given, those noted and those of the environment, however they are spelled.
+    """Replace in a text the secrets given and those of the environment, however they are spelled.
 
-    Whoever is given a key has been seen to repeat it: services in their answers, libraries in their errors.
+    Services repeat keys in their answers, and libraries in their errors.
     """
+    return _masked(text, frozenset(secrets), frozenset())
+
+
+def _masked(text: str, given: frozenset[str], known: frozenset[str]) -> str:
     text = _IN_URL.sub(rf"\1{MASK}@", text)
-    anywhere, words = _spellings(frozenset({*secrets, *_held(), *_noted} - {""}), frozenset(secrets))
+    anywhere, words = _spellings(frozenset({*given, *_held(), *known} - {""}), given)
     for form in anywhere:
         if form in text:
             text = text.replace(form, MASK)
     return words.sub(MASK, text) if words else text
 
 
-def is_masked(text: str) -> bool:
-    """Say whether a text, which may be many in one, holds anything that is masked."""
-    return mask_text(text) != text
+class Secrets:
+    """The values of one command's configs that must not be shown, beside the secrets of the environment."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def add(self, value: str, *, named: bool) -> None:
+        """Add a value; ``named``: it stands under a secret's name."""
+        value = value.strip()
+        if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
+            self._values.add(value)
+        self.add_passwords(value)
+
+    def add_variable(self, value: str) -> None:
+        """Add a value of the environment, unless it is short, a number or a path."""
+        if not _is_number(value) and not _is_path(value):
+            self.add(value, named=False)
+
+    def add_passwords(self, text: str) -> None:
+        """Add the passwords of the URLs in a text, which may also stand outside of their URL."""
+        for found in _IN_URL.findall(text):
+            self._values.update(one for one in (found[1], unquote(found[1])) if len(one) >= SHORTEST_WORD)
+
+    def mask_text(self, text: str) -> str:
+        """Replace all secrets in a text, however they are spelled."""
+        return _masked(text, frozenset(), frozenset(self._values))
+
+    def holds(self, text: str) -> bool:
+        """Return whether a text, which may be many in one, contains a secret."""
+        return self.mask_text(text) != text
+
+    def mask_values(self, value: Any) -> Any:
+        """Replace secrets in the texts of a tree of plain values; keys stay."""
+        if isinstance(value, Mapping):
+            return {key: self.mask_values(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(self.mask_values, value))
+        return self.mask_text(value) if isinstance(value, str) else value
+
+    def mask_tree(self, tree: Any) -> Any:
+        """Replace what is secret by its key or by its value in a tree of plain values."""
+        tree = mask(tree)
+        return self.mask_values(tree) if self.holds("\n".join(texts(tree))) else tree
+
+    @contextmanager
+    def masking(self) -> Iterator[None]:
+        """Mask all that is printed, logged or raised in the block, by whichever library."""
+        streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
+        masked: Any = tuple(_MaskedStream(stream, self.mask_text) for stream in streams)
+        sys.stdout, sys.stderr = masked
+        logging.setLogRecordFactory(_MaskedRecords(factory, self.mask_text))
+        try:
+            yield
+        except RagsweepError as fault:
+            raise type(fault)(self.mask_text(str(fault))) from None
+        finally:
+            sys.stdout, sys.stderr = streams
+            logging.setLogRecordFactory(factory)
 
 
 def _held() -> Iterator[str]:
@@ -198,7 +217,7 @@ def _is_number(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Say whether a value is a path to a file or folder, of which at least the first folder exists."""
+    """Return whether a value is a path to a file or folder, of which at least the first folder exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
         return any(one.exists() for one in (path, *path.parents) if one.name)
@@ -206,26 +225,14 @@ def _is_path(value: str) -> bool:
         return False
 
 
-@contextmanager
-def masked_streams() -> Iterator[None]:
-    """Have all that is printed in the block masked, by whichever library."""
-    before = sys.stdout, sys.stderr
-    streams: Any = tuple(map(_MaskedStream, before))
-    sys.stdout, sys.stderr = streams
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
-
-
 class _MaskedStream:
     """A stream that masks what is written; all else is the stream's it stands for."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, mask_text: Callable[[str], str]) -> None:
+        self._stream, self._mask_text = stream, mask_text
 
     def write(self, text: str) -> int:
-        self._stream.write(mask_text(text))
+        self._stream.write(self._mask_text(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -239,18 +246,11 @@ class _MaskedStream:
         return getattr(self._stream, name)
 
 
-def mask_logs() -> None:
-    """Have whatever is logged in this process masked before any handler has it, tracebacks included."""
-    before = logging.getLogRecordFactory()
-    if not isinstance(before, _Masking):
-        logging.setLogRecordFactory(_Masking(before))
+class _MaskedRecords:
+    """Make log records without secrets: their text is formatted and masked at once."""
 
-
-class _Masking:
-    """Make log records that hold no secrets: their text is put together and masked at once."""
-
-    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]) -> None:
+        self._make, self._mask_text = make, mask_text
         self._formatter = logging.Formatter()
 
     def __call__(self, *facts: Any, **more: Any) -> logging.LogRecord:
@@ -259,9 +259,9 @@ class _Masking:
             text = record.getMessage()
         except Exception:  # arguments that do not fit the text: logging would print both
             text = f"{record.msg} {record.args}"
-        record.msg, record.args = mask_text(text), None
+        record.msg, record.args = self._mask_text(text), None
         if record.exc_info and record.exc_info[0] is not None:
-            record.exc_text = mask_text(self._formatter.formatException(record.exc_info))
+            record.exc_text = self._mask_text(self._formatter.formatException(record.exc_info))
         if record.stack_info:
-            record.stack_info = mask_text(record.stack_info)
+            record.stack_info = self._mask_text(record.stack_info)
         return record

@@ -10,19 +10,19 @@ import inspect
 import logging.handlers
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.trust import TRUSTED, check_targets, find_class, is_trusted
+from ragsweep.core.trust import TRUSTED, check_targets, is_trusted
+from ragsweep.sweep.trees import leaves
 
 FOLDER = "/the-folder-of-the-run"
 """Stands for the run's own folder in settings that are checked before there is one."""
 
 LAUNCHERS: Mapping[str, frozenset[str]] = {
     "hydra._internal.core_plugins.basic_launcher.BasicLauncher": frozenset(),
-    "hydra_plugins.ragsweep_grid.launcher.InlineLauncher": frozenset(),
     "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher": frozenset(
         {"n_jobs", "backend", "prefer", "require", "verbose", "timeout", "pre_dispatch", "batch_size", "max_nbytes",
          "mmap_mode"}
@@ -43,7 +43,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra._internal.core_plugins.basic_sweeper.BasicSweeper": frozenset({"max_batch_size", "params"}),
     "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
-        {"max_batch_size", "params", "cases", "only", "race"}
+        {"max_batch_size", "params", "cases", "race"}
     ),
     "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper": frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
@@ -106,9 +106,13 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
         raise ConfigError(f"hydra.launcher.submitit_folder: must lie in ${{hydra.sweep.dir}}, given {folder!r}")
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
-    _check_callbacks(settings["callbacks"], "hydra.callbacks")
+    if settings["callbacks"]:
+        raise ConfigError(
+            "hydra.callbacks: ragsweep runs jobs in a loop of its own, which calls none; leave them out, and read"
+            " results from MLflow, or from results.json of the sweep's run"
+        )
     for key in ("hydra_logging", "job_logging"):
-        for name, value in _leaves(settings[key]):
+        for name, value in leaves(settings[key]):
             _check_log_setting(name, value, f"hydra.{key}.{name}")
         _check_formatters(settings[key], f"hydra.{key}.formatters")
         _check_handlers(settings[key], f"hydra.{key}.handlers")
@@ -137,7 +141,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         raise ConfigError(
             f'{where}._target_: "{target}" is not trusted; to use it set the environment variable {TRUSTED}={package}'
         )
-    for name, value in _leaves(values):
+    for name, value in leaves(values):
         if value is None:
             continue
         if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in known[target]):
@@ -145,24 +149,6 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
             raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, known[target])}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
-
-
-def _check_callbacks(value: Any, where: str) -> None:
-    """Check callbacks and what is nested in them; their classes are imported, as a module shows what it imports."""
-    if isinstance(value, Mapping):
-        target = value.get("_target_")
-        if target is not None:
-            if not is_trusted(str(target)):
-                raise ConfigError(
-                    f'{where}._target_: "{target}" is not trusted; to use callbacks of your own set the environment'
-                    f" variable {TRUSTED}={str(target).partition('.')[0]}"
-                )
-            find_class(str(target), where)
-        for key, item in value.items():
-            _check_callbacks(item, f"{where}.{key}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _check_callbacks(item, f"{where}[{number}]")
 
 
 def _check_log_setting(name: str, value: Any, where: str) -> None:
@@ -220,15 +206,3 @@ def _check_formatters(settings: Any, where: str) -> None:
 def _is_inside(path: PurePath, folder: str) -> bool:
     """Say whether a path lies in a folder, whatever ``..`` is in it."""
     return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)
-
-
-def _leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and the values of a tree that are no trees."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{where}.{key}" if where else str(key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _leaves(item, f"{where}[{number}]")
-    else:
-        yield where, value

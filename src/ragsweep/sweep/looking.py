@@ -6,20 +6,17 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from omegaconf import DictConfig, OmegaConf
-
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import FINALS, Ledger, Sweep
 from ragsweep.report.tables import headline
-from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.app import Job, session
 from ragsweep.sweep.closing import ending
-from ragsweep.sweep.composition import Command, compose_jobs
+from ragsweep.sweep.command import Command, compose_jobs
+from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.jobs import attempt
 from ragsweep.sweep.recording import Records
+from ragsweep.sweep.session import Job, RunContext
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +24,12 @@ class Looking:
     """The end of a search."""
 
     command: Command
-    ledger: Ledger
-    tracker: Tracker
-    terminal: Terminal
+    context: RunContext
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the search."""
+        return self.context.ledger
 
     def look(self, sweep: Sweep, most: int) -> None:
         """Evaluate the finalists that were not evaluated yet; one that fails is written down, and stops no other."""
@@ -38,7 +38,8 @@ class Looking:
         for place, (result, config) in enumerate(zip(chosen, self._composed(chosen), strict=True)):
             number = numbers[result.name]
             if self.ledger.claim(sweep.id, number) is None:
-                records = Records(self.ledger, self.tracker, sweep, number, (place, len(chosen)))
+                context, at = self.context, (place, len(chosen))
+                records = Records(self.ledger, context.tracker, sweep, number, at, secrets=context.secrets)
                 self._evaluate(result, config, records)
 
     def done(self, sweep: Sweep, most: int) -> bool:
@@ -54,22 +55,20 @@ class Looking:
         new = [result.name for result in chosen if result.name not in found]
         return found | {name: first + place for place, name in enumerate(new)}
 
-    def _composed(self, chosen: Sequence[Result]) -> list[DictConfig]:
+    def _composed(self, chosen: Sequence[Result]) -> list[JobConfig]:
         if not chosen:
             return []
         jobs = tuple(_on_holdout(result.overrides) for result in chosen)
-        return compose_jobs(dataclasses.replace(self.command, jobs=jobs, expanded=()))
+        return compose_jobs(dataclasses.replace(self.command, jobs=jobs, cases={}))
 
-    def _evaluate(self, tuned: Result, config: DictConfig, records: Records) -> None:
-        groups = [str(key) for key in config if OmegaConf.is_dict(config._get_node(key))]
-        choices = {group: tuned.parameters[group] for group in groups if group in tuned.parameters}
-        job = Job(config, tuned.name + SUFFIX, _on_holdout(tuned.overrides), choices)
+    def _evaluate(self, tuned: Result, config: JobConfig, records: Records) -> None:
+        job = Job(config, tuned.name + SUFFIX, _on_holdout(tuned.overrides), records.number)
         try:
-            result = attempt(session(config), job, self.terminal, records)
+            result = attempt(self.context, job, records)
         except Exception as fault:  # it is written down
             logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             return
-        records.keep(result, self.terminal, headline([result]))
+        records.keep(result, self.context.terminal, headline([result]))
 
 
 def _on_holdout(overrides: Sequence[str]) -> tuple[str, ...]:

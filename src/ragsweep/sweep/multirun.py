@@ -6,33 +6,31 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from omegaconf import DictConfig
+from typing import TYPE_CHECKING, Any
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, TrackingError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.objectives import objectives
 from ragsweep.core.results import PARTIAL, Failure, Result
-from ragsweep.core.secrets import are_noted, mask_text
 from ragsweep.parts.targets import misses_target
-from ragsweep.parts.tracking import Tracker
 from ragsweep.records.claims import Claim
-from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Ledger, Record, Sweep
-from ragsweep.report.terminal import Terminal
+from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Record, Sweep
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mirroring, races, searching, sharing
+from ragsweep.sweep import mirroring, race_loop, races
 from ragsweep.sweep.closing import Ending, ending
-from ragsweep.sweep.composition import Command
-from ragsweep.sweep.handing import hand_over
-from ragsweep.sweep.jobs import SWEEP
-from ragsweep.sweep.looking import Looking
+from ragsweep.sweep.command import Command
+from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
+from ragsweep.sweep.loop import InProcess
+from ragsweep.sweep.race_loop import raised
 from ragsweep.sweep.recording import Records
-from ragsweep.sweep.searched import folder_of, searched
+from ragsweep.sweep.session import Job, RunContext
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
 
 ATTEMPTS = 3
 """How often a job is begun whose process dies."""
@@ -46,11 +44,15 @@ class Multirun:
     """One multirun, from its first word to its last."""
 
     command: Command
-    config: DictConfig
-    ledger: Ledger
-    tracker: Tracker
-    terminal: Terminal
+    values: Mapping[str, Any]  # of the first config
+    context: RunContext
+    jobs: Sequence[Job]
     race: races.Start | None = None
+
+    def __post_init__(self) -> None:
+        """Name what is used throughout."""
+        self.ledger, self.tracker = self.context.ledger, self.context.tracker
+        self.terminal, self.secrets = self.context.terminal, self.context.secrets
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         """Run what is to be run, or show what is done already; return the exit status."""
@@ -70,7 +72,7 @@ class Multirun:
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
         """Open a sweep, or take it up where it was left; None for one that is finished, and only shown."""
-        found = None if self.config.rerun else self.ledger.latest(key)
+        found = None if self.values["rerun"] else self.ledger.latest(key)
         if found is None:
             self.terminal.plan(planned)
             return self._open(key)
@@ -92,10 +94,10 @@ class Multirun:
         return len(found.jobs) == len(self._names())
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(map(mask_text, job)) for job in self.command.jobs) if are_noted() else self.command.jobs
+        return tuple(tuple(map(self.secrets.mask_text, job)) for job in self.command.jobs)
 
     def _name(self) -> str:
-        return mask_text(" ".join(self.command.overrides) or "sweep")
+        return self.secrets.mask_text(" ".join(self.command.overrides) or "sweep")
 
     def _names(self) -> tuple[str, ...]:
         return tuple(self.command.names())
@@ -136,14 +138,38 @@ class Multirun:
         return 0 if status == FINISHED else 1
 
     def _launch(self, sweep: Sweep) -> str:
-        """Let Hydra run the jobs, again and again while that helps: one that kills its process takes others with it.
+        """Run the jobs; return why a job that left no record did not run: what its launcher raised."""
+        self.context.sweep, why = sweep, ""
 
-        Returns why a job that left no record did not run: what Hydra or its launcher raised.
-        """
+        def body(launch: Launch, folder: Path) -> None:
+            nonlocal why
+            why = self._run_jobs(sweep, launch, folder)
+
+        try:
+            self._with_launcher(body)
+        except Exception as fault:
+            logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
+            why = self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
+        finally:
+            self.ledger.release_mine(sweep.id)  # of a job that could not be written down, on a full disk for instance
+        return why
+
+    def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
+        """Call a function with what starts jobs: our own loop, or the launcher that Hydra makes."""
+        command, sweep = self.command, self.context.sweep
+        assert sweep
+        if command.in_process:
+            loop = InProcess(command, self.context, self.jobs)
+            body(loop.launch, loop.folder)
+        else:
+            through_hydra(command, HydraTask(sweep.id, self.context, body))
+
+    def _run_jobs(self, sweep: Sweep, launch: Launch, _: Path) -> str:
+        """Launch jobs, again and again while that helps: one that kills its process takes others with it."""
         why = ""
         while pending := self._pending(sweep):
             before = self._state(sweep)
-            why = self._launch_once(sweep, self._next(sweep, pending))
+            why = self._launch_once(sweep, self._next(sweep, pending), launch)
             if self._state(sweep) == before:
                 break
         return why
@@ -170,33 +196,39 @@ class Multirun:
         attempts = sorted((claim.job, claim.attempts) for claim in self.ledger.claims(sweep.id))
         return self.ledger.jobs(sweep.id, *DONE), attempts
 
-    def _launch_once(self, sweep: Sweep, jobs: Sequence[int]) -> str:
-        """Let Hydra run jobs; a job that failed has been recorded and does not stop the others."""
-        only = [f"hydra.sweeper.only={list(jobs)}"] if self.command.picks and len(jobs) < len(sweep.jobs) else []
-        return self._hand_over(sweep, only) or "its process ended"
+    def _launch_once(self, sweep: Sweep, numbers: Sequence[int], launch: Launch) -> str:
+        """Launch jobs; a job that failed has been recorded and stops no other. Returns what kept one from running."""
+        wanted = {number: self.command.jobs[number] for number in numbers}
+        if self.race:
+            rule = self.race.bound(self.context)
+            came = race_loop.run(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
+        else:
+            came = self._batches(wanted, launch)
+        faults = [one if isinstance(one, Exception) else raised(one) for one in came.values()]
+        first = next((fault for fault in faults if fault), None)
+        return self.secrets.mask_text(f"{type(first).__name__}: {first}") if first else "its process ended"
 
-    def _hand_over(self, sweep: Sweep, more: Sequence[str]) -> str:
-        """Call Hydra for a sweep; return what it raised, or an empty text."""
-        race = races.Held(self.ledger, self.tracker, self.terminal, sweep, self.race) if self.race else None
-        try:
-            with races.held(race):
-                hand_over(self.command, [f"+hydra.job.env_set.{SWEEP}={sweep.id}", *more])
-        except Exception as fault:
-            logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
-            return mask_text(f"{type(fault).__name__}: {fault}")
-        finally:
-            self.ledger.release_mine(
-                sweep.id
-            )  # of a job that could not even be written down, on a full disk for instance
-        return ""
+    def _batches(self, jobs: Mapping[int, Sequence[str]], launch: Launch) -> dict[int, JobReturn | Exception]:
+        """Launch jobs in batches of consecutive numbers, and return what came of each."""
+        found: dict[int, JobReturn | Exception] = {}
+        for batch in stretches(jobs, self.command.batch):
+            try:
+                came = launch([list(jobs[number]) for number in batch], batch.start)
+                found |= dict(zip(batch, came, strict=True))
+            except Exception as fault:
+                logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
+                found |= dict.fromkeys(batch, fault)
+        return found
 
     def _bury(self, sweep: Sweep) -> None:
         """Write down as failed the jobs whose process died again and again."""
         for claim in self.ledger.claims(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.job < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
-                failure = _lost(sweep, claim.job, error)
-                Records(self.ledger, self.tracker, sweep, claim.job).keep_failure(failure, self.terminal)
+                self._keep_failure(sweep, claim.job, lost(sweep, claim.job, error))
+
+    def _keep_failure(self, sweep: Sweep, job: int, failure: Failure) -> None:
+        Records(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Report what came of the sweep and end its parent run.
@@ -245,116 +277,21 @@ class Multirun:
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""
-        lost = sorted(set(range(len(sweep.jobs))) - recorded)
-        return [_lost(sweep, job, f"did not run to its end: {why}") for job in lost]
+        gone = sorted(set(range(len(sweep.jobs))) - recorded)
+        return [lost(sweep, job, f"did not run to its end: {why}") for job in gone]
 
 
-class Search(Multirun):
-    """One search: the sweeper decides what its jobs are, and where it goes on. Several commands may be at it."""
-
-    def _key(self, signatures: Sequence[str]) -> str:
-        return searching.key(self.command, signatures[0], self.tracker.identity)
-
-    def _is_done(self, found: Sweep) -> bool:
-        done = searching.is_done(self.command, found, searched(self._folder(found)))
-        return done and self._looking.done(found, self.config.finalists)
-
-    @property
-    def _looking(self) -> Looking:
-        return Looking(self.command, self.ledger, self.tracker, self.terminal)
-
-    def _folder(self, sweep: Sweep) -> Path:
-        return folder_of(self.ledger.path, sweep.id)
-
-    def _name(self) -> str:
-        return mask_text(" ".join(searching.typed(self.command)) or "search")
-
-    def _jobs(self) -> tuple[tuple[str, ...], ...]:
-        return ((),) * len(self._names())
-
-    def _names(self) -> tuple[str, ...]:
-        return searching.names(self.command.search or {})
-
-    def _enter(self, key: str, planned: Plan) -> Sweep | None:
-        searching.reach(self.command.search or {})
-        with sharing.door(self.ledger, key, self.terminal):
-            return super()._enter(key, planned)
-
-    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
-        """Work on a search beside another command; the greater number of trials holds."""
-        if not searching.shared(self.command.search or {}):
-            return super()._join(sweep, taken, planned)
-        sharing.join(self.ledger, sweep)
-        self.terminal.line("join", f"{taken.holder} works on this search as well")
-        return self._counted(sweep, planned, max(self._names(), sweep.names, key=len))
-
-    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
-        """Take a search up again: failed trials stay failed, and it may have more trials than before."""
-        sweep = self._counted(sweep, planned, self._names())
-        self.ledger.set_status(sweep.id, RUNNING)
-        if not self.tracker.identity:
-            return sweep
-        return mirroring.complete(self.ledger, self.tracker, sweep, self._elsewhere())
-
-    def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
-        """Say how many trials of a search are done, and write down how many it has."""
-        done = len(self.ledger.jobs(sweep.id, *DONE))
-        self.terminal.line("resume", f"{done} of {len(names)} trials are done already")
-        self.terminal.plan(planned)
-        self.ledger.set_jobs(sweep.id, names)
-        return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
-
-    def _elsewhere(self) -> bool:
-        return searching.elsewhere(self.command.search or {})
-
-    def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Close the search, unless others are still at it, or have closed it: then only show what there is."""
-        with sharing.door(self.ledger, sharing.key_of(sweep), self.terminal):
-            left = sharing.left_to(self.ledger, sweep)
-            if not left:
-                self._bury(sweep)
-                status = self._end(sweep, status, why)
-        records = self.ledger.records(sweep.id)
-        if left:
-            came, status = self._sum_up(sweep, records, status, why, weighed=False)
-            came.show(self.terminal)
-            self.terminal.line("left", left)
-        if self._elsewhere() and len(records) < len(sweep.jobs):
-            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
-        return status
-
-    def _end(self, sweep: Sweep, status: str, why: str) -> str:
-        """Evaluate the finalists of a search that came to its end, and close it."""
-        reached = KILLED
-        try:
-            if status == FINISHED and not why:
-                self._looking.look(sweep, self.config.finalists)
-            reached = status
-        finally:
-            interruption.caught()
-            reached = super()._close(sweep, reached, why)
-        return reached
-
-    def _launch(self, sweep: Sweep) -> str:
-        """Let Hydra search; return what stopped it, or an empty text."""
-        handed = searching.handed(self.command, objectives(self.config), sweep.id, self._folder(sweep))
-        return self._hand_over(sweep, handed)
-
-    def _bury(self, sweep: Sweep) -> None:
-        """Write down the trials that failed and left no record: their process died, or they could not be composed."""
-        left = None if self._elsewhere() else searched(self._folder(sweep))
-        recorded = self.ledger.jobs(sweep.id, *DONE)
-        for job, one in (left.trials if left else {}).items():
-            if one["state"] == "FAIL" and job not in recorded:
-                overrides = tuple(one.get("overrides", ()))
-                failure = Failure(searching.named(overrides, sweep.name), overrides, {}, str(one.get("reason", "")))
-                Records(self.ledger, self.tracker, sweep, job).keep_failure(failure, self.terminal)
-        super()._bury(sweep)
-
-    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """A search may end early; where it was stopped, the next trial is what did not run."""
-        return [_lost(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []
-
-
-def _lost(sweep: Sweep, number: int, why: str) -> Failure:
+def lost(sweep: Sweep, number: int, why: str) -> Failure:
+    """Return the failure of a job that left no record."""
     return Failure(sweep.names[number], sweep.jobs[number], {}, why)
+
+
+def stretches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
+    """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
+    found: list[range] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1].stop == number and (longest is None or len(found[-1]) < longest):
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found

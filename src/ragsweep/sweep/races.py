@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.parts.tracking import Tracker
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.race_loop import Rung
 from ragsweep.sweep.racing import Betting
 from ragsweep.sweep.recording import Records
 from ragsweep.sweep.rungs import KEY, Course, course
-
-if TYPE_CHECKING:
-    from hydra_plugins.ragsweep_grid import Rung
+from ragsweep.sweep.session import RunContext
 
 Scores = Mapping[str, Sequence[float]]
 """Of each config, by the number of its job: one a question in the order of asking, as far as it was asked."""
@@ -33,17 +30,32 @@ class Start(NamedTuple):
 
     course: Course
     costs: bool
+    rule: Race
+
+    def bound(self, context: RunContext) -> Race:
+        """Return the rule, which from here on decides about the configs of a running sweep."""
+        assert context.sweep
+        self.rule.held = Held(context, context.sweep, self)
+        return self.rule
 
 
 @dataclass
 class Held:
-    """What the race of a running command goes over."""
+    """The configs that a race decides about."""
 
-    ledger: Ledger
-    tracker: Tracker
-    terminal: Terminal
+    context: RunContext
     sweep: Sweep
     start: Start
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that scores are read from."""
+        return self.context.ledger
+
+    @property
+    def terminal(self) -> Terminal:
+        """Where the race is reported."""
+        return self.context.terminal
 
     @property
     def course(self) -> Course:
@@ -64,10 +76,12 @@ class Held:
     def drop(self, job: int, result: Result, facts: Mapping[str, Any]) -> None:
         """Write a config down as dropped, show it, and track it."""
         gone = replace(result, state=DROPPED, race={**result.race, **facts})
-        Records(self.ledger, self.tracker, self.sweep, job).keep_dropped(gone, self.terminal)
+        context = self.context
+        records = Records(self.ledger, context.tracker, self.sweep, job, secrets=context.secrets)
+        records.keep_dropped(gone, self.terminal)
 
 
-def started(race: Any, experiments: Sequence[Experiment], configs: int) -> Start:
+def started(race: Race, experiments: Sequence[Experiment], configs: int) -> Start:
     """Lay out a race.
 
     Args:
@@ -95,20 +109,7 @@ def started(race: Any, experiments: Sequence[Experiment], configs: int) -> Start
             f"{where}: objective={laid.metric.name} {kind}, and cannot be raced; choose another objective"
         )
     race.check_course(laid)
-    return Start(laid, any(one.graph.asked for one in experiments))
-
-
-_now: list[Held] = []
-
-
-@contextmanager
-def held(race: Held | None) -> Iterator[None]:
-    """Let the races that sweepers of this process make go over these configs."""
-    _now[:] = [race] if race else []
-    try:
-        yield
-    finally:
-        _now.clear()
+    return Start(laid, any(one.graph.asked for one in experiments), race)
 
 
 class Race(ABC):
@@ -120,6 +121,12 @@ class Race(ABC):
 
     def __init__(self, block: int) -> None:
         self.block = block
+        self.held: Held | None = None
+
+    @property
+    def _now(self) -> Held:
+        assert self.held, "a race decides about the configs of a sweep that is running"
+        return self.held
 
     @abstractmethod
     def ahead(self, scores: Scores, course: Course) -> Mapping[str, float]:
@@ -140,9 +147,7 @@ class Race(ABC):
 
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Say how far the first rung goes: after an interruption, as far as all have come that are still in it."""
-        from hydra_plugins.ragsweep_grid import Rung
-
-        (now,) = _now
+        now = self._now
         if not now.start.costs:
             now.terminal.line("race", FREE)
             return Rung(None)
@@ -157,9 +162,7 @@ class Race(ABC):
 
     def look(self, until: int, returned: Mapping[int, Any]) -> Rung:
         """Drop who need not be asked any further."""
-        from hydra_plugins.ragsweep_grid import Rung
-
-        (now,) = _now
+        now = self._now
         known, asked = now.results(), now.course.first(until)
         scores = {str(job): now.scores(one, asked) for job, one in known.items()}
         running = {job for job in returned if job in known and known[job].state == RACING}  # what is whole stays so
@@ -173,7 +176,7 @@ class Race(ABC):
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """Say so where nobody was dropped: what whole configs returned is in the ledger."""
-        (now,) = _now
+        now = self._now
         now.ledger.forget_unread()
         if now.start.costs and all(one.state != DROPPED for one in now.results().values()):
             now.terminal.line("race", f"nobody was dropped so far, and no question saved; {self.facts['guarantee']}")

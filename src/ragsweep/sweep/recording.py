@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure, Result
-from ragsweep.core.secrets import is_masked, mask_values, texts
+from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import Place, Tracker
 from ragsweep.records.ledger import SHOWING, Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import looks_line
-from ragsweep.sweep.composition import OPERATIONAL
+from ragsweep.sweep.command import OPERATIONAL
 
 _JUDGING = frozenset({"objective", *OPERATIONAL})
 """Keys of a config by which its results are read: names of metrics, numbers, places."""
@@ -38,13 +38,14 @@ class Records:
     number: int
     place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
     fenced: bool = False
+    secrets: Secrets = field(default_factory=Secrets)
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
         """Keep and show a result; in a sweep, once it is shown, it is everywhere.
 
         Raises TrackingError for a single config that cannot be tracked, after it is kept and shown.
         """
-        result = masked(result)
+        result = masked(result, self.secrets)
         record = self._write(result)
         if self.sweep:
             self._mirror(record, result, terminal)
@@ -61,16 +62,16 @@ class Records:
 
     def keep_rung(self, result: Result) -> None:
         """Keep what a config shows that is still in a race; nobody else is told."""
-        self._write(masked(result))
+        self._write(masked(result, self.secrets))
 
     def keep_dropped(self, result: Result, terminal: Terminal) -> None:
         """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
-        result = masked(result)
+        result = masked(result, self.secrets)
         self._mirror(self._write(result), result, terminal)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
         """Keep and show a failure; one of a single config is shown by whoever catches it."""
-        failure = masked(failure)
+        failure = masked(failure, self.secrets)
         self._mirror(self._write(failure), failure, terminal)
         if self.sweep:
             terminal.failed(failure, *self._place(self.sweep))
@@ -103,16 +104,16 @@ class Records:
         return Place(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
 
 
-def masked(outcome: Kept) -> Kept:
+def masked(outcome: Kept, secrets: Secrets) -> Kept:
     """Replace all secrets in what became of a job; keys, and what says how a config is judged, stay."""
     words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
     if isinstance(outcome, Result):
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
         words["dataset"] = outcome.dataset.notes
         words["outcomes"] = {name: column for name, column in outcome.outcomes.items() if _is_text(name, column)}
-    if not is_masked("\n".join(texts(words))):
+    if not secrets.holds("\n".join(texts(words))):
         return outcome
-    hidden = mask_values(words)
+    hidden = secrets.mask_values(words)
     if isinstance(outcome, Result):
         hidden["config"] = {**outcome.config, **hidden["config"]}
         hidden["dataset"] = replace(outcome.dataset, notes=hidden["dataset"])

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-from omegaconf import DictConfig
 
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.identity import content_hash
@@ -20,7 +17,7 @@ from ragsweep.records.ledger import Sweep
 from ragsweep.stats.inference.matrix import paired
 from ragsweep.stats.inference.power import detectable
 from ragsweep.stats.verdict import is_mean
-from ragsweep.sweep.composition import Command, check_search, defining
+from ragsweep.sweep.command import Command, check_search, defining
 from ragsweep.sweep.searched import Searched
 
 SWEEPER = ".OptunaSweeper"
@@ -32,7 +29,7 @@ AT_THE_END = ("finalists=",)
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
-def settled(command: Command, config: DictConfig, first: Experiment) -> Command:
+def settled(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
     """Say which way each objective is better, where that was left open; refuse a search for the worst.
 
     Raises:
@@ -68,31 +65,12 @@ def _direction(name: str, higher: bool | None, given: str | None) -> str:
     return wanted
 
 
-def handed(command: Command, named: Sequence[str], sweep: str, folder: Path) -> list[str]:
-    """List what our sweeper is told beside what was typed: what it goes on with, and where it leaves its study."""
-    settings = command.search or {}
-    if not ours(settings):
-        return []
-    direction = settings["direction"]
-    listed = f"[{','.join(direction)}]" if isinstance(direction, list) else direction
-    return [
-        f"hydra.sweeper.subject={sweep}",
-        f"hydra.sweeper.direction={listed}",
-        f"hydra.sweeper.objectives=[{','.join(named)}]",
-        f"hydra.sweeper.folder={_quoted(str(folder))}",
-    ]
-
-
 def is_done(command: Command, sweep: Sweep, left: Searched | None) -> bool:
     """Say whether a finished search has nothing more to do: as many trials as then, and nothing else to stop it."""
     settings = command.search or {}
     wanted = len(names(settings))
     same = len(sweep.jobs) == wanted and (left is None or left.n_trials >= wanted)
     return same and (left is None or not left.stopped or left.stop == settings.get("stop"))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _check_constraints(settings: Mapping[str, Any], first: Experiment) -> None:

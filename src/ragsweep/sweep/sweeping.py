@@ -1,4 +1,4 @@
-"""Run a command: check and plan all its configs, hand them to Hydra, and close what was opened, however it ends."""
+"""Run a command: check and plan all its configs, run them, and close what was opened, however it ends."""
 
 from __future__ import annotations
 
@@ -7,60 +7,67 @@ import math
 import sys
 from collections.abc import Sequence
 
-from omegaconf import DictConfig
-
 from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
 from ragsweep.core.objectives import objectives
-from ragsweep.core.secrets import mask_text
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import finalists, mirroring, races, searching
-from ragsweep.sweep.app import Job, Session, session
-from ragsweep.sweep.composition import Command, compose_jobs
-from ragsweep.sweep.handing import hand_over
-from ragsweep.sweep.jobs import Partial, TargetsMissed
-from ragsweep.sweep.multirun import Multirun, Search
-from ragsweep.sweep.plain import resolved_at
+from ragsweep.sweep.command import Command, compose_jobs
+from ragsweep.sweep.compose import JobConfig
+from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
+from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.multirun import Multirun
+from ragsweep.sweep.race_loop import raised
+from ragsweep.sweep.search_run import Search
+from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
 
 def run(command: Command) -> int:
     """Do what was typed; return the exit status."""
+    with command.secrets.masking():
+        return _run(command)
+
+
+def _run(command: Command) -> int:
     configs = compose_jobs(command)
+    values = configs[0].values
     _check(configs)
-    own, terminal, possible = session(configs[0]), Terminal.current(), list[Node]()
-    own.services.meter.reset()  # a budget is one command's, in each of its processes
-    experiments = _prepare(own, command, configs)
+    terminal, possible = Terminal.current(), list[Node]()
+    own = open_session(values, terminal)
+    jobs = _prepare(own, command, configs)
+    experiments = [one.experiment for one in jobs if one.experiment]
     race = _race(own, command, experiments)
     if command.searching:
-        command = searching.settled(command, configs[0], experiments[0])
+        command = searching.settled(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
     foretell(planned, experiments, own.evaluator.executor)
-    if configs[0].plan == "json":
+    if values["plan"] == "json":
         print(json.dumps(_plain(planned)))
         return 0
-    if configs[0].plan:
+    if values["plan"]:
         terminal.plan_table(planned)
         return 0
     _check_keys([*_missing(planned, experiments), *possible])
-    kept, tracker = own.ledger, own.tracker(configs[0])
-    if risk := tracker.risk():
+    context = RunContext(own, own.tracker(values), terminal, command.secrets, None, command.search)
+    _ = context.ledger  # an error before anything is computed, where it cannot be opened
+    if risk := context.tracker.risk():
         terminal.line("warning", risk)
-    tracker.check()
+    context.tracker.check()
     _try_metrics(experiments, terminal)
     if not command.multirun:
         terminal.plan(planned)
-        status = _single(command)
+        status = _single(command, context, jobs[0])
     else:
         kind = Search if command.searching else Multirun
         signatures = [experiment.signature for experiment in experiments]
-        status = kind(command, configs[0], kept, tracker, terminal, race).run(signatures, planned)
-    mirroring.end_abandoned(kept, tracker, terminal)
+        status = kind(command, values, context, jobs, race).run(signatures, planned)
+    mirroring.end_abandoned(context.ledger, context.tracker, terminal)
     return status
 
 
@@ -93,26 +100,25 @@ def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
         terminal.line("warning", f"the metric {name}, tried on one question, fails: {fault}; where it fails it is NaN")
 
 
-def _check(configs: Sequence[DictConfig]) -> None:
+def _check(configs: Sequence[JobConfig]) -> None:
     """Refuse settings of the command as a whole that mean nothing."""
-    config = configs[0]
-    finalists.check(config.finalists)
-    if config.plan not in (True, False, "json"):
-        raise ConfigError(f"plan: must be true, false or json, given {config.plan!r}")
-    if not isinstance(config.rerun, bool):
-        raise ConfigError(f"rerun: must be true or false, given {config.rerun!r}")
-    if config.questions.until is not None:
+    values = configs[0].values
+    finalists.check(values["finalists"])
+    if values["plan"] not in (True, False, "json"):
+        raise ConfigError(f"plan: must be true, false or json, given {values['plan']!r}")
+    if not isinstance(values["rerun"], bool):
+        raise ConfigError(f"rerun: must be true or false, given {values['rerun']!r}")
+    if values["questions"]["until"] is not None:
         raise ConfigError(
             "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
         )
     for key in ("timeout", "max_failures"):
-        value = config[key]
+        value = values[key]
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
             raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
     # Where results are kept cannot differ within a sweep: they would not be found again.
     for key in ("store", "tracking"):
-        first = resolved_at(config, key)
-        if any(resolved_at(other, key) != first for other in configs):
+        if any(other.values[key] != values[key] for other in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
 
 
@@ -135,19 +141,20 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
     )
 
 
-def _prepare(own: Session, command: Command, configs: Sequence[DictConfig]) -> list[Experiment]:
-    """Check every config before the first one starts; all faults at once, each said once."""
-    experiments, faults = [], {}
-    for config, name, overrides in zip(configs, command.names(), command.jobs, strict=True):
+def _prepare(own: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
+    """Check every config before the first one starts; all faults at once, each once."""
+    jobs, faults = [], dict[str, RagsweepError]()
+    for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
+        job = Job(config, name, command.jobs[number], number, searching=command.searching)
         try:
-            experiments.append(own.prepare(Job(config, name, overrides, searching=command.searching)))
-            own.checked[overrides] = experiments[-1]
+            job.experiment = own.prepare(job)
+            jobs.append(job)
         except RagsweepError as fault:
             faults[str(fault)] = fault
     if faults:
         kind = type(next(iter(faults.values())))
         raise kind("\n".join(faults))
-    return experiments
+    return jobs
 
 
 def _plain(planned: Plan) -> dict[str, object]:
@@ -171,9 +178,13 @@ def _charged(charge: Charge) -> dict[str, object]:
     return {"calls": whole[0], "tokens": whole[1], "money": money, "estimated": charge.estimated}
 
 
-def _single(command: Command) -> int:
+def _single(command: Command, context: RunContext, job: Job) -> int:
+    """Run the only config of a command."""
     try:
-        hand_over(command)
+        assert isinstance(job.config, JobConfig)
+        folders = JobLoop(command, job.config, context.secrets)
+        if fault := raised(folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)):
+            raise fault
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)
         return 1
@@ -182,7 +193,6 @@ def _single(command: Command) -> int:
     except RagsweepError:
         raise
     except Exception as fault:
-        said = mask_text(f"{type(fault).__name__}: {fault}")
-        print(f"ragsweep: {said}; the traceback is in the job's log", file=sys.stderr)
+        print(f"ragsweep: {type(fault).__name__}: {fault}; the traceback is in the job's log", file=sys.stderr)
         return 1
     return 0

@@ -19,7 +19,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 from toys import LongestFirst, Words, built, vector
 

@@ -10,8 +10,7 @@ import yaml
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composition import config_folder
-from ragsweep.sweep.plain import resolved
+from ragsweep.sweep.compose import config_folder, to_plain
 from test_addresses import JUDGE, OF_EMBEDDINGS, composed
 
 PRESETS = ("openai", "ollama", "vllm")
@@ -77,7 +76,7 @@ def test_another_fence_is_another_verdict(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_metric_can_be_chosen_and_needs_a_judge() -> None:
-    config = resolved(composed("metrics=ragas", "judge=ollama", "llm=extractive"))
+    config = to_plain(composed("metrics=ragas", "judge=ollama", "llm=extractive"))
     judged = {name: metric for name, metric in config["metrics"].items() if "judge" in metric}
     assert len(judged) == 9
     for name, metric in judged.items():

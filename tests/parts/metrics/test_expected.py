@@ -15,7 +15,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.sections import section
 from ragsweep.parts import metrics
 from ragsweep.parts.datasets import PythonReference
-from ragsweep.sweep.app import Session
+from ragsweep.sweep.session import Session
 
 GUIDE = "Guide\n=====\n\nIntro.\n\nSet it up\n---------\n\nPip.\n\n### Deep\n\nMore.\n\nRun it\n------\n\nGo.\n"
 NOTES = "# Notes\n\nText.\n\n```sh\n# Run it\n```\n\n## Run `it`!\n\nGo on.\n\n# Other\n\nEnd.\n"

@@ -12,9 +12,10 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import OF_NO_MATTER
-from ragsweep.sweep.app import Job, session
-from ragsweep.sweep.composition import choices, compose_jobs, read_command
+from ragsweep.sweep.command import choices, compose_jobs, read_command
+from ragsweep.sweep.session import Job, Session, open_session
 
 _NOT_THE_CONFIG = ("sweeps", "plan", "rerun", "timeout", "max_failures")
 """Keys that say how to run, not what."""
@@ -38,17 +39,18 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
         RagsweepError: The config cannot be made any more, or nothing is left to change.
     """
     refuse_secrets(typed)
-    base, given = _base(result, config_dir), dict[str, list[str]]()
+    making = Preparing(config_dir)
+    base, given = _base(result, making), dict[str, list[str]]()
     hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
     for line in typed:
         if line not in hydra:
             base = _typed(base, line, result.parameters, given)
-    own = experiment(base, config_dir)
+    own = making.experiment(base)
     seen, kept, impossible, idle = {own.signature}, [Case("", base)], {}, []
     for case in around(base, {**own.parameters, **_options(base, result)}, given, wanted):
         change = case.overrides[-1] if case.factor not in OPTIONS else _option(case)
         try:
-            signature = experiment(case.overrides, config_dir).signature
+            signature = making.experiment(case.overrides).signature
         except RagsweepError as fault:
             impossible[change] = str(fault).splitlines()[0]
             continue
@@ -93,10 +95,10 @@ def _typed(base: Overrides, line: str, parameters: Mapping[str, str], given: dic
     return with_value(base, found[0])
 
 
-def _base(result: Result, config_dir: str | None) -> Overrides:
+def _base(result: Result, making: Preparing) -> Overrides:
     """Spell a recorded config: what was typed for it, and whatever the defaults say otherwise by now."""
     base: Overrides = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
-    made = experiment(base, config_dir).parameters
+    made = making.experiment(base).parameters
     for name, value in result.parameters.items():
         moved = made.get(name, value) != value and not name.startswith(OF_NO_MATTER)
         if moved and MASK not in value:
@@ -104,8 +106,17 @@ def _base(result: Result, config_dir: str | None) -> Overrides:
     return base or (f"top_k={result.parameters['top_k']}",)  # a case must name something
 
 
-def experiment(overrides: Sequence[str], config_dir: str | None) -> Experiment:
-    """Compose and check one config."""
-    command = read_command(overrides, multirun=False, config_dir=config_dir)
-    config = compose_jobs(command)[0]
-    return session(config).prepare(Job(config, "", tuple(overrides)))
+class Preparing:
+    """Compose and check configs one after the other, on one session."""
+
+    def __init__(self, config_dir: str | None) -> None:
+        self._config_dir = config_dir
+        self._session: Session | None = None
+
+    def experiment(self, overrides: Sequence[str]) -> Experiment:
+        """Compose and check one config. Raises a RagsweepError for one that cannot be run."""
+        command = read_command(overrides, multirun=False, config_dir=self._config_dir)
+        config = compose_jobs(command)[0]
+        if self._session is None:
+            self._session = open_session(config.values, Terminal.current())
+        return self._session.prepare(Job(config, "", tuple(overrides)))

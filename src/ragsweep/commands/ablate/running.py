@@ -21,20 +21,18 @@ _FOLDER = Path("sweeps")
 def ablate(arguments: Sequence[str]) -> int:
     """Do what was typed after ``ragsweep ablate``; return the exit status: that of the sweep."""
     from ragsweep.sweep import sweeping
-    from ragsweep.sweep.composition import Command, composed_once, read_command
+    from ragsweep.sweep.command import read_command
 
     given, terminal = read(arguments), Terminal.current()
     run, result = find_record(given.path, given.run)
-    with composed_once():
-        found = prepare(_kept_in(given.path, result), given.overrides, given.factor, given.config_dir)
-        until_closed(lambda: _show(found, terminal))
-        if given.plan:
-            jobs = tuple((*case.overrides, "plan=true") for case in found.cases)
-            return sweeping.run(Command(found.hydra, True, jobs, given.config_dir))
+    found = prepare(_kept_in(given.path, result), given.overrides, given.factor, given.config_dir)
+    until_closed(lambda: _show(found, terminal))
+    if given.plan:
+        jobs = tuple((*case.overrides, "plan=true") for case in found.cases)
+        return sweeping.run(replace(read_command(found.hydra, False, given.config_dir), multirun=True, jobs=jobs))
     name = write(found, run)
-    with composed_once():
-        command = read_command([f"sweeps={name}", *found.hydra], True, given.config_dir)
-        status = sweeping.run(command)
+    command = read_command([f"sweeps={name}", *found.hydra], True, given.config_dir)
+    status = sweeping.run(command)
     results = _results(given.path, command.jobs)
     if results and results[0].overrides == command.jobs[0]:
         tell(results, given.metric, terminal)

@@ -13,14 +13,13 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 CASES = "hydra.sweeper.cases"
-ONLY = "hydra.sweeper.only"
 MOST = 100_000
 """Jobs that one sweep may have: whoever asks for more mistyped a range, or means harm."""
 
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
 
-class Job(NamedTuple):
+class Case(NamedTuple):
     """The overrides of one job, and the case that it comes from; without cases there is none."""
 
     overrides: tuple[str, ...]
@@ -28,7 +27,7 @@ class Job(NamedTuple):
     keys: tuple[str, ...] = ()  # what the case sets
 
     def blamed(self, fault: str) -> str:
-        """Say where the job was written, if it is the case that a fault speaks of: ``hydra.sweeper.cases[2]: ``.
+        """Return the place of the case, if a fault is about a key that the case sets: ``hydra.sweeper.cases[2]: ``.
 
         A fault names what is wrong in its first line, before a semicolon; then come ways out.
         """
@@ -39,7 +38,7 @@ class Job(NamedTuple):
 
 def expand(
     typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
-) -> list[Job]:
+) -> list[Case]:
     """Multiply out what is swept over, as Hydra's basic sweeper does; with cases once for each of them.
 
     A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
@@ -51,45 +50,19 @@ def expand(
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
     last = _read(typed, "")
-    found: list[Job] = []
+    found: list[Case] = []
     for number, case in _cases(cases):
         own = [] if number is None else _read(case, f"{CASES}[{number}]")
         keys = tuple(override.key_or_group for override in own)
-        found += [Job(job, number, keys) for job in _product([*general, *own, *last])]
+        found += [Case(job, number, keys) for job in _product([*general, *own, *last])]
         if len(found) > MOST:
             raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
     if not once:
         return found
-    first: dict[frozenset[str], Job] = {}
+    first: dict[frozenset[str], Case] = {}
     for job in found:
         first.setdefault(frozenset(job.overrides), job)
     return list(first.values())
-
-
-def stretches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
-    found: list[range] = []
-    for number in sorted(set(numbers)):
-        if found and found[-1].stop == number and (longest is None or len(found[-1]) < longest):
-            found[-1] = range(found[-1].start, number + 1)
-        else:
-            found.append(range(number, number + 1))
-    return found
-
-
-def chosen(only: Any, jobs: int) -> list[int]:
-    """Check the list of job numbers that are to run; None means all.
-
-    Raises HydraException for what is no list of numbers from 0 to one less than the number of jobs.
-    """
-    if only is None:
-        return list(range(jobs))
-    if not isinstance(only, list):
-        raise HydraException(f"{ONLY}: must be null or a list of job numbers, given {only!r}; write [0,3,4]")
-    for number in only:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < jobs:
-            raise HydraException(f"{ONLY}: no job has the number {number!r}; the {jobs} jobs are numbered from 0")
-    return only
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:

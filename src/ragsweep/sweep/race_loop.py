@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any, Protocol
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -88,3 +90,13 @@ def completed(came: Came) -> bool:
 
 def _returned(came: Mapping[int, Came]) -> dict[int, Any]:
     return {n: one.return_value for n, one in came.items() if not isinstance(one, Exception) and completed(one)}
+
+
+def raised(came: JobReturn) -> Exception | None:
+    """Return what a job raised, without the line that Hydra prints then."""
+    with redirect_stderr(StringIO()):
+        try:
+            _ = came.return_value
+        except Exception as fault:
+            return fault
+    return None

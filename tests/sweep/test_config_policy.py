@@ -26,7 +26,6 @@ CHILD = """
 import contextlib, io, json, os, sys, time
 from pathlib import Path
 from ragsweep.commands import cli
-from ragsweep.sweep.composition import composed_once
 payloads, folder, dataset = json.load(sys.stdin)
 told, known, events = {}, {"sitecustomize"}, []
 seen = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect",
@@ -58,23 +57,22 @@ def call(arguments):
 
 listening = False
 sys.addaudithook(listen)
-with composed_once():
-    warm = Path(folder, "warm")
-    warm.mkdir()
-    os.chdir(warm)
-    assert call(["plan=true", *dataset])[0] == 0
-    known |= {name.partition(".")[0] for name in sys.modules}
-    for name, payload in payloads.items():
-        here = Path(folder, str(len(told))) if payload["files"] else warm
-        here.mkdir(exist_ok=True)
-        for path, text in payload["files"].items():
-            (here / path).parent.mkdir(parents=True, exist_ok=True)
-            (here / path).write_text(text)
-        os.chdir(here)
-        events, listening, started = [], True, time.process_time()
-        status, said = call([*payload["arguments"], *dataset])
-        listening = False
-        told[name] = [status, said, events, time.process_time() - started]
+warm = Path(folder, "warm")
+warm.mkdir()
+os.chdir(warm)
+assert (came := call(["plan=true", *dataset]))[0] == 0, came
+known |= {name.partition(".")[0] for name in sys.modules}
+for name, payload in payloads.items():
+    here = Path(folder, str(len(told))) if payload["files"] else warm
+    here.mkdir(exist_ok=True)
+    for path, text in payload["files"].items():
+        (here / path).parent.mkdir(parents=True, exist_ok=True)
+        (here / path).write_text(text)
+    os.chdir(here)
+    events, listening, started = [], True, time.process_time()
+    status, said = call([*payload["arguments"], *dataset])
+    listening = False
+    told[name] = [status, said, events, time.process_time() - started]
 # Not ru_maxrss: that is never below what the process had that started this one.
 peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 sys.__stdout__.write("\\n" + json.dumps([told, peak]))

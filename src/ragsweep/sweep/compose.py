@@ -1,0 +1,352 @@
+"""Compose configs by Hydra's public API: one template for each tuple of overrides that do more than set a value."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.sweep.trees import keys_read, leaves, value_at, with_values
+
+if TYPE_CHECKING:
+    from hydra.core.config_loader import ConfigLoader
+    from hydra.core.override_parser.types import Override
+
+CONFIG = "config"
+VERSION_BASE = "1.3"
+
+_MISSING = "???"
+
+_KEY = re.compile(r"\w+(?:\.\w+)*")
+"""A key that is reached through mappings alone."""
+
+
+def config_folder() -> Path:
+    """Return the shipped ``conf``: inside the installed package, or at the root of a clone."""
+    package = Path(__file__).resolve().parent.parent
+    packaged = package / "conf"
+    return packaged if packaged.is_dir() else package.parent.parent / "conf"
+
+
+@lru_cache(maxsize=4096)
+def parse(line: str) -> Override:
+    """Parse one override with Hydra's parser; raises a HydraException for what is none."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(line)
+
+
+class Template:
+    """A composed config with its node ``hydra``, in which jobs set plain values."""
+
+    def __init__(self, config: DictConfig, overrides: tuple[str, ...]) -> None:
+        self.config, self.overrides = config, overrides
+        written = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        assert isinstance(written, dict)
+        self.hydra: dict[str, Any] = written.pop("hydra")
+        self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
+        self._task = copy.deepcopy(config)  # without the node hydra, which no key of ours may read
+        with read_write(self._task), open_dict(self._task):
+            del self._task["hydra"]
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The whole config as it is written, the node ``hydra`` included."""
+        return {**self.written, "hydra": self.hydra}
+
+    def accepts(self, key: str) -> bool:
+        """Return whether a key holds a single value, reached through mappings alone."""
+        *above, last = key.split(".")
+        node: Any = self.written
+        for part in above:
+            node = node.get(part) if isinstance(node, Mapping) else None
+        return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
+
+    def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain values with interpolations resolved, after changes have been set.
+
+        Raises ConfigError for a value that is missing, or an interpolation that cannot be resolved.
+        """
+        if any(self._is_read(key) or value_at(self.written, key) == _MISSING for key in changes):
+            with _set(self._task, changes, self.written):
+                return to_plain(self._task)
+        return with_values(self._values, changes)
+
+    @contextmanager
+    def changed(self, changes: Mapping[str, Any]) -> Iterator[DictConfig]:
+        """Set values in the config itself while the block lasts: to copy the config takes longer than a job may."""
+        with _set(self.config, changes, self.tree):
+            yield self.config
+
+    def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the node ``hydra`` as it is written, with values set at dotted keys of the whole config."""
+        set_values: dict[str, Any] = with_values({"hydra": self.hydra}, changes)["hydra"]
+        return set_values
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return to_plain(self._task)
+
+    @cached_property
+    def _read(self) -> frozenset[str] | None:
+        """The keys that interpolations read; None where that cannot be determined without resolving them."""
+        found: set[str] = set()
+        for where, text in leaves(self.written):
+            keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
+            if keys is None:
+                return None
+            found |= keys
+        return frozenset(found)
+
+    def _is_read(self, key: str) -> bool:
+        if self._read is None:
+            return True
+        return any(key == read or key.startswith(f"{read}.") or read.startswith(f"{key}.") for read in self._read)
+
+
+@contextmanager
+def _set(config: DictConfig, changes: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[None]:
+    """Set values at dotted keys while the block lasts; ``written``: the config as it was."""
+    before = {key: value_at(written, key) for key in changes}
+    try:
+        _update(config, changes)
+        yield
+    finally:
+        _update(config, before)
+
+
+def _update(config: DictConfig, values: Mapping[str, Any]) -> None:
+    with ExitStack() as stack:
+        for node in (config, config.get("hydra")):
+            if node is not None:
+                stack.enter_context(read_write(node))  # jobs see Hydra's node read-only
+        stack.enter_context(open_dict(config))
+        for key, value in values.items():
+            OmegaConf.update(config, key, value, merge=False)
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """The config of one job: a template, and the plain values that the job sets in it."""
+
+    template: Template = field(repr=False)
+    changes: Mapping[str, Any]
+    overrides: tuple[str, ...]
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The config as plain values, without the node ``hydra``. Raises ConfigError as `Template.values`."""
+        return self.template.values(self.changes)
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The config as it is written: with interpolations, and ``???`` for what is missing."""
+        return with_values(self.template.written, self.changes)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The option that was chosen of each group."""
+        choices: Mapping[str, str] = self.template.hydra["runtime"]["choices"]
+        return choices
+
+
+@dataclass(frozen=True)
+class PlainConfig:
+    """The config of one job that was composed elsewhere."""
+
+    values: dict[str, Any]
+    written: dict[str, Any]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
+        """Take a composed config without its node ``hydra``. Raises ConfigError as `to_plain`."""
+        written: Any = OmegaConf.to_container(config, resolve=False)
+        return cls(to_plain(config), written, choices)
+
+
+class Policy(Protocol):
+    """What a config may contain. Both methods raise ConfigError, with the key, for what is refused."""
+
+    def check_overrides(self, overrides: Sequence[str]) -> None:
+        """Check overrides before they are composed."""
+
+    def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
+        """Check the files of a user's folders that overrides choose, before they are read."""
+
+    def check(self, template: Template, folders: Sequence[Path]) -> bool:
+        """Check a template before anything in it is resolved.
+
+        Returns whether values of the config take part in settings of Hydra's: then jobs that differ in values need a
+        check, and a template, each.
+        """
+
+
+class Composer:
+    """Compose the configs of one command.
+
+    Args:
+        added: A folder of configs that is searched before the user's own, as by ``--config-dir``.
+        policy: What configs may contain; None: anything.
+    """
+
+    def __init__(self, added: Path | None = None, policy: Policy | None = None) -> None:
+        self.added = added
+        self._policy = policy
+        self._templates: dict[tuple[str, ...], tuple[Template, bool]] = {}
+
+    def compose(self, overrides: Sequence[str]) -> JobConfig:
+        """Compose a config; its values and errors are Hydra's own.
+
+        Raises what Hydra and OmegaConf raise, and ConfigError for what the policy refuses.
+        """
+        from hydra.errors import HydraException
+
+        lines = tuple(overrides)
+        if self._policy:
+            self._policy.check_overrides(lines)
+        parsed = [parse(line) for line in lines]
+        values = {
+            line: plain
+            for line, one in zip(lines, parsed, strict=True)
+            if (plain := self._plain_value(one, lines)) and not any(_meets(one, other) for other in parsed)
+        }
+        try:
+            template, depends = self._template(tuple(line for line in lines if line not in values))
+        except HydraException:
+            return JobConfig(self._template(lines)[0], {}, lines)  # of several faults Hydra names the first
+        if depends or not all(template.accepts(key) for key, _ in values.values()):
+            return JobConfig(self._template(lines)[0], {}, lines)
+        return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
+
+    def template(self, overrides: Sequence[str]) -> Template:
+        """Compose overrides as a template of their own."""
+        return self._template(tuple(overrides))[0]
+
+    @property
+    def loader(self) -> ConfigLoader:
+        """Hydra's loader, which lists the options of groups (``retriever=glob(*)``)."""
+        from hydra.core.global_hydra import GlobalHydra
+
+        with opened():
+            return GlobalHydra.instance().config_loader()
+
+    def folders(self, overrides: Sequence[str]) -> list[Path]:
+        """List the folders in which configs are searched for, in Hydra's order, the shipped one first."""
+        own = [*([self.added] if self.added else []), *_searched(overrides), Path.cwd() / "conf"]
+        return [config_folder(), *(one for one in own if one.is_dir() and one.resolve() != config_folder())]
+
+    def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
+        """Return key and value of an override that sets a single value and chooses nothing."""
+        from hydra.core.override_parser.types import OverrideType
+
+        key, value = override.key_or_group, override.value()
+        if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
+            return None
+        if not (value is None or isinstance(value, str | int | float)) or "_target_" in key or not _KEY.fullmatch(key):
+            return None
+        if (isinstance(value, str) and ("$" in value or value == _MISSING)) or override.is_hydra_override():
+            return None
+        if "." not in key and any((folder / key).is_dir() for folder in self.folders(lines)):
+            return None
+        return key, value
+
+    def _with_folder(self, lines: Sequence[str]) -> list[str]:
+        """Add the folder of ``--config-dir`` to the search path."""
+        if self.added is None:
+            return list(lines)
+        paths = [f"file://{self.added.resolve()}", *_search_path(lines)]
+        others = [line for line in lines if not line.startswith("hydra.searchpath=")]
+        return ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
+
+    def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
+        if lines not in self._templates:
+            folders, searched = self.folders(lines), self._with_folder(lines)
+            if self._policy:
+                self._policy.check_files(searched, folders)
+            template = Template(_composed(lines, searched), lines)
+            self._templates[lines] = template, self._policy is not None and self._policy.check(template, folders)
+        return self._templates[lines]
+
+
+@contextmanager
+def opened() -> Iterator[None]:
+    """Initialise Hydra for the shipped configs while the block lasts, also where Hydra runs already."""
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    state = GlobalHydra.instance()
+    before = state.hydra
+    state.clear()
+    try:
+        with initialize_config_dir(str(config_folder()), job_name="ragsweep", version_base=VERSION_BASE):
+            yield
+    finally:
+        if before is not None:
+            state.clear()
+            state.initialize(before)
+
+
+def _composed(lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
+    """Compose a config with its node ``hydra``, which lists the overrides as they were typed."""
+    from hydra import compose
+
+    with opened():
+        config = compose(CONFIG, list(searched), return_hydra_config=True)
+    if list(searched) != list(lines):
+        with read_write(config):
+            config.hydra.searchpath = _search_path(lines)
+            config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
+    return config
+
+
+def _search_path(lines: Sequence[str]) -> list[str]:
+    """List what was typed for ``hydra.searchpath``."""
+    typed = [parse(line).value() for line in lines if line.startswith("hydra.searchpath=")]
+    return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
+
+
+def _searched(lines: Sequence[str]) -> list[Path]:
+    return [Path(path.removeprefix("file://")) for path in _search_path(lines) if path.startswith("file://")]
+
+
+def _meets(override: Override, other: Override) -> bool:
+    """Return whether another override sets the same key, or one around it: then their order matters."""
+    if other is override:
+        return False
+    key, around = override.key_or_group, other.key_or_group
+    return key == around or (key.startswith(f"{around}.") and not isinstance(other.value(), str))
+
+
+def to_plain(config: DictConfig) -> dict[str, Any]:
+    """Turn a config into plain values, interpolations resolved.
+
+    Raises ConfigError, with the key, for a value that is missing or cannot be resolved.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as fault:
+        missing = _missing(config) or [str(fault.full_key)]
+        raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
+    except RecursionError:
+        raise ConfigError("config: an interpolation leads back to where it stands") from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _missing(config: DictConfig) -> list[str]:
+    try:
+        return sorted(OmegaConf.missing_keys(config))
+    except OmegaConfBaseException:  # of another interpolation
+        return []

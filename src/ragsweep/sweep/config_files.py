@@ -1,0 +1,99 @@
+"""Refuse config files that are small to read and endless to expand, before anything expands them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from ragsweep.core.errors import ConfigError
+
+DEPTH = 40
+"""Levels of nesting in a config, and of brackets in a value: Python parses and copies them level by level."""
+
+REPEATED = 10_000
+"""Values that the aliases (``*name``) of one file may stand for."""
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAGS = frozenset({"!", "str", "int", "float", "bool", "null", "seq", "map"})
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_WORD = re.compile(r"[\w.-]+")
+
+
+def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
+    """Check the config files of some folders that overrides name, and those that these files name in turn.
+
+    A file is named where its stem occurs as a word. Raises ConfigError as `check_file`.
+    """
+    files = {path for folder in folders for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}*.y*ml")}
+    words = {word for line in overrides for word in _WORD.findall(line)}
+    while named := {path for path in files if path.stem in words}:
+        for path in sorted(named):
+            words |= set(_WORD.findall(check_file(path)))
+        files -= named
+
+
+def check_file(path: Path) -> str:
+    """Read a YAML file as a stream of events, in time proportional to its length; return its text.
+
+    Raises ConfigError, with file, line and column, for what is nested too deeply, for aliases that stand
+    for too much or for themselves, and for what is no YAML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        _check_events(yaml.parse(text, Loader=_Loader), path)
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
+        raise ConfigError(f"{place}: {fault.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
+        raise ConfigError(f"{path}: no YAML in UTF-8: {' '.join(str(fault).split())}") from None
+    return text
+
+
+def _check_events(events: Iterator[Any], path: Path) -> None:
+    sizes: dict[str, int] = {}  # anchor -> how many values it stands for, aliases in it included
+    opened: list[tuple[str | None, int]] = []  # anchor, and the count before it
+    count = repeated = 0
+    for event in events:
+        place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+        if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
+            raise ConfigError(f'{place}: a config holds plain values, given "{tag}"')
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise ConfigError(f'{place}: "*{event.anchor}" stands for itself, or for nothing')
+            count += sizes[event.anchor]
+            repeated += sizes[event.anchor]
+            if repeated > REPEATED:
+                raise ConfigError(f"{place}: aliases stand for more than {REPEATED} values")
+        elif isinstance(event, yaml.CollectionStartEvent):
+            sizes.pop(event.anchor, None)
+            opened.append((event.anchor, count))
+            count += 1
+            if len(opened) > DEPTH:
+                raise ConfigError(f"{place}: nested more than {DEPTH} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor:
+                sizes[anchor] = count - before
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+            if is_deep(event.value):
+                raise ConfigError(f"{place}: brackets are nested more than {DEPTH} levels deep")
+
+
+def is_deep(text: str) -> bool:
+    """Return whether brackets are nested more deeply than an override or an interpolation is read."""
+    if sum(map(text.count, _OPENING)) <= DEPTH:
+        return False
+    depth = 0
+    for letter in text:
+        depth += (letter in _OPENING) - (letter in _CLOSING)
+        if depth > DEPTH:
+            return True
+    return False

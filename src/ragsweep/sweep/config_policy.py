@@ -1,0 +1,182 @@
+"""Refuse configs that would do more than choose parts, before anything that they name is imported or called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.secrets import Secrets, is_secret
+from ragsweep.core.trust import check_target
+from ragsweep.sweep.clashes import refuse_clashes
+from ragsweep.sweep.compose import Template, config_folder, parse
+from ragsweep.sweep.confidential import VARIABLE, add_secrets, add_secrets_of_overrides
+from ragsweep.sweep.config_files import check_files
+from ragsweep.sweep.hydra_settings import FOLDER, check_hydra, check_search_path
+from ragsweep.sweep.trees import absolute, leaves
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+HEAVIEST = 20_000
+"""Values that a config may come to once its interpolations are resolved; a usual one comes to some hundreds."""
+
+NESTED = 8
+"""Interpolations inside interpolations that a config may hold; their targets are found only by resolving them."""
+
+_RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
+"""The keys of the node ``hydra`` that Hydra reads for more than text."""
+
+_TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
+"""The keys of the node ``hydra`` that a job's values may take part in."""
+
+_INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
+_ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
+
+
+class ConfigPolicy:
+    """What configs may contain; what is confidential in them is added to the secrets of the command."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def check_overrides(self, overrides: Sequence[str]) -> None:
+        """Refuse interpolations that multiply, and a search path that imports a package."""
+        add_secrets_of_overrides(self._secrets, overrides)
+        if any("${" in line for line in overrides):  # Hydra resolves the job's name when it composes
+            _refuse_heavy({key: value for key, _, value in (line.lstrip("+").partition("=") for line in overrides)})
+        for line in overrides:
+            if "hydra.searchpath" in line:
+                _check_search_path(parse(line))
+
+    def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
+        """Refuse files that take endless time to expand, and two metrics under one key."""
+        own = [folder for folder in folders if folder != config_folder()]
+        check_files([*own, Path("sweeps")], overrides)
+        refuse_clashes(overrides, folders)
+
+    def check(self, template: Template, folders: Sequence[Path]) -> bool:
+        """Check a composed config, its node ``hydra`` included, before anything in it is resolved or imported."""
+        try:
+            _refuse_heavy(template.tree)
+        except RecursionError:
+            raise ConfigError("config: interpolations lead from one to the next, too many to follow") from None
+        add_secrets(self._secrets, template.config)
+        _refuse_leaks(template.written)
+        settings = {key: node for key, node in template.hydra.items() if key not in _TEXT}
+        depends = any(isinstance(value, str) and bool(_ELSEWHERE.search(value)) for _, value in leaves(settings))
+        depends |= _refuse_targets(template)
+        check_hydra({**template.hydra, **_resolved(template.config)})
+        return depends
+
+
+def _check_search_path(override: Override) -> None:
+    if override.key_or_group != "hydra.searchpath":
+        return
+    value = override.value()
+    for path in value if isinstance(value, list) else [value]:
+        text = str(path)
+        if "${" in text:
+            raise ConfigError(f'hydra.searchpath: "{text}" must be written out')
+        check_search_path(text)
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    """Resolve the settings that Hydra resolves, as they are within a job."""
+    from hydra.core.hydra_config import HydraConfig
+
+    within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
+    assert isinstance(within, DictConfig)
+    singleton = HydraConfig.instance()
+    before = singleton.cfg
+    try:
+        singleton.set_config(within)
+        settings = {key: _plain(within.hydra, key) for key in _RESOLVED}
+        return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
+    except OmegaConfBaseException as fault:
+        raise ConfigError(f"{fault.full_key or 'hydra'}: {str(fault).splitlines()[0]}") from None
+    finally:
+        singleton.cfg = before
+
+
+def _plain(hydra: DictConfig, key: str) -> Any:
+    value = hydra[key]
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
+def _refuse_leaks(written: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a secret of the environment under a key whose value is shown and written down."""
+    for where, text in leaves(written):
+        if where.startswith("tracking."):  # written as typed; shown without what is secret in it
+            continue
+        if isinstance(text, str) and "oc.env" in text and not is_secret(where):
+            for name in filter(is_secret, VARIABLE.findall(text)):
+                raise ConfigError(f"{where}: {name} is a secret, and the value of {where} is written down")
+
+
+def _refuse_targets(template: Template) -> bool:
+    """Raise ConfigError for a class that must not be named, outside of Hydra's node; return whether any is computed."""
+    depends = False
+    for where, value in leaves(template.written):
+        if "._target_" in f".{where}":
+            computed = isinstance(value, str) and "${" in value
+            depends |= computed
+            check_target(OmegaConf.select(template.config, where) if computed else value, where)
+    return depends
+
+
+def _refuse_heavy(tree: Mapping[str, Any]) -> None:
+    """Raise ConfigError for interpolations that multiply: each of them reads others, and those read others."""
+    written = list(leaves(tree))
+    weights: dict[str, int] = {}
+    nested = 0
+
+    def weigh(where: str, value: Any) -> int:
+        nonlocal nested
+        if where in weights:
+            return weights[where]
+        weights[where] = 1  # of one that leads back to itself
+        if isinstance(value, str) and "${" in value:
+            names = _INNERMOST.findall(value)
+            nested += value.count("${") > len(names)
+            weight = 1 + len(value) // 64
+            weight += sum(weigh(*found) for name in names if (found := _find(tree, absolute(name.strip(), where))))
+        elif isinstance(value, Mapping | list):
+            weight = 1 + sum(weigh(key, item) for key, item in _children(where, value))
+        else:
+            weight = 1 + (len(value) // 64 if isinstance(value, str) else 0)
+        weights[where] = weight
+        return weight
+
+    for where, value in [*written, ("", tree)]:
+        if weigh(where, value) > HEAVIEST + 2 * len(written):
+            raise ConfigError(f"{where or 'config'}: resolved, it would hold more than {HEAVIEST} values")
+    if nested > NESTED:
+        raise ConfigError(f"config: {nested} interpolations inside interpolations; write some of them out")
+
+
+def _children(where: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield (f"{where}.{key}" if where else str(key)), item
+    else:
+        for number, item in enumerate(value):
+            yield f"{where}[{number}]", item
+
+
+def _find(tree: Any, key: str) -> tuple[str, Any] | None:
+    """Return the place and the value that a key names, or those of the interpolation that the way there ends at."""
+    where, node = "", tree
+    for part in filter(None, key.split(".")):
+        if isinstance(node, Mapping) and part in node:
+            where, node = (f"{where}.{part}" if where else part), node[part]
+        elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            where, node = f"{where}[{part}]", node[int(part)]
+        else:
+            return (where, node) if isinstance(node, str) else None
+    return where, node

@@ -1,0 +1,137 @@
+"""Start jobs by launchers and sweepers that are not ours: through Hydra's own multirun."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from ragsweep.core.secrets import Secrets
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.command import Command, searches
+from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
+from ragsweep.sweep.confidential import add_secrets
+from ragsweep.sweep.jobs import Returned, run_job
+from ragsweep.sweep.loop import dumped
+from ragsweep.sweep.rungs import KEY
+from ragsweep.sweep.session import Job, RunContext, Session, open_session
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
+"""Run jobs, given by their overrides and the number of the first; return what came of each."""
+
+
+@dataclass
+class HydraTask:
+    """The function that Hydra calls with each job's config, in this process or in a worker.
+
+    Args:
+        sweep: Id of the sweep that the jobs belong to.
+        context: What jobs need in the command's own process; a worker makes its own.
+        body: What our sweepers do with the launcher that Hydra made; called once, in the command's own process.
+    """
+
+    sweep: str = ""
+    context: RunContext | None = None
+    body: Callable[[Launch, Path], None] | None = None
+    fault: BaseException | None = field(default=None, init=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send a worker the sweep only."""
+        return {"sweep": self.sweep, "context": None, "body": None, "fault": None}
+
+    def drive(self, launch: Launch, master: DictConfig) -> None:
+        """Run the body; what it raises is kept for the caller of `through_hydra`."""
+        assert self.body is not None
+        assert self.context is not None
+        folder, secrets = Path(str(master.hydra.sweep.dir)), self.context.secrets
+        folder.mkdir(parents=True, exist_ok=True)
+        written = OmegaConf.to_container(master, resolve=False, enum_to_str=True)
+        (folder / "multirun.yaml").write_text(dumped(secrets.mask_tree(written)), encoding="utf-8")
+        try:
+            self.body(launch, folder)
+        except BaseException as fault:
+            self.fault = fault
+
+    def __call__(self, config: DictConfig) -> Returned:
+        """Run the job that Hydra has begun: its number and settings are those of `HydraConfig`."""
+        from hydra.core.hydra_config import HydraConfig
+
+        whole: Any = HydraConfig.instance().cfg
+        hydra = HydraConfig.get()
+        until, config.questions.until = config.questions.until, None  # how far a race goes is no part of a config
+        choices: Any = OmegaConf.to_container(hydra.runtime.choices)
+        plain = PlainConfig.of(config, choices)
+        context = self.context or _worker(self.sweep, plain, whole)
+        _mask_files(context.secrets, config, whole)
+        typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+        overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{KEY}="))
+        number = int(hydra.job.num) if self.sweep else 0
+        with context.secrets.masking():
+            return run_job(context, Job(plain, "", overrides, number), until)
+
+
+def _worker(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
+    """Make what a job needs in a process that a launcher started."""
+    store, terminal, secrets = plain.values["store"], Terminal.current(plain=True), Secrets()
+    session = _session(Path(store["path"]).absolute(), store["stages"])
+    found = session.ledger.sweep(sweep) if sweep else None
+    settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
+    search = settings if searches(str(settings["_target_"])) else None
+    return RunContext(session, session.tracker(plain.values), terminal, secrets, found, search)
+
+
+@cache
+def _session(folder: Path, stages: bool) -> Session:
+    """Return this worker's session: jobs that one worker runs share loaded models."""
+    return open_session({"store": {"path": str(folder), "stages": stages}}, Terminal.current(plain=True))
+
+
+def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
+    """Mask the secrets in the files that Hydra has written of a job."""
+    for one in (config, whole):
+        add_secrets(secrets, one)
+    node = whole.hydra
+    if not secrets or node.output_subdir is None:
+        return
+    folder = Path(node.runtime.output_dir, node.output_subdir)
+    for name, part in {"config": config, "hydra": whole, "overrides": node.overrides.task}.items():
+        written = OmegaConf.to_container(part, resolve=False, enum_to_str=True)
+        (folder / f"{name}.yaml").write_text(dumped(secrets.mask_tree(written)), encoding="utf-8")
+
+
+def through_hydra(command: Command, task: HydraTask) -> None:
+    """Let Hydra run a command; what the task's body raised is raised."""
+    arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
+    if command.config_dir:
+        arguments += ["--config-dir", command.config_dir]
+    call_hydra(arguments, task)
+    if task.fault:
+        raise task.fault
+
+
+def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
+    """Call Hydra as its users do, also for what it answers by itself: ``--cfg``, ``--help`` and the like."""
+    import hydra
+
+    with _arguments(arguments):
+        hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(task)()
+    return 0
+
+
+@contextmanager
+def _arguments(arguments: Sequence[str]) -> Iterator[None]:
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before

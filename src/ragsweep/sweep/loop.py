@@ -1,0 +1,171 @@
+"""Run jobs one after the other in this process, with the folders, files and logs that Hydra's users expect."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+from omegaconf import DictConfig, OmegaConf
+
+from ragsweep.core.secrets import Secrets
+from ragsweep.sweep.command import Command, compose
+from ragsweep.sweep.compose import JobConfig, parse
+from ragsweep.sweep.jobs import run_job
+from ragsweep.sweep.rungs import KEY
+from ragsweep.sweep.session import Job, RunContext
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+_FLOAT = re.compile(
+    r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
+    r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+"""What OmegaConf reads as a number where it stands without quotes; PyYAML wants a point in 1e3."""
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Write YAML that OmegaConf reads as it was."""
+
+
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+
+
+class JobLoop:
+    """Folders, files and logs of one command's jobs.
+
+    Args:
+        command: The command.
+        first: The config of its first job, by which the time in the names of all folders is read.
+        secrets: What is masked in the files of jobs.
+    """
+
+    def __init__(self, command: Command, first: JobConfig, secrets: Secrets) -> None:
+        self._multirun, self._secrets = command.multirun, secrets
+        self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
+        self._first = first.template
+        with self._first.changed(first.changes) as config, _shown(config):
+            self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
+
+    def write_multirun(self) -> None:
+        """Write the config of the multirun into the sweep's folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "multirun.yaml").write_text(self._dumped(self._first.tree), encoding="utf-8")
+
+    def run(self, task: Callable[[], object], config: JobConfig, number: int, overrides: Sequence[str]) -> JobReturn:
+        """Run a job in its folder; the result holds what the task returned or raised."""
+        from hydra.core.utils import JobReturn, JobStatus
+
+        came = JobReturn()
+        came.overrides = list(overrides)
+        with self._entered(config, number, overrides):
+            try:
+                came.return_value, came.status = task(), JobStatus.COMPLETED
+            except Exception as fault:
+                came.return_value, came.status = fault, JobStatus.FAILED
+        return came
+
+    @contextmanager
+    def _entered(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
+        """Set what Hydra sets for a job: its number, folder, files, logs and variables of the environment."""
+        from hydra.core.utils import configure_log, env_override
+
+        template = config.template
+        own: dict[str, Any] = {"hydra.overrides.task": list(overrides)}
+        own["hydra.job.override_dirname"] = _dirname(template.hydra, overrides)
+        if self._multirun:
+            own |= {"hydra.job.num": number, "hydra.job.id": str(number)}
+        if template is not self._first:
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
+        with ExitStack() as stack:
+            whole = stack.enter_context(template.changed({**config.changes, **own}))
+            stack.enter_context(_shown(whole))
+            folder = Path(str(OmegaConf.select(whole, self._folder_key)))
+            if self._multirun:
+                folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
+            own["hydra.runtime.output_dir"] = str(folder.absolute())
+            stack.enter_context(template.changed({"hydra.runtime.output_dir": own["hydra.runtime.output_dir"]}))
+            stack.enter_context(_shown(whole))
+            folder.mkdir(parents=True, exist_ok=True)
+            if whole.hydra.job.chdir:
+                stack.callback(os.chdir, Path.cwd())
+                os.chdir(folder)
+            configure_log(whole.hydra.job_logging, whole.hydra.verbose)
+            stack.callback(configure_log, whole.hydra.hydra_logging, whole.hydra.verbose)
+            self.write(config.written, template.hydra_with(own), overrides)
+            stack.enter_context(env_override(template.hydra["job"]["env_set"]))
+            yield
+
+    def write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
+        """Write a job's files: its config, its node ``hydra``, and its overrides, secrets masked."""
+        if hydra["output_subdir"] is None:
+            return
+        folder = Path(hydra["runtime"]["output_dir"], hydra["output_subdir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {"config": written, "hydra": {"hydra": hydra}, "overrides": list(overrides)}
+        for name, tree in files.items():
+            (folder / f"{name}.yaml").write_text(self._dumped(tree), encoding="utf-8")
+
+    def _dumped(self, tree: Any) -> str:
+        return dumped(self._secrets.mask_tree(tree) if self._secrets else tree)
+
+
+@contextmanager
+def _shown(config: DictConfig) -> Iterator[None]:
+    """Let `HydraConfig` be that of a config, which interpolations such as ``${hydra:job.num}`` read."""
+    from hydra.core.hydra_config import HydraConfig
+
+    singleton = HydraConfig.instance()
+    before = singleton.cfg
+    singleton.set_config(config)
+    try:
+        yield
+    finally:
+        singleton.cfg = before
+
+
+def dumped(tree: Any) -> str:
+    """Write plain values as YAML."""
+    text: str = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
+    return text
+
+
+def _dirname(hydra: Mapping[str, Any], overrides: Sequence[str]) -> str:
+    """Name a job's folder by its overrides, as ``hydra.job.override_dirname`` is documented."""
+    rule = hydra["job"]["config"]["override_dirname"]
+    lines = [line for line in overrides if parse(line).key_or_group not in rule["exclude_keys"]]
+    return re.sub("=", rule["kv_sep"], rule["item_sep"].join(sorted(lines)))
+
+
+class InProcess:
+    """Launch the jobs of a sweep in this process; those that were prepared already are not composed again."""
+
+    def __init__(self, command: Command, context: RunContext, jobs: Sequence[Job]) -> None:
+        self._command, self._context = command, context
+        self._jobs = {} if command.searching else {job.number: job for job in jobs}
+        first = jobs[0].config
+        assert isinstance(first, JobConfig)
+        self._folders = JobLoop(command, first, context.secrets)
+        self._folders.write_multirun()
+        self.folder = self._folders.folder
+
+    def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        """Run jobs, given by their overrides and the number of the first."""
+        return [self._run(number, lines) for number, lines in enumerate(jobs, start=first)]
+
+    def _run(self, number: int, lines: Sequence[str]) -> JobReturn:
+        rung = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]
+        until, overrides = int(rung[0]) if rung else None, tuple(line for line in lines if not line.startswith(KEY))
+        job = self._jobs.get(number) if until else self._jobs.pop(number, None)
+        if job is None or job.overrides != overrides:
+            command = self._command
+            config = compose(command.composer, [*command.fixed, *overrides])
+            job = Job(config, "", overrides, number, searching=command.searching)
+        assert isinstance(job.config, JobConfig)
+        prepared = job
+        return self._folders.run(lambda: run_job(self._context, prepared, until), job.config, number, lines)

@@ -1,0 +1,146 @@
+"""Run one search: a multirun whose results decide which jobs it has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ragsweep.core import interruption
+from ragsweep.core.objectives import objectives
+from ragsweep.core.results import Failure
+from ragsweep.records.claims import Claim
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
+from ragsweep.stages.graph import Plan
+from ragsweep.sweep import mirroring, searching, sharing
+from ragsweep.sweep.command import compose
+from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
+from ragsweep.sweep.looking import Looking
+from ragsweep.sweep.multirun import DONE, Multirun, lost
+from ragsweep.sweep.recording import Records
+from ragsweep.sweep.searched import folder_of, searched
+
+
+class Search(Multirun):
+    """One search: the sweeper decides what its jobs are, and where it goes on. Several commands may be at it."""
+
+    def _key(self, signatures: Sequence[str]) -> str:
+        return searching.key(self.command, signatures[0], self.tracker.identity)
+
+    def _is_done(self, found: Sweep) -> bool:
+        done = searching.is_done(self.command, found, searched(self._folder(found)))
+        return done and self._looking.done(found, self.values["finalists"])
+
+    @property
+    def _looking(self) -> Looking:
+        return Looking(self.command, self.context)
+
+    def _folder(self, sweep: Sweep) -> Path:
+        return folder_of(self.ledger.path, sweep.id)
+
+    def _name(self) -> str:
+        return self.secrets.mask_text(" ".join(searching.typed(self.command)) or "search")
+
+    def _jobs(self) -> tuple[tuple[str, ...], ...]:
+        return ((),) * len(self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        return searching.names(self.command.search or {})
+
+    def _enter(self, key: str, planned: Plan) -> Sweep | None:
+        searching.reach(self.command.search or {})
+        with sharing.door(self.ledger, key, self.terminal):
+            return super()._enter(key, planned)
+
+    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
+        """Work on a search beside another command; the greater number of trials holds."""
+        if not searching.shared(self.command.search or {}):
+            return super()._join(sweep, taken, planned)
+        sharing.join(self.ledger, sweep)
+        self.terminal.line("join", f"{taken.holder} works on this search as well")
+        return self._counted(sweep, planned, max(self._names(), sweep.names, key=len))
+
+    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
+        """Take a search up again: failed trials stay failed, and it may have more trials than before."""
+        sweep = self._counted(sweep, planned, self._names())
+        self.ledger.set_status(sweep.id, RUNNING)
+        if not self.tracker.identity:
+            return sweep
+        return mirroring.complete(self.ledger, self.tracker, sweep, self._elsewhere())
+
+    def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
+        """Say how many trials of a search are done, and write down how many it has."""
+        done = len(self.ledger.jobs(sweep.id, *DONE))
+        self.terminal.line("resume", f"{done} of {len(names)} trials are done already")
+        self.terminal.plan(planned)
+        self.ledger.set_jobs(sweep.id, names)
+        return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
+
+    def _elsewhere(self) -> bool:
+        return searching.elsewhere(self.command.search or {})
+
+    def _close(self, sweep: Sweep, status: str, why: str) -> str:
+        """Close the search, unless others are still at it, or have closed it: then only show what there is."""
+        with sharing.door(self.ledger, sharing.key_of(sweep), self.terminal):
+            left = sharing.left_to(self.ledger, sweep)
+            if not left:
+                self._bury(sweep)
+                status = self._end(sweep, status, why)
+        records = self.ledger.records(sweep.id)
+        if left:
+            came, status = self._sum_up(sweep, records, status, why, weighed=False)
+            came.show(self.terminal)
+            self.terminal.line("left", left)
+        if self._elsewhere() and len(records) < len(sweep.jobs):
+            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
+        return status
+
+    def _end(self, sweep: Sweep, status: str, why: str) -> str:
+        """Evaluate the finalists of a search that came to its end, and close it."""
+        reached = KILLED
+        try:
+            if status == FINISHED and not why:
+                self._looking.look(sweep, self.values["finalists"])
+            reached = status
+        finally:
+            interruption.caught()
+            reached = super()._close(sweep, reached, why)
+        return reached
+
+    def _run_jobs(self, sweep: Sweep, launch: Launch, folder: Path) -> str:
+        """Let our own sweeper launch trials until the study has as many as it should."""
+        from hydra_plugins.ragsweep_optuna import Composed
+        from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeper
+
+        command = self.command
+        given = {**(command.search or {}), "subject": sweep.id, "objectives": list(objectives(self.values))}
+        given |= {"folder": str(self._folder(sweep)), "race": self.race.bound(self.context) if self.race else None}
+        sweeper = OptunaSweeper(**{key: value for key, value in given.items() if key != "_target_"})
+        composer = command.composer
+        composed = Composed(lambda lines: compose(composer, [*command.fixed, *lines]), composer.loader, "ragsweep")
+        sweeper.search(command.task, launch, composed, folder)
+        return ""
+
+    def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
+        if searching.ours(self.command.search or {}):
+            super()._with_launcher(body)
+        else:
+            assert self.context.sweep
+            through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
+
+    def _bury(self, sweep: Sweep) -> None:
+        """Write down the trials that failed and left no record: their process died, or they could not be composed."""
+        left = None if self._elsewhere() else searched(self._folder(sweep))
+        recorded = self.ledger.jobs(sweep.id, *DONE)
+        for job, one in (left.trials if left else {}).items():
+            if one["state"] == "FAIL" and job not in recorded:
+                overrides = tuple(one.get("overrides", ()))
+                failure = Failure(searching.named(overrides, sweep.name), overrides, {}, str(one.get("reason", "")))
+                Records(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
+                    failure, self.terminal
+                )
+        super()._bury(sweep)
+
+    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+        """A search may end early; where it was stopped, the next trial is what did not run."""
+        return [lost(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []

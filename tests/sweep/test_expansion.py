@@ -1,0 +1,85 @@
+"""Overrides become jobs: Hydra's own product, once for each case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsweep.sweep.expansion import expand
+from ragsweep.sweep.multirun import stretches
+
+
+def lines_of(jobs: list[Any]) -> list[str]:
+    return [" ".join(job.overrides) for job in jobs]
+
+
+SWEPT = st.sampled_from(["a=1,2", "a=3", "b=x,y", "b=range(1,4)", "+c=[1,2],[3]", "~d", "d=choice(1,2)", "a=1,1"])
+
+
+@given(st.lists(SWEPT, max_size=4), st.dictionaries(st.sampled_from("abe"), st.sampled_from(["1,2", "7"]), max_size=2))
+def test_without_cases_the_jobs_are_those_of_hydras_basic_sweeper(typed: list[str], params: dict[str, str]) -> None:
+    parsed = OverridesParser.create().parse_overrides([*(f"{k}={v}" for k, v in params.items()), *typed])
+    (expected,) = BasicSweeper.split_arguments(parsed, None)
+    assert [list(job.overrides) for job in expand(typed, params, once=False)] == expected
+    distinct = list({frozenset(job): tuple(job) for job in reversed(expected)}.values())
+    assert {job.overrides for job in expand(typed, params)} == set(distinct)
+    assert len(expand(typed, params)) == len(distinct)
+
+
+def test_cases_are_a_union_of_products() -> None:
+    jobs = expand(["seed=1,2"], {"top_k": "3,5"}, [["retriever=bm25"], ["retriever=rrf", "retriever.k=20,40"]])
+    assert lines_of(jobs) == [
+        f"top_k={k} {case} seed={seed}"
+        for cases in (["retriever=bm25"], ["retriever=rrf retriever.k=20", "retriever=rrf retriever.k=40"])
+        for k, case, seed in [(k, case, seed) for k in (3, 5) for case in cases for seed in (1, 2)]
+    ]
+    assert [job.case for job in jobs] == [0] * 4 + [1] * 8
+
+
+def test_a_case_overrides_params_and_what_is_typed_overrides_both() -> None:
+    cases = [["top_k=7", "depth=50"], ["depth=60,70"]]
+    assert lines_of(expand([], {"top_k": "3,5"}, cases)) == [
+        "top_k=7 depth=50", "top_k=3 depth=60", "top_k=3 depth=70", "top_k=5 depth=60", "top_k=5 depth=70",
+    ]  # fmt: skip
+    assert lines_of(expand(["depth=9"], {"top_k": "3,5"}, cases)) == [
+        "top_k=7 depth=9", "top_k=3 depth=9", "top_k=5 depth=9",
+    ]  # fmt: skip
+
+
+def test_equal_sets_of_overrides_run_once() -> None:
+    assert lines_of(expand([], None, [["a=1", "b=2"], ["b=2,3", "a=1"], ["a=1,1"]])) == ["a=1 b=2", "b=3 a=1", "a=1"]
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        ("a=1", "hydra.sweeper.cases: must be null or a list of cases, given 'a=1'; write each case as a list"),
+        ([], "hydra.sweeper.cases: must be null or a list of cases, given []"),
+        ({"a": 1}, "hydra.sweeper.cases: must be null or a list of cases"),
+        ([["a=1"], "b=2"], "hydra.sweeper.cases[1]: must be a list of overrides, given 'b=2'; write [b=2]"),
+        ([["a=1"], {"b": 2}], "hydra.sweeper.cases[1]: must be a list of overrides, given {'b': 2}; write [\"b=2\"]"),
+        ([["a=1"], []], "hydra.sweeper.cases[1]: is empty; name at least one override, or leave the case out"),
+        ([["k=2", 4]], 'hydra.sweeper.cases[0]: 4 is no override; quote an override that holds commas: "k=2,4"'),
+        ([[4]], "hydra.sweeper.cases[0]: 4 is no override; write KEY=VALUE"),
+        ([["a=1", {"b": 2}]], "hydra.sweeper.cases[0]: {'b': 2} is no override; write \"b=2\""),
+        ([["a=1"], ["b=["]], 'hydra.sweeper.cases[1]: cannot read "b=["'),
+        ([["a=interval(0,1)"]], 'hydra.sweeper.cases[0]: "a=interval(0,1)": the grid takes choices and ranges'),
+    ],
+)
+def test_a_bad_case_is_one_sentence_with_its_number_and_the_way_out(cases: Any, message: str) -> None:
+    with pytest.raises(HydraException) as fault:
+        expand([], None, cases)
+    assert str(fault.value).startswith(message)
+    assert len(str(fault.value).splitlines()) == 1
+
+
+@given(st.lists(st.integers(0, 30)), st.none() | st.integers(1, 5))
+def test_stretches_hold_every_number_once_without_gaps(numbers: list[int], longest: int | None) -> None:
+    found = stretches(numbers, longest)
+    assert [number for stretch in found for number in stretch] == sorted(set(numbers))

@@ -1,0 +1,136 @@
+"""A job of our own loop leaves and sees what it would under Hydra's own launcher."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from ragsweep.core.secrets import Secrets
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.hydra_launch import call_hydra
+from ragsweep.sweep.loop import JobLoop
+
+SEEN: list[dict[str, Any]] = []
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"\d+-\d+-\d+", "TIME", text)
+
+
+def look(config: DictConfig | None = None) -> float:
+    """Note what a job sees beside its config."""
+    hydra: Any = HydraConfig.get()
+    folder = Path(hydra.runtime.output_dir)
+    logging.getLogger("a.library").warning("said in %s", folder.name)
+    number = OmegaConf.to_container(hydra.job, resolve=False).get("num")  # type: ignore[union-attr]
+    SEEN.append(
+        {"number": number, "folder": timeless(folder.name), "inside": Path.cwd() == folder,
+         "env": os.environ.get("MINE_NUM_THREADS"), "typed": list(hydra.overrides.task), "name": hydra.job.name,
+         "dirname": hydra.job.override_dirname}
+    )  # fmt: skip
+    return 0.5
+
+
+def by_us(typed: Sequence[str], multirun: bool, folder: str | None) -> None:
+    command = read_command(typed, multirun, folder)
+    configs = compose_jobs(command)
+    loop = JobLoop(command, configs[0], Secrets())
+    if command.multirun:
+        loop.write_multirun()
+    for number, (config, overrides) in enumerate(zip(configs, command.jobs, strict=True)):
+        assert loop.run(look, config, number, overrides).return_value == 0.5
+
+
+def written(folder: Path) -> list[Any]:
+    """Read what was written of the jobs, and take it away."""
+    found = []
+    for path in sorted(folder.rglob("*"), key=lambda path: (path.name, path)):
+        if path.suffix == ".log":
+            found.append(timeless(path.read_text().split("]", 1)[1]))
+        elif path.parent.name in (".hydra", "kept"):
+            plain = yaml.safe_load(path.read_text())
+            if path.name == "hydra.yaml":
+                plain["hydra"]["runtime"].pop("output_dir")  # named after the second
+                plain["hydra"]["runtime"].pop("config_sources")
+                plain["hydra"].pop("mode")  # set by the kind of the command
+                lines = plain["hydra"]["overrides"]["hydra"]
+                lines[:] = [line for line in lines if not line.startswith("hydra.mode=")]
+            found.append((path.name, plain))
+        if path.is_file() and path.parent.name != "retriever":
+            path.unlink()
+    return found
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["top_k=3", "retriever=bm25", "+note=mine", "~reranker"],
+        ["hydra.job.chdir=true", "hydra.output_subdir=null"],
+        ["hydra.run.dir='out/${hydra:job.name}/${hydra.job.override_dirname}'", "top_k=3", "hydra.job.name=mine"],
+        ["--config-dir", "more", "retriever=own"],
+        ["-m", "top_k=3,5", "retriever=bm25", "hydra.job.chdir=true", "+hydra.job.env_set.MINE_NUM_THREADS=7"],
+        ["-m", "sweeps=top_k", "hydra.sweep.dir=elsewhere", "hydra.sweep.subdir='${top_k}_${hydra.job.num}'"],
+        ["-m", "top_k=3,5", "hydra.job.config.override_dirname.exclude_keys=[depth]", "depth=9",
+         "hydra.sweep.subdir='${hydra.job.override_dirname}'", "hydra.output_subdir=kept"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_jobs_leave_and_see_what_they_do_when_hydra_starts_them(
+    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "")
+    (tmp_path / "more" / "retriever").mkdir(parents=True)
+    (tmp_path / "more" / "retriever" / "own.yaml").write_text("_target_: ragsweep.parts.retrievers.Bm25\nk1: 0.9\n")
+    SEEN.clear()
+    call_hydra([*typed, "hydra/sweeper=basic"] if "-m" in typed else typed, look)
+    expected, files = list(SEEN), written(tmp_path)
+    assert expected
+    SEEN.clear()
+    overrides = [word for word in typed if word not in ("-m", "--config-dir", "more")]
+    multirun = "-m" in typed
+    by_us([*overrides, *(["hydra/sweeper=basic"] if multirun else [])], multirun, "more" if "more" in typed else None)
+    assert expected == SEEN
+    assert written(tmp_path) == files
+
+
+def test_all_jobs_of_a_sweep_read_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    by_us(["retriever=bm25,vector", "hydra.sweep.dir='out/${now:%f}'"], True, None)
+    (out,) = (tmp_path / "out").iterdir()
+    assert {path.name for path in out.iterdir()} == {"0", "1", "multirun.yaml"}
+
+
+def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    secrets = Secrets()
+    secrets.add("hunter-2-and-more", named=True)
+    command = read_command(["+note=hunter-2-and-more"], False, secrets=secrets)
+    config = compose_jobs(command)[0]
+    JobLoop(command, config, secrets).run(look, config, 0, command.jobs[0])
+    files = [path.read_text() for path in tmp_path.rglob("*.yaml")]
+    assert len(files) == 3
+    assert not any("hunter" in text for text in files)
+
+
+def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = read_command(["hydra.job.chdir=true"], False)
+    config = compose_jobs(command)[0]
+
+    def fail() -> float:
+        raise ValueError("unlucky")
+
+    came = JobLoop(command, config, Secrets()).run(fail, config, 0, ())
+    with pytest.raises(ValueError, match="unlucky"):
+        _ = came.return_value
+    assert Path.cwd() == tmp_path
