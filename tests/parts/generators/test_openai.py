@@ -17,7 +17,7 @@ from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
-from ragsweep.services.calls import EndpointFailed
+from ragsweep.services.errors import EndpointFailed
 from ragsweep.sweep.compose import config_folder
 from ragsweep.testing.generators import GeneratorContract
 
