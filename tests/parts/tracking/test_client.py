@@ -13,12 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.results import Failure
+from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.tracking import Mlflow, NoTracking, Place, Tracker
 from ragsweep.parts.tracking.uris import absolute, database_path, masked
 from recorded import a_result, client, content, files, summary
@@ -164,6 +165,18 @@ def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> No
     assert run.data.params == {"top_k": "0"}
     assert content(tracker, made, "traceback.txt") == b"Traceback: line\nboom"
     assert client(tracker).get_run(parent).info.status == "FAILED"
+
+
+def test_partial_result_is_a_failed_run_until_it_is_completed(tracker: Mlflow) -> None:
+    partial = replace(summary("mrr"), coverage=0.75, low_bound=0.25, high_bound=0.5)
+    run = tracker.log_result(a_result(state=PARTIAL, summaries={"mrr": partial}))
+    found = client(tracker).get_run(run)
+    assert (found.info.status, found.data.tags["ragsweep.state"]) == ("FAILED", "partial")
+    assert (found.data.metrics["low_bound/mrr"], found.data.metrics["high_bound/mrr"]) == (0.25, 0.5)
+    tracker.log_result(a_result(), Place(adopt=run))
+    found = client(tracker).get_run(run)
+    assert found.info.status == "FINISHED"
+    assert "ragsweep.state" not in found.data.tags
 
 
 def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experiment(tracker: Mlflow) -> None:
