@@ -1,4 +1,4 @@
-"""The scripted server as the clients of others see it: OpenAI's own, and instructor's as ragas uses it."""
+"""The scripted model server, called by OpenAI's own client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from llm_server import FAULTS, LlmServer, ModelRequest
+from llm_server import FAULTS, LlmServer
 from llm_server.faults import drawn
 from llm_server.requests import example
 
@@ -53,7 +53,7 @@ def sdk(server: LlmServer) -> Any:
     return OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_example_satisfies_the_schema_it_was_made_of(seed: int) -> None:
     made = example(Judged.model_json_schema(), Random(seed))
     read = TypeAdapter(Judged).validate_python(made, strict=False)
@@ -76,44 +76,6 @@ def test_sdk_parses_structured_output(server: LlmServer) -> None:
     with sdk(server) as client:
         found = client.chat.completions.parse(model="m", messages=QUESTION, response_format=Judged)
     assert isinstance(found.choices[0].message.parsed, Judged)
-
-
-@pytest.mark.parametrize("mode", ["JSON", "TOOLS", "JSON_SCHEMA", "MD_JSON"])
-def test_instructor_gets_what_it_asks_for_in_every_mode(server: LlmServer, mode: str) -> None:
-    import instructor
-
-    made = dict[str, Any](statements=[{"statement": "s", "reason": "r", "verdict": 1}] * 2, kind="good", share=0.5,
-                          sure=True, note=None, scale=2)  # fmt: skip
-    server.answer = lambda asked: made
-    with sdk(server) as client:
-        patched = instructor.from_openai(client, mode=instructor.Mode[mode])
-        found = patched.chat.completions.create(model="m", messages=QUESTION, response_model=Judged, max_retries=0)
-    assert found.model_dump(mode="json") == made
-
-
-@pytest.mark.parametrize("mode", ["JSON", "TOOLS", "JSON_SCHEMA"])
-def test_default_answer_satisfies_the_schema_wherever_it_stands(server: LlmServer, mode: str) -> None:
-    import instructor
-
-    with sdk(server) as client:
-        patched = instructor.from_openai(client, mode=instructor.Mode[mode])
-        found = patched.chat.completions.create(model="m", messages=QUESTION, response_model=Judged, max_retries=0)
-    assert isinstance(found, Judged)
-
-
-def test_key_is_asked_for() -> None:
-    with LlmServer(key="secret") as server:
-        assert httpx.post(f"{server.base_url}/chat/completions", json={"messages": []}).status_code == 401
-        said = httpx.post(
-            f"{server.base_url}/chat/completions", json={"messages": []}, headers={"Authorization": "Bearer secret"}
-        )
-    assert said.status_code == 200
-
-
-def test_usage_may_be_left_out() -> None:
-    with LlmServer(usage=False) as server:
-        said = httpx.post(f"{server.base_url}/chat/completions", json={"messages": QUESTION}).json()
-    assert "usage" not in said
 
 
 def test_faults_follow_from_seed_question_and_attempt_and_not_from_the_order() -> None:
@@ -169,8 +131,3 @@ def test_many_ask_at_a_time_and_every_request_is_in_the_log() -> None:
     assert sorted(int(one.request.last) for one in server.log) == list(range(50))
     assert server.most_open > 10
     assert all(one.ended - one.began >= 0.05 for one in server.log)
-
-
-def test_script_sees_messages_in_parts() -> None:
-    content = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-    assert ModelRequest("/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}).last == "one\ntwo"

@@ -1,6 +1,6 @@
 """An HTTP server on loopback that speaks OpenAI's protocol and fails on request.
 
-It answers chat completions (plain, with ``response_format``, with tools, with a JSON Schema in the prompt) and
+It answers chat completions (plain, with ``response_format``, with a JSON Schema in the prompt) and
 embeddings. An answer is a function of the request, so two runs get equal answers::
 
     with LlmServer(faults={"rate_limited": 0.1}, seed=1) as server:

@@ -40,22 +40,13 @@ class ModelRequest:
         return hashlib.blake2b(json.dumps([self.path, self.body], sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
-    def tool(self) -> Mapping[str, Any] | None:
-        """Return the function that is to be called, where one is."""
-        tools = self.body.get("tools")
-        return tools[0]["function"] if tools and self.body.get("tool_choice", "auto") != "none" else None
-
-    @property
     def schema(self) -> Mapping[str, Any] | None:
-        """Return the JSON Schema that the answer must have: of a tool, of response_format, or told in the prompt."""
-        if self.tool is not None:
-            found: Mapping[str, Any] = self.tool["parameters"]
-            return found
+        """Return the JSON Schema that the answer must have: of response_format, or written in the prompt."""
         form = self.body.get("response_format") or {}
         if form.get("type") == "json_schema":
             given: Mapping[str, Any] = form["json_schema"]["schema"]
             return given
-        return _told(self.prompt) if form.get("type") == "json_object" else None
+        return _schema_in(self.prompt) if form.get("type") == "json_object" else None
 
 
 def default_answer(request: ModelRequest) -> str | dict[str, Any]:
@@ -122,7 +113,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _told(prompt: str) -> Mapping[str, Any] | None:
+def _schema_in(prompt: str) -> Mapping[str, Any] | None:
     """Find the last JSON Schema that is written out in a prompt."""
     decoder, found, start = json.JSONDecoder(), None, prompt.find("{")
     while start >= 0:

@@ -141,14 +141,10 @@ class LlmServer:
         answer = self.answer(request)
         text = answer if isinstance(answer, str) else json.dumps(answer)
         message: dict[str, Any] = {"role": "assistant", "content": text}
-        if request.tool is not None:
-            called = {"name": request.tool["name"], "arguments": text}
-            message |= {"content": None, "tool_calls": [{"id": "call_0", "type": "function", "function": called}]}
-        reason = "stop" if request.tool is None else "tool_calls"
         return {
             "id": f"chatcmpl-{request.digest}", "object": "chat.completion", "created": 0,
             "model": request.body.get("model", ""),
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             **self._usage(request.prompt, text),
         }  # fmt: skip
 
