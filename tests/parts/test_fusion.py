@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.ranking import arrange
 from ragsweep.core.types import NO_CHUNK, Rankings
-from ragsweep.parts import fusion
 from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
 from ragsweep.testing.rankings import assert_equal, assert_lawful
 
@@ -287,41 +286,3 @@ def test_weights_must_name_the_legs() -> None:
             weights_of({"a": 0, "b": 0}, weights)
     with pytest.raises(ConfigError, match="at least one leg"):
         weights_of({}, {})
-
-
-@relaxed
-@given(legs(), st.data())
-def test_what_was_laid_out_before_changes_no_fusion(found: list[Rankings], data: st.DataObject) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
-    by = data.draw(st.sampled_from(["z_score", "theoretical"]))
-    lowest = [-6.0] * len(found)
-    falling = -(np.arange(8, dtype=np.float32) ** 2)
-    other = [  # of equal places, and no more
-        leg._replace(scores=np.where(leg.positions < 0, -np.inf, falling[: leg.scores.shape[1]]).astype(np.float32))
-        for leg in found
-    ]
-    fusion._recent.clear()
-    convex(other, weights, 20, by, lowest)
-    convex(found, weights, 20, "min_max", lowest)
-    after = convex(found, weights, 20, by, lowest)
-    fusion._recent.clear()
-    fresh = convex(found, weights, 20, by, lowest), reciprocal_rank(found, 60, weights, 20)
-    np.testing.assert_array_equal(after.positions, fresh[0].positions)
-    np.testing.assert_array_equal(after.scores, fresh[0].scores)
-    copies = [Rankings(leg.positions.copy(), leg.scores.copy(), leg.chunks) for leg in found]
-    for given_legs in (found, copies):
-        again = convex(given_legs, weights, 20, by, lowest), reciprocal_rank(given_legs, 60, weights, 20)
-        for one, two in zip(fresh, again, strict=True):
-            np.testing.assert_array_equal(one.positions, two.positions)
-            np.testing.assert_array_equal(one.scores, two.scores)
-
-
-def test_candidates_are_kept_for_the_next_weight_but_not_those_of_a_question_alone() -> None:
-    both = [ranking([(1, 2.0)], [(2, 1.0)]), ranking([(3, 2.0)], [(2, 1.0)])]
-    fusion._recent.clear()
-    convex(both, [0.5, 0.5], 3)
-    convex(both, [0.1, 0.9], 3)
-    reciprocal_rank(both, 60, None, 3)
-    assert len(fusion._recent) == 1
-    convex([ranking([(1, 2.0)]), ranking([(3, 2.0)])], [0.5, 0.5], 3)
-    assert len(fusion._recent) == 1

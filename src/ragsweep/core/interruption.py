@@ -12,11 +12,6 @@ from types import FrameType
 AGAIN = 0.5
 """Seconds after which an exception that nobody has caught is raised again."""
 
-_received: list[int] = []
-
-
-_late: list[float] = []
-
 
 class Interrupted(BaseException):
     """A signal asked the process to end. Its exit status is the shell's: 128 + the signal's number."""
@@ -28,11 +23,22 @@ class Interrupted(BaseException):
 
 def listen() -> None:
     """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal); what the shell ignores stays ignored."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, and the signal
+        # may come just there. So it is raised until `caught` is called.
+        if number != getattr(signal, "SIGALRM", None):
+            received.append(number)
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+        raise Interrupted(received[-1])
+
     for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+            signal.signal(number, interrupt)
     if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, _interrupt)
+        signal.signal(signal.SIGALRM, interrupt)
 
 
 def caught() -> None:
@@ -41,44 +47,41 @@ def caught() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+class _Deadline:
+    """Handle the signal of a deadline; while it is installed it states whether the time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.over = seconds, False
+
+    def expire(self) -> None:
+        self.over = True
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.over:
+            raise TimeoutError(f"it took more than timeout={self.seconds:g} seconds")
+
+
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
     """Raise TimeoutError inside the block once it has taken so many seconds; in the main thread only."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGUSR1, _time_out)
-    timer = threading.Timer(seconds, _end, [seconds])
+    handler = _Deadline(seconds)
+    before = signal.signal(signal.SIGUSR1, handler)
+    timer = threading.Timer(seconds, handler.expire)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        _late.clear()
+        handler.over = False
         signal.signal(signal.SIGUSR1, before)
 
 
 def overdue() -> bool:
-    """Say whether the time of a deadline that holds now is over."""
-    return bool(_late)
-
-
-def _end(seconds: float) -> None:
-    _late.append(seconds)
-    os.kill(os.getpid(), signal.SIGUSR1)
-
-
-def _time_out(number: int, frame: FrameType | None) -> None:
-    if _late:
-        raise TimeoutError(f"it took more than timeout={_late[0]:g} seconds")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, and the signal may
-    # come just there. So it is raised until somebody says that it was caught.
-    if number != getattr(signal, "SIGALRM", None):
-        _received.append(number)
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-    raise Interrupted(_received[-1])
+    """Return whether the time of the deadline that holds now is over."""
+    handler = signal.getsignal(signal.SIGUSR1)
+    return isinstance(handler, _Deadline) and handler.over

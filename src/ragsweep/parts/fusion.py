@@ -3,16 +3,14 @@
 A chunk is a candidate if any leg found it. Sums are made in float64 and in one order whatever the order of the legs, so
 fusion does not depend on it; the result is float32.
 
-What the legs found is laid out once as dense rows, the union of their candidates, and kept: of every further weight the
-fusion is one multiplication and addition over these rows, and one sort.
+The legs' candidates are laid out as dense rows, one column a distinct chunk: a fusion is one multiplication and one
+addition over these rows, and one sort.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +22,6 @@ from ragsweep.core.types import NO_CHUNK, Rankings
 Doubles = NDArray[np.float64]
 
 
-LARGEST = 2**22
-"""Cells of a union (legs x questions x candidates) up to which it is kept: about 50 MB."""
-
-
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """The union of what several legs found: one row a question, one column a chunk, positions rising, padding first."""
@@ -36,27 +30,11 @@ class Candidates:
     positions: NDArray[np.int32]  # (questions, candidates)
     cells: NDArray[np.int64]  # (questions, all depths): where each place of each leg stands in a table by leg
 
-    @cached_property
-    def _normal(self) -> dict[tuple[str, tuple[float, ...]], Doubles]:
-        return {}
-
-    def normal(self, normalisation: str, lowest: Sequence[float]) -> Doubles:
-        """Each leg's normalised scores, as a table by leg; made once for each normalisation."""
-        key = normalisation, tuple(lowest)
-        if key not in self._normal:
-            rule = NORMALISATIONS[normalisation]
-            self._normal[key] = self.spread([rule(leg, low) for leg, low in zip(self.legs, lowest, strict=True)])
-        return self._normal[key]
-
     def spread(self, shares: Sequence[Doubles]) -> Doubles:
         """Lay out what the places of each leg are worth: (legs, questions, candidates), 0 where not found."""
         table = np.zeros((len(self.legs), *self.positions.shape))
         table.reshape(-1)[self.cells] = np.concatenate(shares, axis=1)
         return table
-
-    def are_of(self, legs: Sequence[Rankings]) -> bool:
-        """Say whether these are the candidates of those legs: the same arrays, or equal ones."""
-        return len(legs) == len(self.legs) and all(map(_equal, self.legs, legs))
 
 
 def reciprocal_rank(
@@ -93,8 +71,8 @@ def convex(
         normalisation: One of NORMALISATIONS.
         lowest: The lowest score that each leg can give; only "theoretical" reads it.
     """
-    found = _candidates(rankings)
-    tables = found.normal(normalisation, lowest or [0.0] * len(rankings))
+    found, rule = _candidates(rankings), NORMALISATIONS[normalisation]
+    tables = found.spread([rule(leg, low) for leg, low in zip(rankings, lowest or [0.0] * len(rankings), strict=True)])
     return _ranked(found, [weight * table for weight, table in zip(weights, tables, strict=True)], depth)
 
 
@@ -153,32 +131,9 @@ def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles
     return normal
 
 
-_recent: deque[Candidates] = deque(maxlen=4)
-
-
 def _candidates(rankings: Sequence[Rankings]) -> Candidates:
-    """Lay out what the legs found, or recall it.
-
-    A question alone is always laid out anew: that is how its latency is measured, which must not leave this out.
-    """
+    """Give every distinct chunk of a question a column, and locate each leg's places in it."""
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
-    if len(rankings[0].positions) == 1:
-        return _lay_out(rankings)
-    for known in tuple(_recent):
-        if known.are_of(rankings):
-            return known
-    made = _lay_out(rankings)
-    if made.positions.size * len(rankings) <= LARGEST:
-        _recent.append(made)
-    return made
-
-
-def _equal(one: Rankings, other: Rankings) -> bool:
-    return all(mine is its or np.array_equal(mine, its) for mine, its in zip(one[:2], other[:2], strict=True))
-
-
-def _lay_out(rankings: Sequence[Rankings]) -> Candidates:
-    """Give every distinct chunk of a question a column, and note where each leg ranks it."""
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
     new = np.zeros(positions.shape, dtype=np.int64)
     new[:, 1:] = positions[:, 1:] != positions[:, :-1]

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import struct
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -168,20 +167,9 @@ def _type(column: Sequence[Any]) -> type | None:
 
 
 def _shared(columns: Mapping[str, list[Any]]) -> tuple[bytes, str]:
-    """Write the golden set's columns and hash them; what was written lately for equal columns is not written again."""
-    key = [(name, _type(column), column) for name, column in columns.items()]
-    simple = all(kind in (str, bool, int) for _, kind, _ in key)  # then equal values of equal type are written alike
-    for known, written in tuple(_recent) if simple else ():
-        if known == key:
-            return written
+    """Write the golden set's columns, and hash them."""
     data = _dumps(columns).encode()
-    written = data, hashlib.sha256(data).hexdigest()
-    if simple:
-        _recent.append(([(name, kind, list(column)) for name, kind, column in key], written))
-    return written
-
-
-_recent: deque[tuple[list[tuple[str, type | None, list[Any]]], tuple[bytes, str]]] = deque(maxlen=4)
+    return data, hashlib.sha256(data).hexdigest()
 
 
 def _pooled(column: list[Any]) -> list[Any] | dict[str, list[Any]]:

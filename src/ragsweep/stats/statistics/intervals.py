@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import lru_cache
 
@@ -15,16 +14,8 @@ FEWEST = 10
 """With fewer scores a bootstrap of them covers too little."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 """The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
-REMEMBERED = 8192
-"""About how many intervals are remembered: configs that differ in top_k alone have most of their scores in common."""
-
-ONE_THREAD, WIDTH, LOWEST = 200_000, 32, 4
-"""Multiplications up to which OpenBLAS starts no thread (it does from 2 ** 18 on); the width of a piece of so many, and
-from which height on pieces take no longer than the whole."""
 
 Doubles = NDArray[np.float64]
-
-_remembered: dict[bytes, list[float]] = {}
 
 
 def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles]:
@@ -39,7 +30,7 @@ def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[
 
     Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
     the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
-    threads add up, and it can be remembered.
+    threads add up.
     """
     return means_with_intervals(np.asarray(scores, dtype=np.float64).T, lowest, highest)[1:]
 
@@ -47,13 +38,7 @@ def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[
 def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Average every row (metrics, questions) over its known scores and bound the mean, as :func:`mean_intervals`."""
     rows = np.ascontiguousarray(rows)
-    keys = [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
-    if len(_remembered) > REMEMBERED:
-        _remembered.clear()
-    fresh = {key: n for n, key in enumerate(keys) if key not in _remembered}
-    if fresh:
-        _remembered.update(zip(fresh, _bootstrap(rows[list(fresh.values())]).tolist(), strict=True))
-    mean, low, high = np.array([_remembered[key] for key in keys], dtype=np.float64).reshape(-1, 3).T.copy()
+    mean, low, high = _bootstrap(rows).T.copy()
     unknown = np.isnan(low)
     low, high = np.fmax(low, lowest), np.fmin(high, highest)  # which passes over bounds that are NaN
     low[unknown] = high[unknown] = np.nan
@@ -118,30 +103,12 @@ def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
     weights = _weights(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        sums = _product(np.rint(np.ldexp(filled, shift)), weights)
+        sums = np.rint(np.ldexp(filled, shift)) @ weights
         if known.all():
             ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
         else:
-            ends = _percentiles(sums / _product(known.astype(np.float64), weights))
+            ends = _percentiles(sums / (known.astype(np.float64) @ weights))
         return np.asarray(np.ldexp(ends, -shift))
-
-
-def _product(rows: Doubles, weights: Doubles) -> Doubles:
-    """Multiply two matrices in pieces that OpenBLAS does on one thread: others would spin for 25 ms after each call.
-
-    All sums are exact, so the result is the same to the last bit. Of more than about 1,500 questions pieces of this
-    size would take longer than the whole, which is worth its threads.
-    """
-    height = ONE_THREAD // (WIDTH * max(rows.shape[1], 1))
-    if height < LOWEST:
-        return np.asarray(rows @ weights)
-    found = np.empty((len(rows), weights.shape[1]))
-    for left in range(0, weights.shape[1], WIDTH):
-        columns = slice(left, left + WIDTH)
-        for top in range(0, len(rows), height):
-            piece = slice(top, top + height)
-            np.matmul(rows[piece], weights[:, columns], out=found[piece, columns])
-    return found
 
 
 def _percentiles(means: Doubles) -> Doubles:
