@@ -20,10 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from doc_pages import fill
-from hydra_plugins.ragsweep_optuna import Space, read_space
 from hydra_plugins.ragsweep_optuna._samplers import _make, seed_of
 from hydra_plugins.ragsweep_optuna._storage import open_storage
+
+from doc_pages import fill
+from hydra_plugins.ragsweep_optuna import Space, read_space
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
 from ragsweep.parts.tracking import Mlflow, Place

@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-
-from doc_pages import DOCS, fill
-from hydra_plugins.ragsweep_optuna import Space
 from hydra_plugins.ragsweep_optuna._outcomes import Outcome
 from hydra_plugins.ragsweep_optuna._storage import open_storage
 from hydra_plugins.ragsweep_optuna._study import Asked, open_study
+
+from doc_pages import DOCS, fill
+from hydra_plugins.ragsweep_optuna import Space
 from ragsweep.sweep.racing import Betting
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 

@@ -21,10 +21,10 @@ import psycopg
 import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
-from hydra_plugins.ragsweep_optuna import read_space
-from hydra_plugins.ragsweep_optuna._search import Search
-from hydra_plugins.ragsweep_optuna._storage import open_storage
-from hydra_plugins.ragsweep_optuna._study import Asked, open_study
+from ragsweep.sweep.search.loop import SearchLoop
+from ragsweep.sweep.search.space import read_space
+from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.search.study import StudyPlan, open_study
 
 __all__ = ["psycopg"]  # loaded before the clock starts
 
@@ -37,7 +37,9 @@ def search(given: dict[str, Any]) -> float:
     """
     begun, queued = time.monotonic(), int(given.get("queued", 0))
     first = tuple(((f"x={n}",), {"x": float(n)}) for n in range(queued))
-    asked = Asked("s", ("minimize",), "", {"name": "random", "seed": 1}, given["trials"], first, given.get("lapse", 90))
+    asked = StudyPlan(
+        "s", ("minimize",), "", {"name": "random", "seed": 1}, given["trials"], first, given.get("lapse", 90)
+    )
     storage = open_storage(given["url"])
     study = open_study(asked, read_space(["x=interval(0,1000)"], {}), storage)
     opened = time.monotonic() - begun
@@ -51,7 +53,7 @@ def search(given: dict[str, Any]) -> float:
         return [done]
 
     try:
-        Search(study, launch, lambda lines: (" ".join(sorted(lines)), ""), 1, 0.0, ()).run()
+        SearchLoop(study, launch, lambda lines: (" ".join(sorted(lines)), "")).run()
     finally:
         storage.close()
         os.close(log)

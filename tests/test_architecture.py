@@ -140,9 +140,9 @@ def test_wiring_names_no_part() -> None:
         ("mlflow", {"parts/tracking"}),
         ("omegaconf", {"sweep"}),
         ("hydra", {"sweep"}),
-        ("optuna", set()),
+        ("optuna", {"sweep/search"}),
         ("rich", {"report/terminal"}),
-        ("matplotlib", {"report/plots"}),
+        ("matplotlib", {"report/plots", "sweep/search"}),
         ("ragas", {"parts/metrics"}),
     ],
 )

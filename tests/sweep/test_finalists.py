@@ -19,7 +19,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.verdict import Unweighed, Verdict, weigh
 from ragsweep.sweep.closing import Ending, ending
 from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
-from ragsweep.sweep.searched import Searched, folder_of, searched
+from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from weighed import METRIC, noisy, scored
 
 LEFT_OUT = {"in partition=holdout": 100}
@@ -151,7 +151,7 @@ def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "ledger.db", "search")
+    folder = study_folder(tmp_path / "ledger.db", "search")
     folder.mkdir(parents=True)
     study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
     study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
@@ -181,19 +181,19 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
 
 
 def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "ledger.db", "id")
+    folder = study_folder(tmp_path / "ledger.db", "id")
     assert folder == tmp_path / "searches" / "id"
-    assert searched(folder) is None
+    assert read_summary(folder) is None
     folder.mkdir(parents=True)
     for broken in ("", "[]", "{}", '{"format": "other/1"}'):
         (folder / "study.json").write_text(broken)
-        assert searched(folder) is None
-    left = Searched(
+        assert read_summary(folder) is None
+    left = StudySummary(
         states={"COMPLETE": 2, "REPEATED": 1}, trials={0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}
     )
     assert left.tags() == {"ragsweep.trials": "2 complete, 1 repeated"}
     assert left.trial_tags() == {0: {"ragsweep.trial": "3", "ragsweep.trial_state": "COMPLETE"}}
     assert left.broken() == {0: "a <= 1"}
     assert left.ended
-    assert not Searched(states={"RUNNING": 1}).ended
-    assert Searched(states={"WAITING": 1}, stopped="its time is up").ended
+    assert not StudySummary(states={"RUNNING": 1}).ended
+    assert StudySummary(states={"WAITING": 1}, stopped="its time is up").ended

@@ -197,17 +197,6 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     assert dropped.data.metrics["race/asked"] == found["bad"].race["asked"]
 
 
-@pytest.mark.parametrize("name", ["wilcoxon", pytest.param("median", marks=pytest.mark.nightly)])
-def test_pruners_of_optuna_race_too(name: str, server: LlmServer, tmp_path: Path) -> None:
-    race = [f"hydra/sweeper/race={name}", "hydra.sweeper.race.block=8"]
-    assert run(*typed(server, tmp_path, GRID[0], *race)) == 0
-    found = results()
-    assert found["good"].state == COMPLETE
-    assert found["bad"].state == DROPPED
-    assert found["bad"].race["rule"] == name
-    assert len(server.log) < 4 * QUESTIONS
-
-
 def search(server: LlmServer, folder: Path, *more: str) -> list[str]:
     sweeper = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.direction=maximize",
                "hydra.sweeper.default=false", "hydra.sweeper.storage=sqlite:///study.db",

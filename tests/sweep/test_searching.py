@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.searching import named
+from studies import stored_trials
 from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 
 __all__ = ["environment", "ragsweep"]
@@ -19,8 +19,8 @@ SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra
 
 
 def trials(folder: Path) -> list[tuple[int, str]]:
-    with sqlite3.connect(folder / ".ragsweep" / "study.db") as connection:
-        return connection.execute("SELECT number, overrides FROM sweep_evaluations ORDER BY number").fetchall()
+    found = stored_trials(folder / ".ragsweep" / "study.db")
+    return [(job, str(one.facts["overrides"])) for job, one in found.items()]
 
 
 def test_a_search_is_one_parent_with_a_child_a_trial_and_goes_on_with_the_same_command(

@@ -22,6 +22,7 @@ from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
 from ragsweep.sweep.sharing import join, key_of, left_to
+from studies import LEFT, ended_jobs, select, working
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
 from test_searching import SEARCH
 
@@ -51,30 +52,14 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def asked(path: Path, statement: str) -> list[tuple[object, ...]]:
-    if not path.exists():
-        return []
-    try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60) as connection:
-            return connection.execute(statement).fetchall()
-    except sqlite3.OperationalError:  # the tables are being made
-        return []
-    finally:
-        connection.close()
-
-
-UNDER_WAY = "SELECT process FROM sweep_evaluations WHERE outcome IS NULL"
-SETTLED = "SELECT number FROM sweep_evaluations WHERE outcome IS NOT NULL"
-
-
 def halted_within_a_trial(process: Command, study: Path) -> bool:
     """Stop a process within a trial, or let it go on if it holds a lock then: others would wait for that."""
-    if (process.pid,) not in asked(study, UNDER_WAY):
+    if process.pid not in working(study):
         return False
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    if (process.pid,) in asked(study, UNDER_WAY) and ["WRITE", str(process.pid)] not in [one[3:5] for one in locks]:
+    if process.pid in working(study) and ["WRITE", str(process.pid)] not in [one[3:5] for one in locks]:
         return True
     process.send_signal(signal.SIGCONT)
     return False
@@ -84,12 +69,12 @@ def check_joined(folder: Path, trials: int) -> None:
     """Study, ledger, MLflow and the results table hold the same trials, one to one."""
     study, ledger = folder / ".ragsweep" / "study.db", folder / ".ragsweep" / "ledger.db"
     numbers = [(number,) for number in range(trials)]
-    assert asked(study, "SELECT number FROM sweep_evaluations WHERE told = 1 ORDER BY number") == numbers
-    assert asked(study, "SELECT count(*) FROM trials WHERE state IN ('RUNNING', 'WAITING')") == [(0,)]
-    assert asked(ledger, "SELECT job FROM records ORDER BY job") == numbers
-    assert asked(ledger, "SELECT count(*) FROM records WHERE mirrored = 0") == [(0,)]
-    assert asked(ledger, "SELECT count(*) FROM claims") == [(0,)]
-    assert asked(ledger, "SELECT status FROM sweeps") == [(FINISHED,)]
+    assert ended_jobs(study) == list(range(trials))
+    assert select(study, LEFT) == [(0,)]
+    assert select(ledger, "SELECT job FROM records ORDER BY job") == numbers
+    assert select(ledger, "SELECT count(*) FROM records WHERE mirrored = 0") == [(0,)]
+    assert select(ledger, "SELECT count(*) FROM claims") == [(0,)]
+    assert select(ledger, "SELECT status FROM sweeps") == [(FINISHED,)]
     (parent,) = runs(folder, "sweep")
     assert parent.info.status == FINISHED
     assert "ragsweep.verdict" in parent.data.tags
@@ -97,7 +82,7 @@ def check_joined(folder: Path, trials: int) -> None:
     assert sorted(int(run.data.tags["ragsweep.job"]) for run in children) == [number for (number,) in numbers]
     assert {run.info.status for run in children} == {FINISHED}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
-    kept = dict(asked(ledger, "SELECT job, run FROM records"))
+    kept = dict(select(ledger, "SELECT job, run FROM records"))
     assert kept == {int(run.data.tags["ragsweep.job"]): run.info.run_id for run in children}
     path = parent.info.artifact_uri.removeprefix("file://")
     table = json.loads(Path(path, "results.json").read_text())
@@ -114,7 +99,7 @@ def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
         opener = stack.enter_context(command(tmp_path, environment, *typed))
         until(lambda: halted_within_a_trial(opener, study))
         others = [stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2)]
-        until(lambda: len(asked(study, SETTLED)) > 1)
+        until(lambda: len(ended_jobs(study)) > 1)
         opener.kill()
         said = [one.communicate(timeout=180) for one in others]
     assert [one.returncode for one in others] == [0, 0], said
@@ -134,7 +119,7 @@ def test_an_interrupted_command_leaves_the_search_to_the_other(
     study = tmp_path / ".ragsweep" / "study.db"
     with ExitStack() as stack:
         one, other = (stack.enter_context(command(tmp_path, environment, *typed)) for _ in range(2))
-        until(lambda: {(one.pid,), (other.pid,)} & set(asked(study, UNDER_WAY)))
+        until(lambda: {one.pid, other.pid} & working(study))
         one.send_signal(number)
         out, error = one.communicate(timeout=60)
         assert one.returncode == 128 + number, out + error
@@ -159,7 +144,7 @@ def test_machines_share_a_study_on_a_server_and_each_keeps_the_records_of_its_tr
         machines = [stack.enter_context(command(folder, environment, *typed)) for folder in folders]
         said = [one.communicate(timeout=180) for one in machines]
     assert [one.returncode for one in machines] == [0, 0], said
-    ledgers = [asked(folder / ".ragsweep" / "ledger.db", "SELECT job FROM records") for folder in folders]
+    ledgers = [select(folder / ".ragsweep" / "ledger.db", "SELECT job FROM records") for folder in folders]
     assert sorted(job for ledger in ledgers for (job,) in ledger) == list(range(12))
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == FINISHED
@@ -177,7 +162,7 @@ def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: d
     assert one.returncode == 2, out + error
     assert "cannot use postgresql://me:***@127.0.0.1:1/studies" in error
     assert "hunter22" not in out + error
-    assert asked(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
+    assert select(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter22" not in path.read_bytes()
 

@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import FINALS, Ledger
 from ragsweep.sweep.command import read_command
-from ragsweep.sweep.searched import searched
+from ragsweep.sweep.search.summary import read_summary
 from ragsweep.sweep.sweeping import run
 from test_cli import Ragsweep, artifacts, environment, ragsweep, runs, write_dataset
 
@@ -101,7 +101,7 @@ def test_an_objective_that_cannot_be_measured_fails_the_trial_and_says_which(
     typed = [*SEARCH, *write_dataset(tmp_path), "objective=[context_ndcg,ann_recall_at_10]"]
     done = ragsweep(*typed, "hydra.sweeper.n_trials=2", "hydra.sweeper.max_failure_rate=1")
     assert "of 2 configs 0 are" in done.stdout or "no config has all of context_ndcg, ann_recall_at_10" in done.stdout
-    (left,) = [searched(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    (left,) = [read_summary(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
     assert left is not None
     assert [one["state"] for one in left.trials.values()] == ["FAIL", "FAIL"]
     assert "ann_recall_at_10 was not measured" in left.trials[0]["reason"]
@@ -133,7 +133,7 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: R
     typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=6"]
     done = ragsweep(*typed, 'hydra.sweeper.constraints=["context_tokens <= 60"]')
     assert done.returncode == 0, done.stderr
-    (left,) = [searched(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    (left,) = [read_summary(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
     assert left is not None
     beyond = {job for job, one in left.trials.items() if not one["feasible"]}
     assert 0 in beyond  # the default hands on five chunks

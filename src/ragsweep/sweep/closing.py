@@ -21,7 +21,7 @@ from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.gap import Gap, holdout_gap
 from ragsweep.stats.verdict import LeftOut, Unweighed, Verdict, weigh
 from ragsweep.sweep.finalists import Finals, choose, finals
-from ragsweep.sweep.searched import Searched, folder_of, searched
+from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 
@@ -45,7 +45,7 @@ class Ending:
     looks: int = 0  # how often the holdout of these questions was looked at
     verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
     beyond: Sequence[LeftOut] = ()  # which break a constraint of the search
-    left: Searched | None = None  # what a search left of its study
+    left: StudySummary | None = None  # what a search left of its study
     jobs: Mapping[int, Result] = field(default_factory=dict)
     finals: Finals = field(default_factory=Finals)
     gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
@@ -136,7 +136,7 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
-    left = searched(folder_of(ledger.path, records[0].sweep)) if records and records[0].sweep else None
+    left = read_summary(study_folder(ledger.path, records[0].sweep)) if records and records[0].sweep else None
     broken = left.broken() if left else {}
     beyond = [LeftOut(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
     verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None

@@ -212,13 +212,13 @@ def _probes(settings: Mapping[str, Any], task: Sequence[str], composer: Composer
     """Return the first jobs of a search, and others that show whether each value of each parameter is possible."""
     from hydra.errors import HydraException
 
-    from hydra_plugins.ragsweep_optuna import merged, read_space
+    from ragsweep.sweep.search.space import merge_overrides, read_space
 
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):
         return (tuple(task),)
     try:
         space = read_space(task, settings["params"], composer.loader)
-        first = [merged(space.fixed, lines) for lines in settings["enqueue"] or []]
+        first = [merge_overrides(space.fixed, lines) for lines in settings["enqueue"] or []]
     except (HydraException, OmegaConfBaseException) as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
     return tuple(dict.fromkeys([*space.probes(bool(settings["default"])), *first]))
@@ -228,10 +228,10 @@ def check_search(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for settings of our own sweeper that mean nothing; a race, which is not built yet, aside."""
     from hydra.errors import HydraException
 
-    from hydra_plugins.ragsweep_optuna import read_settings
+    from ragsweep.sweep.search.settings import SearchSettings
 
     try:
-        read_settings({key: value for key, value in settings.items() if key not in ("_target_", "race")})
+        SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
     except HydraException as fault:
         raise ConfigError(str(fault).splitlines()[0]) from None
 

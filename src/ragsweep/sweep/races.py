@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -225,39 +224,3 @@ class BettingRace(Race):
         assert low is not None
         assert high is not None
         return Betting(self.margin, self.level, self.block, high - low, bool(course.metric.higher_is_better))
-
-
-class PrunerRace(Race):
-    """Drop whom a pruner of Optuna would stop."""
-
-    def __init__(self, name: str, block: int = 16, options: Mapping[str, Any] | None = None) -> None:
-        """Set up the race.
-
-        Args:
-            name: "wilcoxon" or "median".
-            block: So many questions are asked between two looks.
-            options: Arguments of Optuna's class.
-        """
-        super().__init__(block)
-        self.name, self.options = name, dict(options or {})
-
-    def check(self) -> None:
-        """Refuse a pruner that there is none of. Raises ConfigError."""
-        from hydra_plugins.ragsweep_optuna import PRUNERS
-
-        if self.name not in PRUNERS:
-            raise ConfigError(f"name: no pruner {self.name!r}; known: {', '.join(PRUNERS)}")
-
-    def ahead(self, scores: Scores, course: Course) -> Mapping[str, float]:
-        """Ask the pruner about each config that was asked everything so far."""
-        from hydra_plugins.ragsweep_optuna import pruned
-
-        asked = max(map(len, scores.values()), default=0)
-        steps = {int(job): dict(enumerate(row)) for job, row in scores.items() if len(row) == asked}
-        direction = "maximize" if course.metric.higher_is_better else "minimize"
-        return {str(job): math.nan for job in pruned(self.name, self.options, direction, steps)}
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """Name the rule; it promises nothing."""
-        return {"rule": self.name, "guarantee": "no promise is made about how often the best config is lost"}

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from omegaconf import OmegaConf
+
 from ragsweep.core import interruption
 from ragsweep.core.objectives import objectives
 from ragsweep.core.results import Failure
@@ -18,7 +20,10 @@ from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.looking import Looking
 from ragsweep.sweep.multirun import DONE, Multirun, lost
 from ragsweep.sweep.recording import Records
-from ragsweep.sweep.searched import folder_of, searched
+from ragsweep.sweep.search.run import run_search
+from ragsweep.sweep.search.settings import SearchSettings
+from ragsweep.sweep.search.signatures import SearchComposer
+from ragsweep.sweep.search.summary import read_summary, study_folder
 
 
 class Search(Multirun):
@@ -28,7 +33,7 @@ class Search(Multirun):
         return searching.key(self.command, signatures[0], self.tracker.identity)
 
     def _is_done(self, found: Sweep) -> bool:
-        done = searching.is_done(self.command, found, searched(self._folder(found)))
+        done = searching.is_done(self.command, found, read_summary(self._folder(found)))
         return done and self._looking.done(found, self.values["finalists"])
 
     @property
@@ -36,7 +41,7 @@ class Search(Multirun):
         return Looking(self.command, self.context)
 
     def _folder(self, sweep: Sweep) -> Path:
-        return folder_of(self.ledger.path, sweep.id)
+        return study_folder(self.ledger.path, sweep.id)
 
     def _name(self) -> str:
         return self.secrets.mask_text(" ".join(searching.typed(self.command)) or "search")
@@ -109,16 +114,17 @@ class Search(Multirun):
 
     def _run_jobs(self, sweep: Sweep, launch: Launch, folder: Path) -> str:
         """Let our own sweeper launch trials until the study has as many as it should."""
-        from hydra_plugins.ragsweep_optuna import Composed
-        from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeper
-
         command = self.command
         given = {**(command.search or {}), "subject": sweep.id, "objectives": list(objectives(self.values))}
         given |= {"folder": str(self._folder(sweep)), "race": self.race.bound(self.context) if self.race else None}
-        sweeper = OptunaSweeper(**{key: value for key, value in given.items() if key != "_target_"})
-        composer = command.composer
-        composed = Composed(lambda lines: compose(composer, [*command.fixed, *lines]), composer.loader, "ragsweep")
-        sweeper.search(command.task, launch, composed, folder)
+        settings, composer = SearchSettings.read(given), command.composer
+        composed = SearchComposer(
+            lambda lines: compose(composer, [*command.fixed, *lines]),
+            composer.loader,
+            "ragsweep",
+            lambda: OmegaConf.create(dict(self.values)),
+        )
+        run_search(settings, command.task, launch, composed, folder)
         return ""
 
     def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
@@ -130,7 +136,7 @@ class Search(Multirun):
 
     def _bury(self, sweep: Sweep) -> None:
         """Write down the trials that failed and left no record: their process died, or they could not be composed."""
-        left = None if self._elsewhere() else searched(self._folder(sweep))
+        left = None if self._elsewhere() else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, one in (left.trials if left else {}).items():
             if one["state"] == "FAIL" and job not in recorded:

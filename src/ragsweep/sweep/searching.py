@@ -18,7 +18,8 @@ from ragsweep.stats.inference.matrix import paired
 from ragsweep.stats.inference.power import detectable
 from ragsweep.stats.verdict import is_mean
 from ragsweep.sweep.command import Command, check_search, defining
-from ragsweep.sweep.searched import Searched
+from ragsweep.sweep.search.storage import check_reachable, is_postgresql
+from ragsweep.sweep.search.summary import StudySummary
 
 SWEEPER = ".OptunaSweeper"
 """How the class of our own sweeper ends: a job returns more than one number to it."""
@@ -65,12 +66,12 @@ def _direction(name: str, higher: bool | None, given: str | None) -> str:
     return wanted
 
 
-def is_done(command: Command, sweep: Sweep, left: Searched | None) -> bool:
+def is_done(command: Command, sweep: Sweep, summary: StudySummary | None) -> bool:
     """Say whether a finished search has nothing more to do: as many trials as then, and nothing else to stop it."""
     settings = command.search or {}
     wanted = len(names(settings))
-    same = len(sweep.jobs) == wanted and (left is None or left.n_trials >= wanted)
-    return same and (left is None or not left.stopped or left.stop == settings.get("stop"))
+    same = len(sweep.jobs) == wanted and (summary is None or summary.n_trials >= wanted)
+    return same and (summary is None or not summary.stopped or summary.stop == settings.get("stop"))
 
 
 def _check_constraints(settings: Mapping[str, Any], first: Experiment) -> None:
@@ -105,8 +106,6 @@ def shared(settings: Mapping[str, Any]) -> bool:
 
 def elsewhere(settings: Mapping[str, Any]) -> bool:
     """Say whether other machines may be at a search: its study is in a database that they reach."""
-    from hydra_plugins.ragsweep_optuna import is_postgresql
-
     return ours(settings) and is_postgresql(settings.get("storage"))
 
 
@@ -114,11 +113,9 @@ def reach(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError where a search is to be kept on a server that cannot be reached."""
     from hydra.errors import HydraException
 
-    from hydra_plugins.ragsweep_optuna import reach
-
     try:
         if elsewhere(settings):
-            reach(settings.get("storage"))
+            check_reachable(settings.get("storage"))
     except HydraException as fault:
         raise ConfigError(str(fault)) from None
 

@@ -117,40 +117,11 @@ class OptunaSweeperConf:
     lapse: float = 90.0  # seconds of silence after which a process counts as dead, and its trial is taken over
 
 
-@dataclass
-class PruningConf:
-    """A race by a pruner of Optuna: what jobs return under ``steps`` decides."""
-
-    _target_: str = "hydra_plugins.ragsweep_optuna._pruning.Pruning"
-    name: str = MISSING
-    key: str = "until"  # of the job's config: how many of its instances it is to evaluate; it is not set for all
-    block: int = 16  # instances that are evaluated between two looks
-    direction: str = "minimize"
-
-
-@dataclass
-class WilcoxonConf(PruningConf):
-    """Drop who is worse than the best by a signed-rank test."""
-
-    name: str = "wilcoxon"
-    p_threshold: float = 0.1
-    n_startup_steps: int = 2
-
-
-@dataclass
-class MedianConf(PruningConf):
-    """Drop the worse half at each look."""
-
-    name: str = "median"
-    n_startup_trials: int = 1
-    n_warmup_steps: int = 0
-
-
 _PROVIDER = "ragsweep_optuna"
 
 
 def register() -> None:
-    """Tell Hydra of the options."""
+    """Register the options with Hydra."""
     store = ConfigStore.instance()
     store.store(group="hydra/sweeper", name="optuna", node=OptunaSweeperConf, provider=_PROVIDER)
     samplers = (
@@ -158,5 +129,3 @@ def register() -> None:
     )  # fmt: skip
     for one in samplers:
         store.store(group="hydra/sweeper/sampler", name=one.name, node=one, provider=_PROVIDER)
-    for race in (WilcoxonConf, MedianConf):
-        store.store(group="hydra/sweeper/race", name=f"{race.name}_pruner", node=race, provider=_PROVIDER)

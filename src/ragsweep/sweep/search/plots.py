@@ -1,4 +1,4 @@
-"""Optuna's own pictures of a study, as PNG files that can be read however many parameters there are."""
+"""Optuna's own plots of a study as PNG files, laid out for many parameters."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Parameters that one picture shows, the most important first."""
+"""Most parameters of one plot, the most important first."""
 MOST_PAIRS = 3
-"""Parameters whose pairs are drawn against each other."""
+"""Most parameters of which all pairs are plotted."""
 ROW = 6
-"""Panels side by side."""
+"""Panels in a row."""
 LONGEST = 24
-"""Characters below a panel that stand side by side."""
+"""Most characters of labels below a panel that fit without tilting."""
 
 _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Draw Optuna's study into a folder, and return the names of the files; what cannot be drawn is left out.
+    """Plot an Optuna study into a folder, and return the names of the files; plots that fail are left out.
 
     Args:
         study: Optuna's.
-        names: What the objectives are called.
-        folder: Where to; it is made if it does not exist.
+        names: Of the objectives.
+        folder: Is created.
     """
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[str] = []
@@ -40,20 +40,13 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
             try:
                 _save(make(), folder / f"{name}.png")
                 drawn.append(f"{name}.png")
-            except Exception as fault:  # a picture is worth no search
-                _log.debug("no picture %s: %s: %s", name, type(fault).__name__, fault)
+            except Exception as fault:  # a plot must not end the search
+                _log.debug("no plot %s: %s: %s", name, type(fault).__name__, fault)
     return drawn
 
 
-def called(given: Sequence[str], objectives: int) -> tuple[str, ...]:
-    """Name the objectives as they were named, or by their places."""
-    if len(given) == objectives:
-        return tuple(given)
-    return ("objective",) if objectives == 1 else tuple(f"objective {number + 1}" for number in range(objectives))
-
-
 def _pictures(study: Any, names: Sequence[str], ranked: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the name of each picture, and what draws it and returns its axes."""
+    """Yield the name of each plot, and a function that draws it and returns its axes."""
     from optuna.visualization import matplotlib as pictures
 
     several = len(study.directions) > 1
@@ -80,7 +73,7 @@ def _value(place: int) -> Callable[[Any], float]:
 
 
 def _ranked(study: Any) -> list[str]:
-    """List the parameters that took several values, the most important first, or by name where nobody can tell."""
+    """List the parameters with several values by importance, or by name where that is undefined."""
     from optuna.importance import get_param_importances
 
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]
@@ -97,7 +90,7 @@ def _ranked(study: Any) -> list[str]:
 
 
 def _always(study: Any, ranked: Sequence[str]) -> list[str]:
-    """Keep the parameters that all trials have: a line through all axes needs a value on each."""
+    """Return the parameters that all trials have, as parallel coordinates need."""
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None and trial.params]
     return [name for name in ranked if all(name in trial.params for trial in complete)]
 
@@ -115,7 +108,7 @@ def _importance(study: Any, names: Sequence[str], parameters: int) -> Any:
 
 
 def _slices(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
-    """Lay the panels out in rows: Optuna puts them all into one."""
+    """Lay the panels out in rows; Optuna puts all into one."""
     from optuna.visualization import matplotlib as pictures
 
     if not parameters:
@@ -129,7 +122,7 @@ def _slices(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
         one.tick_params(labelleft=number % ROW == 0)
         one.set_ylabel(of["target_name"] if number % ROW == 0 else "")
         _tilt(one)
-    for bar in panels[0].figure.axes[len(panels) :]:  # that says which trial came when
+    for bar in panels[0].figure.axes[len(panels) :]:  # the colour bar of trial numbers
         bar.remove()
     panels[0].figure.suptitle("Slice Plot (darker: later)")
     return _sized(axes, 2.6 * max(min(len(panels), ROW), 2), 2.6 * rows + 0.6)
@@ -146,7 +139,7 @@ def _parallel(study: Any, parameters: Sequence[str], of: dict[str, Any]) -> Any:
 
 
 def _tilt(axes: Any) -> None:
-    """Write words on the axis below each other's feet, and not into each other."""
+    """Tilt labels that would overlap."""
     from matplotlib.category import StrCategoryLocator
 
     words = isinstance(axes.xaxis.get_major_locator(), StrCategoryLocator)
@@ -173,7 +166,7 @@ def _sized(axes: Any, width: float, height: float) -> Any:
 def _save(axes: Any, path: Path) -> None:
     one = axes.flat[0] if hasattr(axes, "flat") else axes
     figure = one.figure
-    parallel = "parallel" in path.name  # its axes stand on each other, which the engine cannot divide
+    parallel = "parallel" in path.name  # overlaid axes, which the layout engine does not support
     if not parallel:
         figure.set_layout_engine("constrained")
     for each in figure.axes:
@@ -185,7 +178,7 @@ def _save(axes: Any, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Draw without a screen and without Optuna's word that its pictures may change; leave no figure behind."""
+    """Draw without a display and without experimental warnings; close all figures afterwards."""
     import matplotlib
     import optuna
     from matplotlib import pyplot

@@ -1,12 +1,11 @@
-"""Read what a job returned: numbers, or why there are none. A job without a number is a failure, never a value."""
+"""The outcome of a trial: values, or the reason why there are none; a job without a number is a failed trial."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -15,12 +14,12 @@ from hydra.errors import HydraException
 from ragsweep.sweep.race_loop import raised
 
 DIRECTIONS = ("maximize", "minimize")
-_BOUND = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
+_CONSTRAINT = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A constraint: what a job measured under a name must not be above, or below, a number."""
+class Constraint:
+    """An upper or lower limit on a measured value."""
 
     name: str
     upper: bool
@@ -30,40 +29,26 @@ class Bound:
         return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
 
     def violation(self, value: float) -> float:
-        """Say by how much a value breaks the bound; at most 0 where it keeps it."""
+        """Return by how much a value breaks the constraint; 0 or less where it is met."""
         return value - self.limit if self.upper else self.limit - value
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a trial: its values, one an objective, or the reason why there are none."""
+class TrialOutcome:
+    """The values of a trial, one an objective, or the reason why there are none."""
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: tuple[tuple[str, float], ...] = ()  # by how much each constraint is broken; at most 0: it is kept
+    violations: tuple[tuple[str, float], ...] = ()  # of each constraint; 0 or less: it is met
     charged: bool = True  # whether it counts as one of the study's trials
-    cost: tuple[tuple[str, float], ...] = ()  # what it used, by name; one number has an empty name
-    differences: tuple[float, ...] = ()  # the smallest that its data could show, an objective; NaN: not known
-    pruned: bool = False  # a race dropped it before it was evaluated whole
+    cost: tuple[tuple[str, float], ...] = ()  # by name; a single number has an empty name
+    differences: tuple[float, ...] = ()  # the smallest detectable, an objective; NaN: unknown
+    pruned: bool = False  # dropped by a race before it was evaluated in full
 
     @property
     def feasible(self) -> bool:
-        """Whether all constraints are kept."""
+        """Whether all constraints are met."""
         return all(violation <= 0 for _, violation in self.violations)
-
-    def text(self) -> str:
-        """Write the outcome down."""
-        differences = [one if math.isfinite(one) else None for one in self.differences]
-        return json.dumps({**asdict(self), "differences": differences})
-
-
-def outcome_of(text: str) -> Outcome:
-    """Read an outcome back."""
-    plain = json.loads(text)
-    violations, cost = (tuple((name, value) for name, value in plain.get(key, ())) for key in ("violations", "cost"))
-    differences = tuple(math.nan if one is None else one for one in plain.get("differences", ()))
-    values, pruned = tuple(plain["values"]), bool(plain.get("pruned"))
-    return Outcome(values, plain["reason"], violations, plain["charged"], cost, differences, pruned)
 
 
 def read_directions(given: Any) -> tuple[str, ...]:
@@ -75,36 +60,36 @@ def read_directions(given: Any) -> tuple[str, ...]:
     return listed
 
 
-def read_bounds(given: Any) -> tuple[Bound, ...]:
+def read_constraints(given: Any) -> tuple[Constraint, ...]:
     """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
     if given is not None and not isinstance(given, list):
         raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {given!r}')
-    bounds = []
+    constraints = []
     for line in given or []:
-        found = _BOUND.fullmatch(str(line))
+        found = _CONSTRAINT.fullmatch(str(line))
         try:
             assert found is not None
-            bounds.append(Bound(found[1], found[2] == "<=", float(found[3])))
+            constraints.append(Constraint(found[1], found[2] == "<=", float(found[3])))
         except (AssertionError, ValueError):
             raise HydraException(
                 f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
             ) from None
-    return tuple(bounds)
+    return tuple(constraints)
 
 
-def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
+def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
     """Read a job's result.
 
     A job returns a number, or a sequence with one for each objective; or a mapping with ``values`` (one of these),
-    ``reason`` (why one of them is no number), ``measured`` (name -> number, what constraints are about), ``charged``
-    (false: it does not count as one of the trials), ``cost`` (a number, or name -> number) and ``differences`` (the
-    smallest that its data could show, as many as there are values).
+    ``reason`` (why one of them is no number), ``measured`` (name -> number, for constraints), ``charged`` (false: it
+    does not count as one of the trials), ``cost`` (a number, or name -> number) and ``differences`` (the smallest that
+    its data could show, as many as there are values).
     """
     if job.status != JobStatus.COMPLETED:
-        return Outcome(reason=_reason(job))
+        return TrialOutcome(reason=_failure(job))
     returned = job.return_value
     plain = returned if isinstance(returned, Mapping) else {"values": returned}
-    spent = Outcome(
+    spent = TrialOutcome(
         charged=plain.get("charged", True) is not False,
         cost=_cost(plain.get("cost")),
         differences=tuple(math.nan if one is None else one for one in map(_number, _listed(plain.get("differences")))),
@@ -113,17 +98,17 @@ def judge(job: JobReturn, objectives: int, bounds: Sequence[Bound]) -> Outcome:
     if len(values) != objectives:
         return replace(spent, reason=f"returned {len(values)} values for {objectives} objectives")
     numbers = [_number(value) for value in values]
-    for place, (value, number) in enumerate(zip(values, numbers, strict=True)):
+    for position, (value, number) in enumerate(zip(values, numbers, strict=True)):
         if number is None:
-            which = f" for objective {place + 1}" if objectives > 1 else ""
-            told = str(plain.get("reason") or "")
-            return replace(spent, reason=told or f"returned {value!r}{which}, which is no number")
+            which = f" for objective {position + 1}" if objectives > 1 else ""
+            given = str(plain.get("reason") or "")
+            return replace(spent, reason=given or f"returned {value!r}{which}, which is no number")
     violations = []
-    for bound in bounds:
-        measured = _number((plain.get("measured") or {}).get(bound.name))
+    for constraint in constraints:
+        measured = _number((plain.get("measured") or {}).get(constraint.name))
         if measured is None:
-            return replace(spent, reason=f'did not measure "{bound.name}", which is constrained')
-        violations.append((str(bound), bound.violation(measured)))
+            return replace(spent, reason=f'did not measure "{constraint.name}", which is constrained')
+        violations.append((str(constraint), constraint.violation(measured)))
     found = tuple(number for number in numbers if number is not None)
     return replace(spent, values=found, violations=tuple(violations))
 
@@ -141,7 +126,7 @@ def _cost(given: Any) -> tuple[tuple[str, float], ...]:
 
 
 def _number(value: Any) -> float | None:
-    """Turn a value into a number; None where it is not finite, or none at all."""
+    """Return a value as a finite number, else None."""
     try:
         number = float(value) if not isinstance(value, bool | str) and value is not None else math.nan
     except (TypeError, ValueError):
@@ -149,9 +134,9 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _reason(job: JobReturn) -> str:
-    fault = raised(job)
-    if not isinstance(fault, BaseException):
+def _failure(job: JobReturn) -> str:
+    fault = raised(job) if job.status != JobStatus.UNKNOWN else None
+    if fault is None:
         return "its job did not complete"
-    said = str(fault).splitlines()
-    return f"{type(fault).__name__}: {said[0]}" if said else type(fault).__name__
+    lines = str(fault).splitlines()
+    return f"{type(fault).__name__}: {lines[0]}" if lines else type(fault).__name__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import json
 import os
@@ -10,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +19,9 @@ import pytest
 import sqlalchemy
 from hydra.errors import HydraException
 
-from hydra_plugins.ragsweep_optuna import _postgresql, reach
-from hydra_plugins.ragsweep_optuna._evaluations import Evaluations
-from hydra_plugins.ragsweep_optuna._outcomes import Outcome
-from hydra_plugins.ragsweep_optuna._storage import check_url, open_storage
 from postgresql import Database, database
+from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
+from studies import LEFT, TRIALS, by_job
 
 __all__ = ["database"]
 
@@ -100,18 +96,13 @@ def begun(log: Path) -> list[list[str]]:
 
 
 def check_whole(url: str, trials: int) -> None:
-    """Every trial is evaluated once, told once, and none is left."""
-    rows = query(url, "SELECT number, signature, told FROM sweep_evaluations ORDER BY number")
-    assert [row[0] for row in rows] == list(range(trials))
-    assert len({row[1] for row in rows}) == trials
-    assert {row[2] for row in rows} == {1}
-    assert query(url, "SELECT count(*) FROM sweep_evaluations WHERE outcome IS NULL") == [(0,)]
-    assert query(url, "SELECT count(*) FROM trials WHERE state IN ('RUNNING', 'WAITING')") == [(0,)]
-    joined = (
-        "SELECT count(*) FROM sweep_evaluations JOIN trials ON trials.number = sweep_evaluations.trial"
-        " WHERE trials.state = 'COMPLETE'"
-    )
-    assert query(url, joined) == [(trials,)]
+    """Every job is evaluated once, and no trial is left."""
+    found = by_job(query(url, TRIALS))
+    assert list(found) == list(range(trials))
+    assert len({one.facts["signature"] for one in found.values()}) == trials
+    assert {one.state for one in found.values()} == {"COMPLETE"}
+    assert query(url, LEFT) == [(0,)]
+    assert query(url, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(trials,)]
     assert query(url, "SELECT count(DISTINCT number) FROM trials") == query(url, "SELECT count(*) FROM trials")
 
 
@@ -145,8 +136,8 @@ def hand_out(fresh: Make, rounds: int, processes: int, queued: int, sampled: int
         assert one["statuses"] == [0] * processes, one["error"]
         check_whole(url, trials)
         assert sorted(int(number) for number, *_ in begun(log)) == list(range(trials))
-        first = query(url, f"SELECT overrides FROM sweep_evaluations WHERE number < {queued} ORDER BY number")
-        assert [json.loads(line) for (line,) in first] == [[f"x={n}"] for n in range(queued)]
+        first = list(by_job(query(url, TRIALS)).values())[:queued]
+        assert [one.facts["overrides"] for one in first] == [[f"x={n}"] for n in range(queued)]
     return max(seconds for one in came for seconds in one["opened"])
 
 
@@ -226,13 +217,13 @@ def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str,
 def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(kind: str, fresh: Make) -> None:
     url, log = fresh()
     given = {"url": url, "log": str(log), "trials": 2, "wait": 30}
-    with workers(1, given) as (one,):
+    with workers(1, given) as (first,):
         until(lambda: begun(log))
-        one.send_signal(signal.SIGINT)
-        one.communicate(timeout=60)
-        assert one.returncode != 0
-    # As if it had not been begun: it would be given up after three times.
-    assert query(url, "SELECT token, process, host FROM sweep_evaluations") == [(0, 0, "")]
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+        assert first.returncode != 0
+    (one,) = by_job(query(url, TRIALS)).values()
+    assert (one.state, one.facts["attempt"], one.facts["owner"]) == ("WAITING", 1, None)
     with workers(1, {**given, "wait": 0}) as (last,):
         ended(last)
     check_whole(url, 2)
@@ -260,63 +251,9 @@ def test_a_process_that_dies_at_any_commit_leaves_a_study_that_another_completes
 # --- one process ------------------------------------------------------------------------------------------------
 
 
-def beating() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name == "ragsweep-optuna-heartbeat"]
-
-
-def test_a_heartbeat_ends_with_its_study_however_that_ends(tmp_path: Path) -> None:
-    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    evaluations = Evaluations(storage, "s", 0.3)
-    evaluations.beat()
-    assert len(beating()) == 1
-    evaluations.rest()
-    assert beating() == []
-    evaluations.beat()
-    evaluations.beat()
-    assert len(beating()) == 1
-    del evaluations  # forgotten
-    gc.collect()
-    until(lambda: not beating())
-    storage.close()
-
-
-def test_a_beat_says_that_a_process_lives_and_an_outage_does_not_end_it(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    storage = open_storage(url)
-    evaluations = Evaluations(storage, "s", 0.3)
-    evaluations.admit(0, "a", ())
-    first = query(url, "SELECT heartbeat FROM sweep_evaluations")
-    with storage.engine.begin() as connection:
-        connection.execute(sqlalchemy.text("ALTER TABLE sweep_evaluations RENAME TO away"))
-    evaluations.beat()
-    time.sleep(0.2)
-    with storage.engine.begin() as connection:
-        connection.execute(sqlalchemy.text("ALTER TABLE away RENAME TO sweep_evaluations"))
-    until(lambda: query(url, "SELECT heartbeat FROM sweep_evaluations") > first)
-    evaluations.rest()
-    storage.close()
-
-
-def test_who_gave_a_trial_back_cannot_settle_it_any_more(tmp_path: Path) -> None:
-    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    evaluations = Evaluations(storage, "s", 90)
-    one = evaluations.admit(0, "a", ())
-    assert not isinstance(one, int)
-    evaluations.give_back()
-    assert not evaluations.settle(one, Outcome((1.0,)))
-    taken = "UPDATE sweep_evaluations SET token = 1, host = 'elsewhere', process = 1, heartbeat = 0"
-    with storage.transaction() as connection:  # another process has it, for the first time as well
-        connection.execute(sqlalchemy.text(taken))
-    assert not evaluations.settle(one, Outcome((1.0,)))
-    (again,) = evaluations.take_over(1, alone=3)  # which is dead
-    assert again.token == one.token + 1
-    assert evaluations.settle(again, Outcome((2.0,)))
-    storage.close()
-
-
 def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> None:
     with pytest.raises(HydraException) as fault:
-        reach("postgresql://me:hunter22@127.0.0.1:1/studies")
+        check_reachable("postgresql://me:hunter22@127.0.0.1:1/studies")
     said = str(fault.value)
     assert said.startswith("hydra.sweeper.storage: cannot use postgresql://me:***@127.0.0.1:1/studies: ")
     assert "hunter22" not in said
@@ -326,6 +263,6 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> No
 
 
 def test_a_missing_driver_is_named_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_postgresql, "find_spec", lambda name: None)
+    monkeypatch.setattr("ragsweep.sweep.search.storage.find_spec", lambda name: None)
     with pytest.raises(HydraException, match=r"pip install 'ragsweep\[postgresql\]'"):
         check_url("postgresql://me@somewhere/studies")

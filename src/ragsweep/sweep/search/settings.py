@@ -9,23 +9,23 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from hydra_plugins.ragsweep_optuna._outcomes import Bound, read_bounds, read_directions
-from hydra_plugins.ragsweep_optuna._samplers import check
-from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
-from hydra_plugins.ragsweep_optuna._storage import check_url
-from ragsweep.sweep import race_loop as _racing
+from ragsweep.sweep import race_loop
 from ragsweep.sweep.race_loop import Race
+from ragsweep.sweep.search.outcomes import Constraint, read_constraints, read_directions
+from ragsweep.sweep.search.samplers import check_sampler
+from ragsweep.sweep.search.stopping import StopRule, read_stop
+from ragsweep.sweep.search.storage import check_url
 
 _WHERE = "hydra.sweeper"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What ``OptunaSweeperConf`` says, as plain values."""
+class SearchSettings:
+    """The values of ``OptunaSweeperConf``, checked."""
 
     sampler: Mapping[str, Any]
     directions: tuple[str, ...]
-    bounds: tuple[Bound, ...]
+    constraints: tuple[Constraint, ...]
     params: Mapping[str, Any]
     enqueue: tuple[tuple[str, ...], ...]
     study_name: str | None
@@ -38,19 +38,19 @@ class Settings:
     subject: str | None
     lapse: float
     race: Race | None
-    stop: Stop
+    stop: StopRule
     stop_given: Any
     folder: str | None
     objectives: tuple[str, ...]
     plots: bool
 
     @staticmethod
-    def read(given: Mapping[str, Any]) -> Settings:
-        """Read the settings. Raises HydraException, with the key, for what means nothing."""
+    def read(given: Mapping[str, Any]) -> SearchSettings:
+        """Read the settings. Raises HydraException, with the key, for values that mean nothing."""
         plain = {key: _plain(value) for key, value in given.items()}
-        race = _racing.check(given.get("race"))
-        _whole(plain, "n_trials")
-        _whole(plain, "n_jobs")
+        race = race_loop.check(given.get("race"))
+        _check_count(plain, "n_trials")
+        _check_count(plain, "n_jobs")
         rate = plain["max_failure_rate"]
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, given {rate!r}")
@@ -59,21 +59,27 @@ class Settings:
             raise HydraException(f"{_WHERE}.sampler: choose one with hydra/sweeper/sampler=NAME, given {sampler!r}")
         if not isinstance(params, Mapping):
             raise HydraException(f"{_WHERE}.params: must be a mapping from keys to sweeps, given {params!r}")
-        directions, bounds = read_directions(plain["direction"]), read_bounds(plain["constraints"])
-        check(sampler, len(directions), len(bounds))
+        directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])
+        check_sampler(sampler, len(directions), len(constraints))
         check_url(plain["storage"])
         _check_race(race, directions)
-        return Settings(
-            sampler, directions, bounds, params, _enqueued(plain["enqueue"]), plain["study_name"], plain["storage"],
-            plain["n_trials"], plain["n_jobs"], float(rate), plain["custom_search_space"], bool(plain["default"]),
-            plain["subject"], float(plain["lapse"]), race, read_stop(plain["stop"], len(directions)), plain["stop"],
-            plain["folder"], tuple(map(str, plain["objectives"] or ())), bool(plain["plots"]),
-        )  # fmt: skip
-
-
-def read_settings(given: Mapping[str, Any]) -> Settings:
-    """Read the sweeper's settings. Raises HydraException, with the key, for what means nothing."""
-    return Settings.read(given)
+        kept = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
+        return SearchSettings(
+            **{key: plain[key] for key in kept},
+            sampler=sampler,
+            directions=directions,
+            constraints=constraints,
+            params=params,
+            enqueue=_read_lists(plain["enqueue"]),
+            max_failure_rate=float(rate),
+            default=bool(plain["default"]),
+            lapse=float(plain["lapse"]),
+            race=race,
+            stop=read_stop(plain["stop"], len(directions)),
+            stop_given=plain["stop"],
+            objectives=tuple(map(str, plain["objectives"] or ())),
+            plots=bool(plain["plots"]),
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -84,18 +90,16 @@ def _check_race(race: Race | None, directions: tuple[str, ...]) -> None:
     if race is None:
         return
     if len(directions) > 1:
-        raise HydraException(f"{_WHERE}.race: a race is about one number, and direction names {len(directions)}")
-    if getattr(race, "direction", None) not in (None, *directions):
-        raise HydraException(f"{_WHERE}.race.direction: must be {directions[0]}, as {_WHERE}.direction")
+        raise HydraException(f"{_WHERE}.race: a race compares one number, and direction names {len(directions)}")
 
 
-def _whole(plain: Mapping[str, Any], key: str) -> None:
+def _check_count(plain: Mapping[str, Any], key: str) -> None:
     value = plain[key]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, given {value!r}")
 
 
-def _enqueued(given: Any) -> tuple[tuple[str, ...], ...]:
+def _read_lists(given: Any) -> tuple[tuple[str, ...], ...]:
     lists = given or []
     if not isinstance(lists, list) or not all(
         isinstance(one, list) and all(isinstance(line, str) for line in one) for one in lists

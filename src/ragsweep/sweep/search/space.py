@@ -1,4 +1,4 @@
-"""The space of a search: its parameters, which of them exist beside which values of others, and its points."""
+"""The space of a search: parameters, conditions between them, and its points."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
 
-from hydra_plugins.ragsweep_optuna._parameters import PARAMS, Choice, Condition, Numbers, Parameter, domain, read
+from ragsweep.sweep.search.parameters import (
+    PARAMS,
+    Categorical,
+    Condition,
+    Numeric,
+    Parameter,
+    parse_override,
+    read_domain,
+)
 
 FORM = '{over: "interval(0,1)", when: parent=value}'
-"""How a parameter is written that exists only beside some values of another."""
+"""How a conditional parameter is written."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Parameters, each after those that it depends on, and the overrides that all trials have."""
+    """Parameters in order of dependency, and the overrides that all trials share."""
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
     order: tuple[str, ...] = ()  # of the keys, as they were written
 
     def suggest(self, trial: Any) -> dict[str, str]:
-        """Ask a trial for a value of each parameter that exists: key -> value as it is typed."""
+        """Suggest a value for each parameter that exists: key -> value as typed."""
         values: dict[str, str] = {}
         for one in self.parameters:
             if one.exists(values):
@@ -39,32 +47,32 @@ class Space:
         places = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: places.get(line.partition("=")[0], len(places))))
 
-    def place(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Find the values of a config in this space: what Optuna calls those that are in it.
+    def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return Optuna's values for a config, as far as they lie in the space.
 
-        A parameter whose value lies outside is left out, and with it those that exist only beside values of it.
+        A parameter whose value lies outside is left out, and with it those that depend on it.
         """
         found: dict[str, Any] = {}
         values: dict[str, str] = {}
         for one in self.parameters:
             if one.exists(values) and one.name in config:
-                taken = one.domain.take(config[one.name])
+                taken = one.domain.locate(config[one.name])
                 if taken is not None:
                     found[one.name] = taken
                     values[one.name] = str(taken)
         return found
 
-    def named(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Turn a point, as it is typed, into what Optuna calls its values."""
+    def optuna_values(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Return Optuna's values for a point as typed."""
         plain: dict[str, Any] = {}
         for one in self.parameters:
             if one.name in values:
                 text = values[one.name]
-                plain[one.name] = text if isinstance(one.domain, Choice) else one.domain.take(float(text))
+                plain[one.name] = text if isinstance(one.domain, Categorical) else one.domain.locate(float(text))
         return plain
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Yield all points, the last parameter changing first; raises HydraException where there is no end of them."""
+        """Yield all points, the last parameter changing first. Raises HydraException for a continuous parameter."""
         endless = [one.name for one in self.parameters if one.domain.listed() is None]
         if endless:
             raise HydraException(
@@ -73,28 +81,28 @@ class Space:
         return self._points(self.parameters, {})
 
     def probes(self, default: bool = True) -> list[tuple[str, ...]]:
-        """List overrides that try each choice, and each end of each stretch, once: all must be possible.
+        """List overrides that contain each choice and each end of each range once: all must compose.
 
-        A parameter that exists only beside some values of another is tried beside each of them; what else exists has
-        its first value. With ``default`` the config without anything searched comes first.
+        A conditional parameter is tried with each value of its parent; all others have their first value. With
+        ``default`` the config without any searched key comes first.
         """
         found = [self.fixed] if default else []
         for one in self.parameters:
-            for values in self._beside(one):
-                tried = [self._completed({**values, one.name: value}) for value in one.domain.borders()]
+            for values in self._parent_values(one):
+                tried = [self._with_first_values({**values, one.name: value}) for value in one.domain.extremes()]
                 found += [self.overrides(each) for each in tried]
         return list(dict.fromkeys(found or [self.fixed]))
 
-    def described(self) -> list[Any]:
-        """Spell the space out, to be compared."""
+    def description(self) -> list[Any]:
+        """Describe the space in plain values, for comparison."""
         return [[one.name, repr(one.domain), *map(str, one.when)] for one in self.parameters]
 
-    def _completed(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Add the first value of every other parameter that exists."""
+    def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Complete a point by the first value of every other parameter that exists."""
         found: dict[str, str] = {}
         for one in self.parameters:
             if one.exists(found):
-                found[one.name] = values.get(one.name, one.domain.borders()[0])
+                found[one.name] = values.get(one.name, one.domain.extremes()[0])
         return found
 
     def _points(self, left: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
@@ -106,61 +114,61 @@ class Space:
             for value in left[0].domain.listed() or ():
                 yield from self._points(left[1:], {**values, left[0].name: value})
 
-    def _beside(self, parameter: Parameter) -> list[dict[str, str]]:
-        """List the values of others beside which a parameter exists, parents of parents included."""
+    def _parent_values(self, parameter: Parameter) -> list[dict[str, str]]:
+        """List the values of all ancestors with which a parameter exists."""
         found: list[dict[str, str]] = [{}]
         for condition in parameter.when:
             parent = next(one for one in self.parameters if one.name == condition.parent)
-            above = self._beside(parent)
+            above = self._parent_values(parent)
             found = [{**a, **b, condition.parent: v} for a in found for b in above for v in condition.values]
         return found
 
 
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
-    """Read what is searched: from ``params``, and from the command line, which has the last word.
+    """Read the space from ``params`` and the command line, which takes precedence.
 
-    Raises HydraException for what cannot be read, for parents that are unknown or never have a value, and for circles.
+    Raises HydraException for what cannot be read, for unknown parents or values of parents, and for circles.
     """
     overrides, conditions, places = [], {}, {}
     for key, given in (params or {}).items():
         where = f"{PARAMS}.{key}"
-        over, when = _parts(given, where)
-        overrides.append(read(f"{key}={over}", where, loader))
-        conditions[overrides[-1].get_key_element()] = [_condition(one, where) for one in when]
+        over, when = _read_parameter(given, where)
+        overrides.append(parse_override(f"{key}={over}", where, loader))
+        conditions[overrides[-1].get_key_element()] = [_read_condition(one, where) for one in when]
         places[overrides[-1].get_key_element()] = where
     for line in typed:
-        overrides.append(read(line, "", loader))
+        overrides.append(parse_override(line, "", loader))
         places[overrides[-1].get_key_element()] = f'"{line}"'
     last = {one.get_key_element(): one for one in overrides}
-    found, settled = {}, {}
+    found, fixed = {}, {}
     for name, override in last.items():
         if override.is_sweep_override():
             when_all = tuple(conditions.get(name, ()))
-            found[name] = Parameter(name, domain(override, places[name]), when_all)
+            found[name] = Parameter(name, read_domain(override, places[name]), when_all)
         else:
-            settled[name] = override.get_value_element_as_str()
+            fixed[name] = override.get_value_element_as_str()
     chosen = {one.get_key_element() for one in overrides[len(params or {}) :]}
     everything = {name: conditions.get(name, []) for name in last}
-    space = _resolved(found, settled, everything, chosen)
+    space = _apply_conditions(found, fixed, everything, chosen)
     return replace(space, order=tuple(last))
 
 
-def merged(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """Join overrides; of those of one key the last stays."""
-    return tuple({read(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
+def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Join overrides; the last one of each key wins."""
+    return tuple({parse_override(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
 
 
-def _resolved(
-    found: dict[str, Parameter], settled: dict[str, str], everything: dict[str, list[Condition]], chosen: set[str]
+def _apply_conditions(
+    found: dict[str, Parameter], fixed: dict[str, str], everything: dict[str, list[Condition]], chosen: set[str]
 ) -> Space:
-    """Decide the conditions on what has one value only, and put the parameters in order.
+    """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
 
-    Whoever types other values of a parent means that what hangs on the rest is not searched.
+    Where the command line narrows the values of a parent, parameters that depend on the others are dropped.
     """
-    known = {**{name: one.domain for name, one in found.items()}, **{n: Choice((v,)) for n, v in settled.items()}}
+    known = {**{name: one.domain for name, one in found.items()}, **{n: Categorical((v,)) for n, v in fixed.items()}}
     for name, conditions in everything.items():
         for condition in conditions:
-            _check(name, condition, known, condition.parent in chosen | settled.keys())
+            _check_condition(name, condition, known, condition.parent in chosen | fixed.keys())
     graph = {name: {condition.parent for condition in conditions} for name, conditions in everything.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
@@ -175,8 +183,8 @@ def _resolved(
     for name in sorted(everything, key=lambda one: depth[one]):
         open_, possible = [], True
         for condition in everything[name]:
-            if condition.parent in settled:
-                possible &= condition.parent not in gone and settled[condition.parent] in condition.values
+            if condition.parent in fixed:
+                possible &= condition.parent not in gone and fixed[condition.parent] in condition.values
             else:
                 values = known[condition.parent].listed() or ()
                 left = tuple(value for value in condition.values if value in values)
@@ -186,12 +194,12 @@ def _resolved(
             gone.add(name)
         elif name in found:
             kept.append(Parameter(name, found[name].domain, tuple(open_)))
-    fixed = tuple(f"{name}={value}" for name, value in settled.items() if name not in gone)
-    return Space(tuple(kept), fixed)
+    lines = tuple(f"{name}={value}" for name, value in fixed.items() if name not in gone)
+    return Space(tuple(kept), lines)
 
 
-def _parts(given: Any, where: str) -> tuple[str, list[str]]:
-    """Split a parameter as it is written into what it goes over and when it exists."""
+def _read_parameter(given: Any, where: str) -> tuple[str, list[str]]:
+    """Split a parameter as written into its sweep and its conditions."""
     if not isinstance(given, Mapping):
         return str(given), []
     if "over" not in given or set(given) - {"over", "when"} or not isinstance(given["over"], str):
@@ -205,11 +213,11 @@ def _parts(given: Any, where: str) -> tuple[str, list[str]]:
     return given["over"], listed
 
 
-def _condition(line: str, where: str) -> Condition:
-    override = read(line, f"{where}.when", None)
+def _read_condition(line: str, where: str) -> Condition:
+    override = parse_override(line, f"{where}.when", None)
     name = override.get_key_element()
-    chosen = domain(override, f"{where}.when") if override.is_sweep_override() else None
-    if isinstance(chosen, Numbers):
+    chosen = read_domain(override, f"{where}.when") if override.is_sweep_override() else None
+    if isinstance(chosen, Numeric):
         values = chosen.listed()
     else:
         values = chosen.values if chosen else (override.get_value_element_as_str(),)
@@ -218,7 +226,9 @@ def _condition(line: str, where: str) -> Condition:
     return Condition(name, values)
 
 
-def _check(name: str, condition: Condition, known: Mapping[str, Choice | Numbers], lenient: bool) -> None:
+def _check_condition(
+    name: str, condition: Condition, known: Mapping[str, Categorical | Numeric], lenient: bool
+) -> None:
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in known:
         near = difflib.get_close_matches(condition.parent, known, 1)

@@ -1,4 +1,4 @@
-"""What is searched: one parameter is a choice of values or a stretch of numbers, in Hydra's sweep syntax."""
+"""Parameters of a search: categorical or numeric domains, written in Hydra's sweep syntax."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Values that a parameter may be listed with: whoever names more mistyped a range."""
+"""Most values of one parameter: more are taken for a mistyped range."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of some values, each as it is typed in an override."""
+class Categorical:
+    """A finite set of values, each as typed in an override."""
 
     values: tuple[str, ...]
 
@@ -28,22 +28,22 @@ class Choice:
         """List all values."""
         return self.values
 
-    def borders(self) -> tuple[str, ...]:
-        """List the values that must all be possible."""
+    def extremes(self) -> tuple[str, ...]:
+        """List the values that must all compose: every choice, or both ends of a range."""
         return self.values
 
     def suggest(self, trial: Any, name: str) -> str:
-        """Ask a trial for a value, as it is typed."""
+        """Suggest a value, as typed in an override."""
         return str(trial.suggest_categorical(name, list(self.values)))
 
-    def take(self, value: Any) -> str | None:
-        """Find a value of a config here: what Optuna calls it, or None where it is none of ours."""
-        return next((text for text in self.values if text == value or _read(text) == value), None)
+    def locate(self, value: Any) -> str | None:
+        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
+        return next((text for text in self.values if text == value or _parse_value(text) == value), None)
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A number between two, both included; only every ``step``-th, or by its logarithm, where so typed."""
+class Numeric:
+    """A closed range of numbers, optionally in steps or on a logarithmic scale."""
 
     low: float
     high: float
@@ -52,25 +52,25 @@ class Numbers:
     whole: bool = False
 
     def listed(self) -> tuple[str, ...] | None:
-        """List all values, or None where there is no end of them."""
+        """List all values, or None for a continuous range."""
         if self.step is None:
             return None
-        return tuple(map(self._stepped, range(round((self.high - self.low) / self.step) + 1)))
+        return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
 
-    def borders(self) -> tuple[str, ...]:
-        """List the values that must all be possible."""
-        return tuple(dict.fromkeys([self._spelled(self.low), self._spelled(self.high)]))
+    def extremes(self) -> tuple[str, ...]:
+        """List the values that must all compose: every choice, or both ends of a range."""
+        return tuple(dict.fromkeys([self._text(self.low), self._text(self.high)]))
 
     def suggest(self, trial: Any, name: str) -> str:
-        """Ask a trial for a value, as it is typed."""
+        """Suggest a value, as typed in an override."""
         if self.whole:
             low, high, step = int(self.low), int(self.high), int(self.step or 1)
             return str(trial.suggest_int(name, low, high, step=step, log=self.log))
         drawn = float(trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log))
-        return repr(drawn) if self.step is None else self._stepped(round((drawn - self.low) / self.step))
+        return repr(drawn) if self.step is None else self._step_text(round((drawn - self.low) / self.step))
 
-    def take(self, value: Any) -> float | int | None:
-        """Find a value of a config here: what Optuna calls it, or None where it is none of ours."""
+    def locate(self, value: Any) -> float | int | None:
+        """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
@@ -80,18 +80,18 @@ class Numbers:
             return None
         return int(value) if self.whole else float(value)
 
-    def _stepped(self, number: int) -> str:
-        """Spell the value that so many steps lead to: .15, where adding up floats comes to .15000000000000002."""
+    def _step_text(self, number: int) -> str:
+        """Write the value after some steps: .15, where a sum of floats is .15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
         return str(int(value)) if self.whole else repr(float(value))
 
-    def _spelled(self, value: float) -> str:
+    def _text(self, value: float) -> str:
         return str(int(value)) if self.whole else repr(float(value))
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A parameter exists only where another has one of these values, each as it is typed."""
+    """A parameter exists only where its parent has one of these values, as typed."""
 
     parent: str
     values: tuple[str, ...]
@@ -102,19 +102,19 @@ class Condition:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A key that is searched."""
+    """A searched key."""
 
-    name: str  # as it stands before the = of an override
-    domain: Choice | Numbers
+    name: str  # the text before the = of an override
+    domain: Categorical | Numeric
     when: tuple[Condition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
-        """Say whether the parameter exists beside these values of others."""
+        """Return whether the parameter exists, given the values of others."""
         return all(values.get(condition.parent) in condition.values for condition in self.when)
 
 
-def read(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
-    """Parse one override. Raises HydraException, with where it stands."""
+def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
+    """Parse one override. Raises HydraException, with its place."""
     try:
         return OverridesParser.create(loader).parse_override(line)
     except HydraException as fault:
@@ -122,10 +122,10 @@ def read(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
         raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
 
 
-def domain(override: Override, where: str) -> Choice | Numbers:
-    """Turn a sweep in Hydra's syntax into what Optuna is asked for.
+def read_domain(override: Override, where: str) -> Categorical | Numeric:
+    """Read a sweep in Hydra's syntax as a domain of Optuna's.
 
-    A range is half-open, as Hydra defines it: its end is none of its values. An interval includes both of its ends.
+    A range is half-open, as Hydra defines it. An interval includes both ends.
     """
     value: Any = override.value()
     log = "log" in getattr(value, "tags", ())
@@ -135,29 +135,22 @@ def domain(override: Override, where: str) -> Choice | Numbers:
         return _interval(value.start, value.end, log, where)
     if isinstance(value, RangeSweep):
         return _range(value, log, where)
-    listed = tuple(_some(override.sweep_string_iterator(), where))
+    listed = tuple(_take_values(override.sweep_string_iterator(), where))
     values = tuple(dict.fromkeys({"True": "true", "False": "false"}.get(value, value) for value in listed))
     if log:
         raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, given {override.input_line!r}")
     if not values:
         raise HydraException(f"{where}: names no value, given {override.input_line!r}")
-    return Choice(values)
+    return Categorical(values)
 
 
-def spelled(value: Any) -> str:
-    """Spell a plain value as it is typed in an override."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
-
-
-def _interval(start: float, end: float, log: bool, where: str) -> Numbers:
+def _interval(start: float, end: float, log: bool, where: str) -> Numeric:
     whole = isinstance(start, int) and isinstance(end, int)
-    _ordered(start, end, log, where)
-    return Numbers(start, end, 1 if whole and not log else None, log, whole)
+    _check_limits(start, end, log, where)
+    return Numeric(start, end, 1 if whole and not log else None, log, whole)
 
 
-def _range(value: RangeSweep, log: bool, where: str) -> Numbers:
+def _range(value: RangeSweep, log: bool, where: str) -> Numeric:
     start, stop, step = (value.start or 0), value.stop, value.step
     assert stop is not None
     whole = all(isinstance(number, int) for number in (start, stop, step))
@@ -166,22 +159,22 @@ def _range(value: RangeSweep, log: bool, where: str) -> Numbers:
         raise HydraException(f"{where}: holds {max(count, 0)} values, given range({start},{stop},{step})")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
     low, high = sorted([float(start), float(last)])
-    _ordered(low, high, log, where)
+    _check_limits(low, high, log, where)
     if log and abs(step) != 1:
         raise HydraException(f"{where}: tag(log, range(...)) goes in steps of 1, given {step}; use an interval")
     if log and not whole:
         raise HydraException(f"{where}: tag(log, range(...)) is for whole numbers; use an interval")
-    return Numbers(low, high, None if log else abs(step), log, whole)
+    return Numeric(low, high, None if log else abs(step), log, whole)
 
 
-def _ordered(low: float, high: float, log: bool, where: str) -> None:
+def _check_limits(low: float, high: float, log: bool, where: str) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise HydraException(f"{where}: must go from a lower to a higher number, given {low} to {high}")
     if log and low <= 0:
         raise HydraException(f"{where}: has no logarithm at {low}; begin above 0")
 
 
-def _some(values: Iterator[str], where: str) -> Sequence[str]:
+def _take_values(values: Iterator[str], where: str) -> Sequence[str]:
     found = []
     for value in values:
         found.append(value)
@@ -190,7 +183,7 @@ def _some(values: Iterator[str], where: str) -> Sequence[str]:
     return found
 
 
-def _read(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return OverridesParser.create().parse_override(f"key={text}").value()
     except HydraException:

@@ -1,4 +1,4 @@
-"""When a search ends before it has all of its trials: its time is up, its budget is spent, or nothing gets better."""
+"""Early stop of a search: a time limit, a budget, or trials without an improvement."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from hydra_plugins.ragsweep_optuna._outcomes import Outcome
+from ragsweep.sweep.search.outcomes import TrialOutcome
 
 _WHERE = "hydra.sweeper.stop"
 _KEYS = ("seconds", "patience", "by", "budget")
 
 
 @dataclass(frozen=True)
-class Stop:
-    """What ends a search; None is no reason to."""
+class StopRule:
+    """The limits of a search; None is no limit."""
 
-    seconds: float | None = None  # since this process began to search; what runs by then is finished
+    seconds: float | None = None  # since this process began; jobs under way are finished
     patience: int | None = None  # evaluations in a row without an improvement
-    by: tuple[float, ...] | None = None  # what an improvement is more than, an objective; None: as jobs return it
+    by: tuple[float, ...] | None = None  # the smallest improvement, an objective; None: as jobs return it
     budget: tuple[tuple[str, float], ...] = ()  # of what jobs return as their cost
 
     def plain(self) -> dict[str, Any]:
-        """Spell it out, to be compared and kept."""
+        """Return the rule in plain values."""
         return {**asdict(self), "by": list(self.by) if self.by else None, "budget": dict(self.budget)}
 
-    def why(self, done: Sequence[Outcome], directions: Sequence[str], elapsed: float) -> str:
-        """Say why to stop, after these evaluations in their order; an empty text where there is no reason to."""
+    def why(self, done: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
+        """Return why to stop after these outcomes in their order, or an empty text."""
         if self.seconds is not None and elapsed >= self.seconds:
             return f"its time is up: {_WHERE}.seconds={self.seconds:g}"
         spent = Counter[str]()
@@ -41,12 +41,12 @@ class Stop:
             if spent[name] >= limit:
                 key = f"budget.{name}" if name else "budget"
                 return f"its budget is spent: {_WHERE}.{key}={limit:g}, used {spent[name]:g}"
-        return self._in_vain(done, directions)
+        return self._without_improvement(done, directions)
 
-    def _in_vain(self, done: Sequence[Outcome], directions: Sequence[str]) -> str:
+    def _without_improvement(self, done: Sequence[TrialOutcome], directions: Sequence[str]) -> str:
         if self.patience is None or len(done) <= self.patience:
             return ""
-        by = self.by or _shown(done, len(directions))
+        by = self.by or _detectable(done, len(directions))
         before, last = (_points(part, directions) for part in (done[: -self.patience], done[-self.patience :]))
         if not before or any(not _within(before, one, by) for one in last):
             return ""
@@ -55,10 +55,10 @@ class Stop:
         return f"none of the last {self.patience} evaluations {what}{margin}: {_WHERE}.patience={self.patience}"
 
 
-def read_stop(given: Any, objectives: int) -> Stop:
+def read_stop(given: Any, objectives: int) -> StopRule:
     """Read the key ``stop``. Raises HydraException for what means nothing."""
     if given is None:
-        return Stop()
+        return StopRule()
     if not isinstance(given, Mapping):
         raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {given!r}")
     for key in given:
@@ -74,7 +74,7 @@ def read_stop(given: Any, objectives: int) -> Stop:
         raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; give one for each")
     limits = budget if isinstance(budget, Mapping) else {} if budget is None else {"": budget}
     seconds = given.get("seconds")
-    return Stop(
+    return StopRule(
         None if seconds is None else _limit(seconds, "seconds", 1e-9),
         patience,
         margins,
@@ -90,15 +90,15 @@ def _limit(value: Any, key: str, least: float) -> float:
     return number
 
 
-def _shown(done: Sequence[Outcome], objectives: int) -> tuple[float, ...]:
-    """Take the median of the smallest differences that the jobs' data could show; 0 where no job says."""
-    told = [one.differences for one in done if len(one.differences) == objectives]
-    columns = [[one for one in column if math.isfinite(one)] for column in zip(*told, strict=True)]
+def _detectable(done: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
+    """Return the median of the smallest detectable differences; 0 where no job returns any."""
+    known = [one.differences for one in done if len(one.differences) == objectives]
+    columns = [[one for one in column if math.isfinite(one)] for column in zip(*known, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
 
 
-def _points(done: Sequence[Outcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
-    """List the values of what has any and keeps all constraints, so that more is better."""
+def _points(done: Sequence[TrialOutcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
+    """List the values of feasible outcomes, so that more is better."""
     signs = [1 if one == "maximize" else -1 for one in directions]
     return [
         tuple(sign * value for sign, value in zip(signs, one.values, strict=True))
@@ -108,5 +108,5 @@ def _points(done: Sequence[Outcome], directions: Sequence[str]) -> list[tuple[fl
 
 
 def _within(before: Sequence[tuple[float, ...]], point: tuple[float, ...], by: Sequence[float]) -> bool:
-    """Say whether one of the earlier points is as good as this one, or less than ``by`` worse, in every objective."""
+    """Return whether an earlier point is at most ``by`` worse than this one in every objective."""
     return any(all(old >= new - least for old, new, least in zip(other, point, by, strict=True)) for other in before)

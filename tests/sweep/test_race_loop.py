@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,25 +11,7 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hydra_plugins.ragsweep_optuna import pruned
-from hydra_plugins.ragsweep_optuna._pruning import Pruning, steps_of
 from ragsweep.sweep.race_loop import Rung, check, run
-
-APP = """
-import random
-import hydra
-
-@hydra.main(version_base="1.3", config_path=None, config_name="config")
-def main(config):
-    noise = [random.Random(number).random() / 5 for number in range(40)]
-    scores = [config.x / 10 + one for one in noise[: config.until]]
-    with open(config.log, "a") as log:
-        log.write(f"{config.x} {len(scores)}\\n")
-    return {"values": sum(scores) / len(scores), "steps": scores}
-
-main()
-"""
-CONFIG = "x: 1\nuntil: null\nlog: ???\n"
 
 
 class Scripted:
@@ -103,39 +81,3 @@ def test_what_is_no_race_is_refused() -> None:
     assert check(None) is None
     with pytest.raises(HydraException, match="choose one with hydra/sweeper/race=NAME"):
         check({"block": 3})
-    with pytest.raises(HydraException, match="a job must return"):
-        steps_of(0.5)
-    with pytest.raises(HydraException, match="no pruner 'hyperband'"):
-        Pruning("hyperband", "until", 8, "minimize")
-
-
-def test_pruners_drop_the_worse_whichever_end_is_better() -> None:
-    low, high = dict.fromkeys(range(12), 0.2), dict.fromkeys(range(12), 0.8)
-    for name in ("wilcoxon", "median"):
-        assert pruned(name, {}, "maximize", {0: low, 1: high, **_more(high)}) == (0,)
-        assert 1 in pruned(name, {}, "minimize", {0: low, 1: high, **_more(low)})
-    broken = {**low, 0: float("nan")}
-    assert pruned("wilcoxon", {}, "maximize", {0: broken, 1: high}) == (0,)  # by the other eleven
-
-
-def _more(steps: dict[int, float]) -> dict[int, dict[int, float]]:
-    """Add trials: the median pruner wants five."""
-    return dict.fromkeys(range(2, 7), steps)
-
-
-@pytest.mark.parametrize("sweeper", ["grid", pytest.param("optuna", marks=pytest.mark.nightly)])
-def test_program_that_knows_nothing_of_us_races_by_a_pruner(sweeper: str, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(APP)
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    more = ["hydra/sweeper/sampler=grid", "hydra.sweeper.default=false", "hydra.sweeper.n_jobs=2"]
-    done = subprocess.run(
-        [sys.executable, "app.py", "--config-dir", ".", "-m", "x=4,1,3,2", f"log={tmp_path}/log",
-         f"hydra/sweeper={sweeper}", "hydra/sweeper/race=wilcoxon_pruner", *(more if sweeper == "optuna" else [])],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, text=True, capture_output=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    ran = [tuple(map(int, line.split())) for line in (tmp_path / "log").read_text().splitlines()]
-    assert (1, 40) in ran  # the best is run whole
-    assert {x for x, asked in ran if asked == 40} == {1}
-    assert all(asked == 16 for x, asked in ran if x != 1)

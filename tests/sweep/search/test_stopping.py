@@ -14,26 +14,36 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hydra_plugins.ragsweep_optuna import _left, _plots, read_space
-from hydra_plugins.ragsweep_optuna._config import OptunaSweeperConf
-from hydra_plugins.ragsweep_optuna._outcomes import Outcome, judge, outcome_of, read_bounds
-from hydra_plugins.ragsweep_optuna._search import Search
-from hydra_plugins.ragsweep_optuna._settings import Settings
-from hydra_plugins.ragsweep_optuna._stopping import Stop, read_stop
-from hydra_plugins.ragsweep_optuna._storage import open_storage
-from hydra_plugins.ragsweep_optuna._study import Asked, Study, open_study
+from hydra_plugins.ragsweep_optuna.config import OptunaSweeperConf
+from ragsweep.sweep.search import plots
+from ragsweep.sweep.search.loop import SearchLoop
+from ragsweep.sweep.search.outcomes import TrialOutcome, read_constraints, read_outcome
+from ragsweep.sweep.search.settings import SearchSettings
+from ragsweep.sweep.search.space import read_space
+from ragsweep.sweep.search.stopping import StopRule, read_stop
+from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.search.study import SharedStudy, StudyPlan, open_study
+from ragsweep.sweep.search.summary import (
+    objective_names,
+    optimization_results,
+    read_summary,
+    summarise,
+    write_summary,
+)
 
 # --- when to stop ----------------------------------------------------------------------------------------------
 
 
-def values(*numbers: float) -> list[Outcome]:
-    return [Outcome((number,)) for number in numbers]
+def values(*numbers: float) -> list[TrialOutcome]:
+    return [TrialOutcome((number,)) for number in numbers]
 
 
 UP, BOTH = ("maximize",), ("maximize", "minimize")
 
 
-def stops(setting: dict[str, Any], done: Sequence[Outcome], directions: Sequence[str] = UP, elapsed: float = 0) -> str:
+def stops(
+    setting: dict[str, Any], done: Sequence[TrialOutcome], directions: Sequence[str] = UP, elapsed: float = 0
+) -> str:
     return read_stop(setting, len(directions)).why(done, directions, elapsed)
 
 
@@ -47,23 +57,23 @@ def test_patience_counts_evaluations_without_an_improvement_over_all_before() ->
 
 
 def test_a_failure_and_what_breaks_a_constraint_improve_nothing() -> None:
-    broken = Outcome((9.0,), violations=(("latency <= 1", 3.0),))
-    assert stops({"patience": 2}, [*values(1), broken, Outcome(reason="broke")])
+    broken = TrialOutcome((9.0,), violations=(("latency <= 1", 3.0),))
+    assert stops({"patience": 2}, [*values(1), broken, TrialOutcome(reason="broke")])
     assert not stops({"patience": 1}, [broken, broken])  # nothing was found yet that could be improved on
 
 
 def test_with_several_objectives_a_new_member_of_the_front_is_an_improvement() -> None:
-    first = [Outcome((0.8, 90.0)), Outcome((0.5, 10.0))]
-    assert stops({"patience": 1}, [*first, Outcome((0.5, 10.0))], BOTH)
-    assert stops({"patience": 1}, [*first, Outcome((0.7, 95.0))], BOTH)
-    assert not stops({"patience": 1}, [*first, Outcome((0.6, 50.0))], BOTH)
-    assert stops({"patience": 1, "by": [0.2, 5.0]}, [*first, Outcome((0.6, 8.0))], BOTH)
+    first = [TrialOutcome((0.8, 90.0)), TrialOutcome((0.5, 10.0))]
+    assert stops({"patience": 1}, [*first, TrialOutcome((0.5, 10.0))], BOTH)
+    assert stops({"patience": 1}, [*first, TrialOutcome((0.7, 95.0))], BOTH)
+    assert not stops({"patience": 1}, [*first, TrialOutcome((0.6, 50.0))], BOTH)
+    assert stops({"patience": 1, "by": [0.2, 5.0]}, [*first, TrialOutcome((0.6, 8.0))], BOTH)
 
 
 def test_without_a_margin_it_is_what_the_jobs_say_that_their_data_could_show() -> None:
-    told = [Outcome((value,), differences=(0.3,)) for value in (1.0, 1.2)]
+    told = [TrialOutcome((value,), differences=(0.3,)) for value in (1.0, 1.2)]
     assert "by more than 0.3" in stops({"patience": 1}, told)
-    unknown = [Outcome((value,), differences=(math.nan,)) for value in (1.0, 1.2)]
+    unknown = [TrialOutcome((value,), differences=(math.nan,)) for value in (1.0, 1.2)]
     assert not stops({"patience": 1}, unknown)
     assert not stops({"patience": 1, "by": 0.1}, told)
 
@@ -71,10 +81,10 @@ def test_without_a_margin_it_is_what_the_jobs_say_that_their_data_could_show() -
 def test_time_and_budget_end_a_search() -> None:
     assert "seconds=60" in stops({"seconds": 60}, [], elapsed=60)
     assert not stops({"seconds": 60}, [], elapsed=59)
-    spent = [Outcome((1.0,), cost=(("calls", 3.0),)), Outcome(reason="broke", cost=(("calls", 4.0),))]
+    spent = [TrialOutcome((1.0,), cost=(("calls", 3.0),)), TrialOutcome(reason="broke", cost=(("calls", 4.0),))]
     assert "stop.budget.calls=7, used 7" in stops({"budget": {"calls": 7}}, spent)
     assert not stops({"budget": {"calls": 8, "money": 0.1}}, spent)
-    assert "stop.budget=2, used 2" in stops({"budget": 2}, [Outcome((1.0,), cost=(("", 2.0),))])
+    assert "stop.budget=2, used 2" in stops({"budget": 2}, [TrialOutcome((1.0,), cost=(("", 2.0),))])
 
 
 @given(some.lists(some.floats(-1, 1), min_size=1, max_size=12), some.integers(1, 5), some.floats(0, 0.5))
@@ -106,21 +116,16 @@ def test_a_stop_that_means_nothing_is_refused(setting: Any, said: str) -> None:
 # --- what jobs return ------------------------------------------------------------------------------------------
 
 
-def returned(value: Any, objectives: int = 1) -> Outcome:
+def returned(value: Any, objectives: int = 1) -> TrialOutcome:
     job = JobReturn()
     job.status, job.return_value = JobStatus.COMPLETED, value
-    return judge(job, objectives, ())
+    return read_outcome(job, objectives, ())
 
 
 def test_a_job_says_what_it_cost_and_what_its_data_could_show() -> None:
     found = returned({"values": 1, "cost": {"calls": 3, "money": 0.0}, "differences": [0.1]})
     assert (found.values, found.cost, found.differences) == ((1.0,), (("calls", 3.0),), (0.1,))
     assert returned({"values": 1, "cost": 2}).cost == (("", 2.0),)
-    unknown = returned({"values": 1, "differences": None})
-    assert outcome_of(unknown.text()) == unknown
-    assert math.isnan(outcome_of(returned({"values": 1, "differences": [math.nan]}).text()).differences[0])
-    old = '{"values": [1.0], "reason": "", "violations": [["a <= 1", 0.5]], "charged": true}'
-    assert outcome_of(old) == Outcome((1.0,), violations=(("a <= 1", 0.5),))
 
 
 def test_any_objective_that_is_no_number_fails_the_trial_with_the_jobs_own_reason() -> None:
@@ -149,15 +154,15 @@ class Program:
         return made
 
 
-def opened(folder: Path, directions: tuple[str, ...] = UP, n_trials: int = 12) -> Study:
-    asked = Asked("s", directions, "t", {"name": "grid"}, n_trials)
+def opened(folder: Path, directions: tuple[str, ...] = UP, n_trials: int = 12) -> SharedStudy:
+    asked = StudyPlan("s", directions, "t", {"name": "grid"}, n_trials)
     return open_study(asked, read_space(["x=range(0,12)"], {}), open_storage(f"sqlite:///{folder / 'study.db'}"))
 
 
-def run(study: Study, program: Program, stop: Any = None, bounds: Sequence[str] = ()) -> Study:
-    directions = study.asked.directions
-    Search(
-        study, program.launch, lambda lines: (str(lines), ""), 1, 0.0, read_bounds(list(bounds)),
+def run(study: SharedStudy, program: Program, stop: Any = None, bounds: Sequence[str] = ()) -> SharedStudy:
+    directions = study.plan.directions
+    SearchLoop(
+        study, program.launch, lambda lines: (str(lines), ""), 1, 0.0, read_constraints(list(bounds)),
         read_stop(stop, len(directions)),
     ).run()  # fmt: skip
     return study
@@ -167,10 +172,10 @@ def test_a_search_that_was_ended_goes_on_only_when_the_setting_changes(tmp_path:
     program = Program(lambda x: min(x, 3.0))
     study = run(opened(tmp_path), program, {"patience": 4})
     assert program.asked == 8  # 3 is reached by the fourth; four more bring nothing
-    why = study.stopped(Stop(patience=4).plain())
+    why = study.stopped(StopRule(patience=4).plain())
     assert "none of the last 4 evaluations is better than the best before" in why
     again = run(opened(tmp_path), program, {"patience": 4})
-    assert (program.asked, again.stopped(Stop(patience=4).plain())) == (8, why)
+    assert (program.asked, again.stopped(StopRule(patience=4).plain())) == (8, why)
     run(opened(tmp_path), program, {"patience": 6})
     assert program.asked == 10
     run(opened(tmp_path), program)
@@ -185,38 +190,40 @@ def test_a_budget_counts_what_was_spent_before_a_stop(tmp_path: Path) -> None:
     assert program.asked == 5
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes: Any) -> SearchSettings:
     defaults = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
-    return Settings.read({**defaults, "sampler": {"name": "grid"}, **changes})
+    return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
 
 
 def test_only_what_keeps_all_constraints_can_be_best_with_one_objective_and_with_several(tmp_path: Path) -> None:
     bounds = ["latency <= 50"]
     single = run(opened(tmp_path), Program(lambda x: {"values": x, "measured": {"latency": 10 * x}}), bounds=bounds)
-    assert _left.summary(single.optuna) == {"name": "optuna", "best_params": {"x": 5}, "best_value": 5.0}
+    assert optimization_results(single.optuna) == {"name": "optuna", "best_params": {"x": 5}, "best_value": 5.0}
     several = open_study(
-        Asked("two", BOTH, "t", {"name": "grid"}, 12), read_space(["x=range(0,12)"], {}), single.storage
+        StudyPlan("two", BOTH, "t", {"name": "grid"}, 12), read_space(["x=range(0,12)"], {}), single.storage
     )
     run(several, Program(lambda x: {"values": [x, x], "measured": {"latency": 60 - 10 * x}}), bounds=bounds)
-    assert [one["params"]["x"] for one in _left.summary(several.optuna)["solutions"]] == list(range(1, 12))
-    told = _left.describe(several, settings(direction=list(BOTH), constraints=bounds))
+    assert [one["params"]["x"] for one in optimization_results(several.optuna)["solutions"]] == list(range(1, 12))
+    told = summarise(several, settings(direction=list(BOTH), constraints=bounds))
     assert [one["feasible"] for one in told["trials"]] == [False] + [True] * 11
     assert (told["trials"][0]["broken"], told["trials"][0]["best"]) == (["latency <= 50"], False)
 
 
 def test_what_is_left_of_a_search_tells_jobs_trials_and_repetitions_apart(tmp_path: Path) -> None:
-    asked = Asked("s", UP, "t", {"name": "random", "seed": 1}, 3)
+    asked = StudyPlan("s", UP, "t", {"name": "random", "seed": 1}, 3)
     study = open_study(asked, read_space(["x=1,2,3"], {}), open_storage(None))
     run(study, Program(lambda x: x))
-    told = json.loads(json.dumps(_left.describe(study, settings(stop={"patience": 9}))))
+    told = json.loads(json.dumps(summarise(study, settings(stop={"patience": 9}))))
     jobs = [one["job"] for one in told["trials"] if "job" in one]
     assert jobs == [0, 1, 2]
     assert told["states"]["COMPLETE"] == 3
     assert told["states"].get("REPEATED", 0) == len(told["trials"]) - 3
     assert all("duplicate_of" in one for one in told["trials"] if "job" not in one)
     assert (told["stop"], told["stopped"], told["sampler"]["name"]) == ({"patience": 9}, "", "random")
-    _left.write(told, tmp_path / "new")
-    assert json.loads((tmp_path / "new" / "study.json").read_text()) == told
+    write_summary(told, tmp_path / "new")
+    summary = read_summary(tmp_path / "new")
+    assert summary is not None
+    assert (summary.states, list(summary.trials), summary.ended) == (told["states"], [0, 1, 2], True)
 
 
 # --- pictures --------------------------------------------------------------------------------------------------
@@ -224,13 +231,13 @@ def test_what_is_left_of_a_search_tells_jobs_trials_and_repetitions_apart(tmp_pa
 
 def test_pictures_are_drawn_twice_alike_and_one_that_cannot_be_is_left_out(tmp_path: Path) -> None:
     study = run(opened(tmp_path, BOTH), Program(lambda x: [x % 5, x]))
-    first, second = (_plots.draw(study.optuna, ("ndcg", "ms"), tmp_path / name) for name in "ab")
+    first, second = (plots.draw(study.optuna, ("ndcg", "ms"), tmp_path / name) for name in "ab")
     assert first == second
     assert {"search_pareto_front.png", "search_importance.png", "search_history_ndcg.png"} <= set(first)
     assert not any(name.startswith("search_contour") for name in first)  # one parameter has no pairs
     for name in first:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert _plots.draw(_empty(), ("ndcg",), tmp_path / "c") == []
+    assert plots.draw(_empty(), ("ndcg",), tmp_path / "c") == []
 
 
 def _empty() -> Any:
@@ -240,6 +247,6 @@ def _empty() -> Any:
 
 
 def test_objectives_have_the_names_that_they_are_given_or_their_places() -> None:
-    assert _plots.called(("a", "b"), 2) == ("a", "b")
-    assert _plots.called((), 2) == ("objective 1", "objective 2")
-    assert _plots.called((), 1) == ("objective",)
+    assert objective_names(("a", "b"), 2) == ("a", "b")
+    assert objective_names((), 2) == ("objective 1", "objective 2")
+    assert objective_names((), 1) == ("objective",)

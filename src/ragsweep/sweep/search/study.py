@@ -1,0 +1,348 @@
+"""A study that several processes share: who evaluates which trial, and what is tried next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from hydra.errors import HydraException
+
+from ragsweep.core.leases import Holder, myself
+from ragsweep.sweep.search.outcomes import TrialOutcome
+from ragsweep.sweep.search.samplers import GRID, seeded_sampler
+from ragsweep.sweep.search.space import Space
+from ragsweep.sweep.search.storage import Storage
+from ragsweep.sweep.search.trials import (
+    EVALUATION,
+    LOCATED,
+    OVERRIDES,
+    POINT,
+    TWIN,
+    Evaluation,
+    draw_number,
+    duplicates_at_end,
+    evaluations,
+    is_charged,
+    owner,
+    read_outcome_of,
+    retried,
+    retry_attributes,
+    write_outcome,
+)
+
+FORMAT = 2
+ATTEMPTS = 3
+"""How often a trial is begun whose process dies."""
+
+REPEATED = 20
+"""Duplicates in a row after which trials are drawn at random: the sampler has converged on known configs."""
+
+EXHAUSTED = 200
+"""Duplicates in a row after which the space counts as exhausted."""
+
+SMALL = 1000
+"""Most points of a space that are counted to see whether it is exhausted."""
+
+_IDENTITY, _STOPPED, _FORMAT = "identity", "stopped", "format"
+Sign = Callable[[Sequence[str]], tuple[str, str]]
+"""Overrides -> the signature of their config, and why it cannot be composed or an empty text."""
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a study optimises, and how."""
+
+    name: str
+    directions: tuple[str, ...]
+    subject: str  # what is measured: a study is continued only with the same
+    sampler: Mapping[str, Any]
+    n_trials: int
+    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # overrides, and Optuna's values for them
+    lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
+    extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
+
+    def identity(self, space: Space) -> dict[str, Any]:
+        """Return what must stay the same when a study is continued."""
+        return {"space": space.description(), "direction": list(self.directions), "subject": self.subject}
+
+
+def digest(plain: Any) -> str:
+    """Hash plain values."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass
+class SharedStudy:
+    """A study that this process works on, perhaps beside others.
+
+    Trials change their state only under the storage's lock; what a process began is a trial attribute.
+    """
+
+    plan: StudyPlan
+    space: Space
+    storage: Storage
+    optuna: Any  # Optuna's study
+    _open: dict[int, Evaluation] = field(default_factory=dict, repr=False)  # what this process evaluates, by trial
+    _points: list[dict[str, str]] | None = field(default=None, repr=False)
+
+    def trials(self) -> list[Any]:
+        """List all trials."""
+        return list(self.optuna.get_trials(deepcopy=False))
+
+    def outcomes(self) -> list[TrialOutcome]:
+        """List the outcomes of all jobs that ended, in the order in which they were begun."""
+        found = map(read_outcome_of, evaluations(self.trials()).values())
+        return [one for one in found if one is not None]
+
+    def charged(self) -> int:
+        """Count the jobs that count as trials of the study, those under way included."""
+        return sum(map(is_charged, evaluations(self.trials()).values()))
+
+    def is_busy(self) -> bool:
+        """Return whether jobs are under way, or wait for another attempt."""
+        return any(not one.state.is_finished() for one in evaluations(self.trials()).values())
+
+    def batch(self, most: int, sign: Sign) -> list[Evaluation]:
+        """Take up to ``most`` trials for this process, those of dead processes included.
+
+        A trial that is begun for the last time is taken by itself: if its process dies again, that trial did it.
+        """
+        taken: list[Evaluation] = []
+        with self.storage.exclusive():
+            self._requeue(lambda trial: not self._is_owned(trial), lost=True)
+            while len(taken) < most:
+                waiting = self._waiting()
+                known = waiting.user_attrs.get(EVALUATION) if waiting else None
+                if known is None and self.charged() >= self.plan.n_trials:
+                    break
+                last = known is not None and known["attempt"] == ATTEMPTS
+                if last and taken:
+                    break
+                trial = self._next(waiting)
+                if trial is None:
+                    break
+                one = self._admit(trial, sign)
+                if one:
+                    self._open[one.trial.number] = one
+                    taken.append(one)
+                if one and last:
+                    break
+        return taken
+
+    def settle(self, one: Evaluation, outcome: TrialOutcome) -> bool:
+        """Write down what came of a trial; False where another process took it over meanwhile."""
+        with self.storage.exclusive():
+            self._open.pop(one.trial.number, None)
+            if one.trial.number not in self._running():
+                return False
+            write_outcome(self.optuna, one.trial, outcome)
+            return True
+
+    def report(self, one: Evaluation, step: int, value: float) -> None:
+        """Report what a trial measured so far."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        with suppress(UpdateFinishedTrialError):  # another process took it over
+            one.trial.report(value, step)
+
+    def release(self, lost: bool) -> None:
+        """Leave this process's trials to another attempt; ``lost``: this one counts, as a process died of it."""
+        with self.storage.exclusive():
+            self._requeue(lambda trial: trial.number in self._open, lost)
+            self._open.clear()
+
+    def stopped(self, rule: Mapping[str, Any]) -> str:
+        """Return why the study was ended before it had all trials under the same rule, or an empty text."""
+        known = self.optuna.user_attrs.get(_STOPPED) or {}
+        return str(known.get("why", "")) if known.get("by") == rule else ""
+
+    def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
+        """Write down why the study is ended, and under which rule."""
+        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
+
+    def is_exhausted(self) -> bool:
+        """Return whether no new config is found any more."""
+        if self.plan.sampler.get("name") == GRID:
+            return self._next_point() is None
+        return duplicates_at_end(self.trials()) >= EXHAUSTED or self._all_known()
+
+    @contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """Write into the study, again and again, that this process lives."""
+        if not self.storage.is_shared:
+            yield
+            return
+        ended, key = threading.Event(), _heartbeat_key(myself())
+
+        def beat() -> None:
+            while not ended.wait(self.plan.lapse / 6):
+                with suppress(Exception):  # the next beat may reach the database
+                    self.optuna.set_user_attr(key, time.time())
+
+        self.optuna.set_user_attr(key, time.time())
+        thread = threading.Thread(target=beat, name="ragsweep-search-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(5)
+
+    def _is_owned(self, trial: Any) -> bool:
+        """Return whether a living process evaluates a trial: one of this machine is dead as soon as it is gone."""
+        holder = owner(trial)
+        if holder is None or holder == myself():
+            return holder is not None
+        beaten = self.optuna.user_attrs.get(_heartbeat_key(holder), 0.0)
+        return holder.lives(0.0) and time.time() - beaten < self.plan.lapse
+
+    def _running(self) -> set[int]:
+        from optuna.trial import TrialState
+
+        return {one.number for one in self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))}
+
+    def _waiting(self) -> Any:
+        """Return the trial that Optuna would begin next, or None."""
+        from optuna.trial import TrialState
+
+        return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
+
+    def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
+        """Enqueue the running trials of which a condition holds again, and fail them.
+
+        In this order: a process that dies in between leaves a trial that waits and one to be failed.
+        """
+        from optuna.trial import TrialState
+
+        trials = self.trials()
+        before = retried(trials)
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and condition(trial):
+                attributes = retry_attributes(trial, lost)
+                if attributes and trial.number not in before:
+                    self.optuna.enqueue_trial(attributes.get(LOCATED, {}), user_attrs=attributes)
+                self.optuna.tell(trial.number, state=TrialState.FAIL)
+
+    def _next(self, waiting: Any) -> Any:
+        """Return the next trial to be evaluated, or None where there is none."""
+        if waiting is None:
+            known = [one.user_attrs.get(OVERRIDES) for one in self.trials()]
+            first = next((one for one in self.plan.first if list(one[0]) not in known), None)
+            if first:
+                overrides, located = list(first[0]), dict(first[1])
+                self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
+            elif self.is_exhausted():
+                return None
+            elif self.plan.sampler.get("name") == GRID:
+                number = self._next_point()
+                assert self._points is not None
+                assert number is not None
+                located = self.space.optuna_values(self._points[number])
+                self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
+        return self.optuna.ask()
+
+    def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
+        """Take a trial for this process; None for a duplicate, and for one that cannot be composed."""
+        overrides, known = self._overrides(trial), trial.user_attrs.get(EVALUATION)
+        if known:
+            one = Evaluation(trial, known["job"], overrides, known["signature"], known["attempt"], known["retry_of"])
+            one.own()
+            fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if one.attempt > ATTEMPTS else ""
+        else:
+            signature, fault = sign(overrides)
+            jobs = evaluations(self.trials())
+            twin = next((each for each in jobs.values() if each.user_attrs[EVALUATION]["signature"] == signature), None)
+            if twin:
+                self._repeat(trial, twin)
+                return None
+            one = Evaluation(trial, len(jobs), overrides, signature)
+            one.own()
+        if fault:
+            write_outcome(self.optuna, trial, TrialOutcome(reason=fault))
+            return None
+        return one
+
+    def _repeat(self, trial: Any, twin: Any) -> None:
+        """End a trial whose config another one has: it gets the same values."""
+        trial.set_user_attr(TWIN, twin.number)
+        underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is under way")
+        write_outcome(self.optuna, trial, read_outcome_of(twin) or underway)
+
+    def _overrides(self, trial: Any) -> tuple[str, ...]:
+        """Let a trial draw its values, and return its overrides."""
+        given = trial.user_attrs.get(OVERRIDES)
+        if given is not None:
+            for one in self.space.parameters:
+                if one.name in trial.user_attrs[LOCATED]:
+                    one.domain.suggest(trial, one.name)
+            if EVALUATION in trial.user_attrs and self.plan.extend:
+                self.plan.extend(trial)
+            return tuple(given)
+        values = self.space.suggest(trial)
+        if self.plan.extend:
+            self.plan.extend(trial)
+        more = {key: str(value) for key, value in trial.params.items() if key not in values}
+        return self.space.overrides({**values, **more})
+
+    def _all_known(self) -> bool:
+        """Return whether each point of a small space has a trial."""
+        if self._points is None:
+            finite = all(one.domain.listed() is not None for one in self.space.parameters)
+            self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
+        if not 0 < len(self._points) <= SMALL:
+            return False
+        known = {frozenset(trial.params.items()) for trial in self.trials()}
+        return all(frozenset(self.space.optuna_values(point).items()) in known for point in self._points)
+
+    def _next_point(self) -> int | None:
+        """Return the number of the first point of the grid without a trial, or None after the last."""
+        if self._points is None:
+            self._points = list(self.space.points())
+        number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
+        return number if number < len(self._points) else None
+
+
+def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
+    """Create a study, or open the one of this name. Raises HydraException where that measures something else."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    directions: Any = list(plan.directions)
+    with storage.exclusive():
+        study = optuna.create_study(
+            study_name=plan.name, storage=storage.optuna, sampler=seeded_sampler(plan.sampler, _draw),
+            directions=directions, load_if_exists=True,
+        )  # fmt: skip
+        identity, known = plan.identity(space), study.user_attrs
+        if _IDENTITY not in known:
+            study.set_user_attr(_FORMAT, FORMAT)
+            study.set_user_attr(_IDENTITY, identity)
+        elif (version := known.get(_FORMAT, 1)) != FORMAT:
+            raise HydraException(
+                f'hydra.sweeper.storage: study "{plan.name}" was made by another version of ragsweep (format {version},'
+                f" this one reads {FORMAT}); use that version, another storage, or another hydra.sweeper.study_name"
+            )
+        elif differing := [key for key in identity if known[_IDENTITY].get(key) != identity[key]]:
+            raise HydraException(
+                f'hydra.sweeper.study_name: study "{plan.name}" was begun with another {" and ".join(differing)};'
+                " give another name, or the same command"
+            )
+    return SharedStudy(plan, space, storage, study)
+
+
+def _draw(study: Any, trial: Any) -> tuple[int, bool]:
+    """Number a draw, and decide whether it is random: where the sampler repeats itself, or all values are fixed."""
+    trials = study.get_trials(deepcopy=False)
+    again = EVALUATION in trial.user_attrs
+    return draw_number(trials, trial.number), again or duplicates_at_end(trials) >= REPEATED
+
+
+def _heartbeat_key(holder: Holder) -> str:
+    return f"heartbeat {holder.host} {holder.process} {holder.started}"

@@ -1,0 +1,316 @@
+"""A study: trials that follow from its seed, duplicates, failures, and trials of processes that died."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+from test_space import KINDS
+
+from ragsweep.core.leases import Holder, myself
+from ragsweep.sweep.search.loop import SearchLoop
+from ragsweep.sweep.search.outcomes import TrialOutcome, read_constraints, read_directions
+from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of
+from ragsweep.sweep.search.space import read_space
+from ragsweep.sweep.search.storage import check_url, open_storage
+from ragsweep.sweep.search.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
+from ragsweep.sweep.search.summary import optimization_results
+from ragsweep.sweep.search.trials import EVALUATION, Evaluation, evaluations
+
+
+def completed(value: Any) -> JobReturn:
+    job = JobReturn()
+    job.status, job.return_value = JobStatus.COMPLETED, value
+    if isinstance(value, Exception):
+        job.status = JobStatus.FAILED
+    return job
+
+
+class Program:
+    """Answers overrides by a function of their values, and remembers what it was asked."""
+
+    def __init__(self, answer: Callable[[dict[str, str]], Any]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, tuple[str, ...]]] = []
+
+    def launch(self, jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
+        self.asked += [(first + number, tuple(job)) for number, job in enumerate(jobs)]
+        return [completed(self._answered(job)) for job in jobs]
+
+    def _answered(self, job: list[str]) -> Any:
+        try:
+            return self.answer(dict(line.split("=", 1) for line in job))
+        except Exception as fault:
+            return fault
+
+
+SPACE: dict[str, Any] = {"kind": "a,b", "x": "interval(0,4)", "y": {"over": "range(0,50)", "when": "kind=b"}}
+
+
+def bowl(values: dict[str, str]) -> float:
+    return (float(values.get("x", 1)) - 2) ** 2 + int(values.get("y", 9)) / 10
+
+
+def opened(
+    folder: Path | None, params: Any = SPACE, sampler: str = "tpe", n_trials: int = 8, first: Any = (), **more: Any
+) -> SharedStudy:
+    asked = StudyPlan("s", more.pop("directions", ("minimize",)), "t", {"name": sampler, "seed": 3}, n_trials, first,
+                  **more)  # fmt: skip
+    storage = open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
+    return open_study(asked, read_space([], params), storage)
+
+
+def sign(overrides: Sequence[str]) -> tuple[str, str]:
+    return " ".join(sorted(overrides)), ""
+
+
+def searched(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 0.0, bounds: Any = ()) -> SharedStudy:
+    SearchLoop(study, program.launch, sign, n_jobs, rate, bounds).run()
+    return study
+
+
+@pytest.mark.parametrize("sampler", [*CLASSES, "grid"])
+def test_a_resumed_study_has_the_trials_of_one_that_was_not_stopped(tmp_path: Path, sampler: str) -> None:
+    params = {"x": "range(0,40)", "y": "range(0,50)"} if sampler in ("grid", "brute_force") else SPACE
+    whole, begun, resumed = Program(bowl), Program(bowl), Program(bowl)
+    (tmp_path / "whole").mkdir()
+    searched(opened(tmp_path / "whole", params, sampler, 9), whole)
+    searched(opened(tmp_path, params, sampler, 4), begun)
+    searched(opened(tmp_path, params, sampler, 9), resumed)
+    assert begun.asked + resumed.asked == whole.asked
+    assert len({job for _, job in whole.asked}) == 9  # and no draw is repeated
+
+
+def test_seeds_differ_between_trials_and_between_studies() -> None:
+    assert len({seed_of(study, trial) for study in range(10) for trial in range(100)}) == 1000
+
+
+def test_no_config_is_evaluated_twice_and_a_space_without_more_ends_the_search() -> None:
+    program = Program(lambda values: float(values["x"]))
+    study = searched(opened(None, {"x": "1,2,3"}, "random", 10), program)
+    assert sorted(job for _, job in program.asked) == [("x=1",), ("x=2",), ("x=3",)]
+    assert study.is_exhausted()
+    twins = [trial for trial in study.optuna.trials if "duplicate_of" in trial.user_attrs]
+    for trial in twins:  # told what is known of the same config
+        assert trial.value == float(trial.params["x"])
+
+
+def test_a_grid_goes_through_all_points_in_order() -> None:
+    program = Program(lambda values: 1.0)
+    searched(opened(None, KINDS, "grid", 50), program)
+    assert [job for _, job in program.asked] == [
+        ("kind=plain",), ("kind=convex", "alpha=0.0"), ("kind=convex", "alpha=0.5"), ("kind=rrf", "k=20"),
+        ("kind=rrf", "k=60"), ("kind=rrf", "k=80"),
+    ]  # fmt: skip
+
+
+def test_what_is_enqueued_comes_first_and_is_known_to_the_sampler() -> None:
+    first = (((), {"kind": "a", "x": 1.0}), (("x=3.5",), {"x": 3.5}))
+    program = Program(bowl)
+    study = searched(opened(None, n_trials=4, first=first), program)
+    assert [job for _, job in program.asked][:2] == [(), ("x=3.5",)]
+    assert [trial.params for trial in study.optuna.trials[:2]] == [{"kind": "a", "x": 1.0}, {"x": 3.5}]
+
+
+def test_numbers_of_jobs_go_on_without_a_gap_in_batches() -> None:
+    program = Program(bowl)
+    searched(opened(None, n_trials=7), program, n_jobs=3)
+    assert [number for number, _ in program.asked] == list(range(7))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, "high", True, [1.0, 2.0], ValueError("broke")])
+def test_what_is_no_number_is_a_failure_with_its_reason_and_no_value(value: Any) -> None:
+    def answer(values: dict[str, str]) -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    study = searched(opened(None, n_trials=2), Program(answer), rate=1.0)
+    assert [trial.state for trial in study.optuna.trials] == [optuna.trial.TrialState.FAIL] * 2
+    assert all(trial.values is None and trial.user_attrs["reason"] for trial in study.optuna.trials)
+    assert study.optuna.best_trials == []
+
+
+def test_too_many_failures_stop_the_search_with_the_reasons_counted() -> None:
+    program = Program(lambda values: 1.0 / 0)
+    with pytest.raises(HydraException, match=r"3 of 10 trials failed, .*=0\.2: 3 x ZeroDivisionError"):
+        searched(opened(None, n_trials=10), program, rate=0.2)
+    assert len(program.asked) == 3
+
+
+def test_objectives_have_directions_and_constraints_decide_what_is_best() -> None:
+    def answer(values: dict[str, str]) -> Any:
+        return {"values": [float(values["x"]), 1.0], "measured": {"latency": float(values["x"]) * 100}}
+
+    directions = read_directions(["maximize", "minimize"])
+    study = opened(None, {"x": "range(0,10)"}, n_trials=10, directions=directions)
+    searched(study, Program(answer), bounds=read_constraints(["latency <= 300"]))
+    assert optimization_results(study.optuna)["solutions"] == [{"params": {"x": 3}, "values": [3.0, 1.0]}]
+
+
+def test_a_constraint_on_what_was_not_measured_is_a_failure() -> None:
+    study = opened(None, n_trials=1)
+    searched(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
+    assert "latency" in study.optuna.trials[0].user_attrs["reason"]
+
+
+def test_what_was_not_charged_does_not_count() -> None:
+    program = Program(lambda values: {"values": 1.0, "charged": float(values["x"]) > 2})
+    study = searched(opened(None, {"x": "range(0,6)"}, "grid", 3), program)
+    assert [job for _, job in program.asked] == [(f"x={x}",) for x in range(6)]
+    assert study.charged() == 3
+
+
+def test_what_cannot_be_composed_is_not_launched() -> None:
+    program, study = Program(bowl), opened(None, {"x": "1,2"}, "grid", 2)
+    refused = lambda overrides: (sign(overrides)[0], "no such key" if overrides == ("x=1",) else "")  # noqa: E731
+    SearchLoop(study, program.launch, refused, 1, 1.0, ()).run()
+    assert [job for _, job in program.asked] == [("x=2",)]
+    assert study.optuna.trials[0].user_attrs["reason"] == "no such key"
+
+
+def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are_evaluated() -> None:
+    program, study = Program(bowl), opened(None, {"x": "range(0,6)"}, "grid", 6)
+
+    def launch(jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
+        returned = program.launch(jobs, first)
+        if ["x=2"] in jobs:
+            raise RuntimeError("a worker died")
+        return returned
+
+    SearchLoop(study, launch, sign, 3, 1.0, ()).run()
+    begun = [job for _, job in program.asked]
+    assert begun.count(("x=2",)) == ATTEMPTS
+    states = {trial.params["x"]: trial.state.name for trial in evaluations(study.trials()).values()}
+    assert states == {x: "FAIL" if x == 2 else "COMPLETE" for x in range(6)}
+    assert study.outcomes()[2].reason.startswith(f"its process died {ATTEMPTS} times")
+
+
+def test_a_study_goes_on_only_with_what_it_was_begun_with(tmp_path: Path) -> None:
+    opened(tmp_path)
+    with pytest.raises(HydraException, match='study "s" was begun with another space'):
+        opened(tmp_path, {"x": "1,2"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "objectives", "constraints", "said"),
+    [
+        ({"name": "tpee"}, 1, 0, "no sampler 'tpee'; known: tpe, gp"),
+        ({"name": "cmaes"}, 2, 0, "supports one objective"),
+        ({"name": "cmaes"}, 1, 1, "supports no constraints"),
+        ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
+    ],
+)
+def test_a_sampler_is_refused_that_cannot_do_what_is_asked(
+    settings: Any, objectives: int, constraints: int, said: str
+) -> None:
+    with pytest.raises(HydraException, match=said):
+        check_sampler(settings, objectives, constraints)
+
+
+def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path).optuna.set_user_attr("format", FORMAT + 1)
+    with pytest.raises(HydraException, match=f"was made by another version of ragsweep \\(format {FORMAT + 1}"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("url", ["journal.log", "study.db", "redis://host", "mysql://host/db"])
+def test_a_storage_that_could_lose_trials_is_refused(url: str) -> None:
+    with pytest.raises(HydraException, match="journal file"):
+        check_url(url)
+
+
+# --- processes that die ------------------------------------------------------------------------------------------
+
+
+def begun(study: SharedStudy) -> Evaluation:
+    (one,) = study.batch(1, sign)
+    return one
+
+
+def kill(one: Evaluation) -> None:
+    """Make the owner of a trial a process that does not live."""
+    one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": [myself().host, 1, "before"]})
+
+
+def test_a_trial_of_a_dead_process_is_evaluated_again_and_its_late_result_refused(tmp_path: Path) -> None:
+    study = opened(tmp_path)
+    one = begun(study)
+    kill(one)
+    again = begun(opened(tmp_path))
+    assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, one.attempt + 1)
+    assert not study.settle(one, TrialOutcome((99.0,)))
+    assert study.settle(again, TrialOutcome((1.0,)))
+    assert not study.settle(again, TrialOutcome((2.0,)))
+    assert [outcome.values for outcome in study.outcomes()] == [(1.0,)]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "qmc", "random"])
+def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tmp_path: Path, sampler: str) -> None:
+    whole, killed = Program(bowl), Program(bowl)
+    searched(opened(None, SPACE, sampler, 8), whole)
+    for trials in (3, 5):
+        searched(opened(tmp_path, SPACE, sampler, trials), killed)
+        kill(begun(opened(tmp_path, SPACE, sampler, 8)))
+        opened(tmp_path, SPACE, sampler, 8).optuna.ask()  # and another one died before it had written anything
+    searched(opened(tmp_path, SPACE, sampler, 8), killed)
+    assert sorted(killed.asked) == sorted(whole.asked)
+
+
+def test_a_trial_whose_process_dies_again_and_again_fails(tmp_path: Path) -> None:
+    for _ in range(ATTEMPTS):
+        kill(begun(opened(tmp_path, n_trials=1)))
+    study = opened(tmp_path, n_trials=1)
+    assert study.batch(1, sign) == []
+    (outcome,) = study.outcomes()
+    assert "died 3 times" in outcome.reason
+    assert not study.is_busy()
+
+
+def test_what_an_interrupted_process_gives_back_does_not_count_as_an_attempt(tmp_path: Path) -> None:
+    study = opened(tmp_path, n_trials=1)
+    one = begun(study)
+    study.release(lost=False)
+    assert study.is_busy()
+    again = begun(opened(tmp_path, n_trials=1))
+    assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, 1)
+    assert not study.settle(one, TrialOutcome((1.0,)))
+
+
+def test_an_enqueued_config_is_not_lost_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
+    first = ((("x=3.5",), {"x": 3.5}),)
+    study = opened(tmp_path, first=first)
+    ask = study.optuna.ask
+    study.optuna.ask = lambda: ask() and None  # and its process dies
+    assert study.batch(1, sign) == []
+    assert begun(opened(tmp_path, first=first)).overrides == ("x=3.5",)
+
+
+def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
+    study = opened(tmp_path, lapse=10)
+    one = begun(study)
+    elsewhere = Holder("elsewhere", 1, "1")
+    one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": list(vars(elsewhere).values())})
+    for silent, expected in ((5, 0), (15, 1)):
+        study.optuna.set_user_attr("heartbeat elsewhere 1 1", time.time() - silent)
+        assert [each.attempt for each in opened(tmp_path, n_trials=1, lapse=10).batch(1, sign)] == [2] * expected
+
+
+def test_a_heartbeat_is_written_while_a_process_works_and_ends_with_it(tmp_path: Path) -> None:
+    study = opened(tmp_path, lapse=0.3)
+    beats = set()
+    with study.heartbeat():
+        end = time.monotonic() + 20
+        while len(beats) < 3 and time.monotonic() < end:
+            beats.add(next(value for key, value in study.optuna.user_attrs.items() if key.startswith("heartbeat")))
+    assert len(beats) == 3
+    last = study.optuna.user_attrs
+    time.sleep(0.2)
+    assert study.optuna.user_attrs == last
