@@ -1,4 +1,4 @@
-"""The loop that both sweepers race with, and the pruners of Optuna in a Hydra program that knows nothing of us."""
+"""The loop of a race: every rung runs the remaining jobs, and who is dropped is not run again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scripted:
     def begin(self, jobs: Sequence[int]) -> Rung:
         return Rung(self.rungs[0][0] if self.rungs else None, self.gone)
 
-    def look(self, until: int, returned: Mapping[int, Any]) -> Rung:
+    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
         _, dropped = self.rungs.pop(0)
         return Rung(self.rungs[0][0] if self.rungs else None, tuple(dropped))
 

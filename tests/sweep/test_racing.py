@@ -15,7 +15,7 @@ from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence, Question
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.sweep.racing import Betting, Order, order
+from ragsweep.sweep.racing import Betting, QuestionOrder, order_questions
 
 
 def question(number: int, category: str = "", document: str = "") -> Question:
@@ -60,7 +60,7 @@ def planted(gain: float, seed: int, questions: int = 256) -> np.ndarray:
 
 def test_every_question_is_asked_once_and_clusters_stay_together() -> None:
     questions = asked()
-    found = order(questions)
+    found = order_questions(questions)
     assert sorted(found.positions) == list(range(120))
     assert [clusters(questions)[position] for position in found.positions] == list(found.clusters)
     changes = sum(one != other for one, other in zip(found.clusters, found.clusters[1:], strict=False))
@@ -68,9 +68,9 @@ def test_every_question_is_asked_once_and_clusters_stay_together() -> None:
 
 
 def test_the_first_questions_end_where_a_cluster_ends() -> None:
-    found = Order((3, 1, 0, 2), ("a", "b", "b", "c"))
+    found = QuestionOrder((3, 1, 0, 2), ("a", "b", "b", "c"))
     assert [found.first(until) for until in range(6)] == [(), (3,), (3, 1, 0), (3, 1, 0), (3, 1, 0, 2), (3, 1, 0, 2)]
-    questions = order(asked())
+    questions = order_questions(asked())
     lengths = Betting(block=16).blocks(questions.clusters)
     assert [len(questions.first(sum(lengths[:rung]))) for rung in range(len(lengths) + 1)] == [
         sum(lengths[:rung]) for rung in range(len(lengths) + 1)
@@ -80,7 +80,7 @@ def test_the_first_questions_end_where_a_cluster_ends() -> None:
 def test_any_first_part_holds_each_category_in_proportion() -> None:
     """Within one question of each category where nothing is shared: 60, 40 and 20 of 120."""
     questions = [question(number, "aaabbc"[number % 6]) for number in range(120)]
-    categories = [questions[position].category for position in order(questions).positions]
+    categories = [questions[position].category for position in order_questions(questions).positions]
     for length in range(1, 121):
         counted = Counter(categories[:length])
         for category, share in (("a", 3 / 6), ("b", 2 / 6), ("c", 1 / 6)):
@@ -91,11 +91,11 @@ def test_any_first_part_holds_each_category_in_proportion() -> None:
 
 def test_the_order_is_random_and_the_seed_decides() -> None:
     questions = asked()
-    positions = order(questions).positions
-    assert positions == order(questions).positions
-    assert positions != order(questions, seed=1).positions
+    positions = order_questions(questions).positions
+    assert positions == order_questions(questions).positions
+    assert positions != order_questions(questions, seed=1).positions
     assert abs(np.corrcoef(positions, range(120))[0, 1]) < 0.3
-    firsts = {order(questions, seed=seed).positions[0] for seed in range(60)}
+    firsts = {order_questions(questions, seed=seed).positions[0] for seed in range(60)}
     assert len(firsts) > 30
 
 
@@ -104,10 +104,10 @@ def test_the_order_in_which_questions_are_given_means_nothing(random: object) ->
     questions = asked(30)
     shuffled = questions.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert [shuffled[place].id for place in order(shuffled).positions] == [
-        questions[place].id for place in order(questions).positions
+    assert [shuffled[place].id for place in order_questions(shuffled).positions] == [
+        questions[place].id for place in order_questions(questions).positions
     ]
-    assert order([]) == ((), ())
+    assert order_questions([]) == ((), ())
 
 
 def test_blocks_end_where_a_cluster_ends() -> None:
@@ -121,22 +121,22 @@ def test_blocks_end_where_a_cluster_ends() -> None:
 def test_when_the_worse_is_dropped_by_hand() -> None:
     """Against one who always wins by 1 the capital is (1.3^n + 1.6^n + 1.9^n) / 3: 13.0 after five, 22.9 after six."""
     rule = Betting(block=1)
-    five = rule.look(scores(np.array([np.zeros(5), np.ones(5)])))
+    five = rule.decide(scores(np.array([np.zeros(5), np.ones(5)])))
     assert five.evidence["c0"] == pytest.approx((1.3**5 + 1.6**5 + 1.9**5) / 3)
     assert (five.leaders, five.dropped) == (("c1",), ())
-    six = rule.look(scores(np.array([np.zeros(6), np.ones(6)])))
+    six = rule.decide(scores(np.array([np.zeros(6), np.ones(6)])))
     assert six.dropped == ("c0",)
     assert six.evidence["c1"] == 1
-    assert 0 < six.behind["c0"] < 0.1  # 22.9 is just above 20
-    assert rule.look(scores(np.array([np.zeros(60), np.ones(60)]))).behind["c0"] > 0.7
+    assert 0 < six.deficit["c0"] < 0.1  # 22.9 is just above 20
+    assert rule.decide(scores(np.array([np.zeros(60), np.ones(60)]))).deficit["c0"] > 0.7
     assert raced(np.array([np.zeros(20), np.ones(20)]), rule) == {"c0": 6, "c1": 20}
 
 
 def test_clusters_are_one_observation_each() -> None:
     """Six questions of one source are one bet, which wins nine tenths at most (or 1.8 where .3 of each is less)."""
     both = scores(np.array([np.zeros(6), np.ones(6)]))
-    assert Betting().look(both, groups="aaaaaa").evidence["c0"] == pytest.approx(1.9)
-    assert Betting().look(both, groups="abcdef").evidence == Betting().look(both).evidence
+    assert Betting().decide(both, groups="aaaaaa").evidence["c0"] == pytest.approx(1.9)
+    assert Betting().decide(both, groups="abcdef").evidence == Betting().decide(both).evidence
     assert Betting().drop(both) == ("c0",)
     assert Betting().drop(both, groups="aaabbb") == ()
 
@@ -150,7 +150,7 @@ def test_less_is_better_where_the_rule_says() -> None:
 
 def test_within_the_margin_nobody_is_dropped() -> None:
     values = np.array([np.full(2000, 0.5), np.full(2000, 0.55)])
-    assert Betting(margin=0.05).look(scores(values)).evidence["c0"] == pytest.approx(1)
+    assert Betting(margin=0.05).decide(scores(values)).evidence["c0"] == pytest.approx(1)
     assert Betting(margin=0.0495).drop(scores(values)) == ()
     assert Betting(margin=0.04).drop(scores(values)) == ("c0",)
 
@@ -159,19 +159,19 @@ def test_within_the_margin_nobody_is_dropped() -> None:
 def test_the_order_of_configs_means_nothing(one: Matrix, seed: int) -> None:
     given_scores, rule = scores(np.tile(one.values, 4)), Betting(level=0.6)
     names = np.random.default_rng(seed).permutation(list(given_scores)).tolist()
-    found, moved = rule.look(given_scores), rule.look({name: given_scores[name] for name in names})
+    found, moved = rule.decide(given_scores), rule.decide({name: given_scores[name] for name in names})
     assert set(found.dropped) == set(moved.dropped)
     assert moved.evidence == pytest.approx(found.evidence)
 
 
 @given(matrices(), st.sampled_from([0.05, 0.5, 0.95]))
 def test_who_leads_is_never_dropped(one: Matrix, level: float) -> None:
-    look = Betting(level=level).look(scores(np.tile(one.values, 3)))
-    assert look.leaders
-    assert not set(look.leaders) & set(look.dropped)
+    decision = Betting(level=level).decide(scores(np.tile(one.values, 3)))
+    assert decision.leaders
+    assert not set(decision.leaders) & set(decision.dropped)
     means = one.values.mean(axis=1)
-    assert f"c{means.argmax()}" not in look.dropped
-    assert set(look.behind) == set(look.dropped)
+    assert f"c{means.argmax()}" not in decision.dropped
+    assert set(decision.deficit) == set(decision.dropped)
 
 
 @given(matrices())
@@ -197,27 +197,29 @@ def test_a_lead_of_a_tenth_saves_almost_half() -> None:
 def test_the_past_counts_as_it_was() -> None:
     """Who was dropped led when it led: what was known of the others does not change when it goes."""
     values = planted(0.1, 5)
-    before = Betting().look(scores(values[:, :128]))
+    before = Betting().decide(scores(values[:, :128]))
     shorter = {name: row[:100] if name == "c0" else row for name, row in scores(values[:, :128]).items()}
-    after = Betting().look(shorter)
+    after = Betting().decide(shorter)
     assert "c0" not in after.evidence
     assert set(before.evidence) == {"c0", *after.evidence}
-    assert Betting().look({name: row[:100] for name, row in shorter.items()}) == Betting().look(scores(values[:, :100]))
+    assert Betting().decide({name: row[:100] for name, row in shorter.items()}) == Betting().decide(
+        scores(values[:, :100])
+    )
 
 
 def test_a_question_without_a_score_is_no_evidence() -> None:
     values = planted(0.1, 6)
     values[:, 10] = math.nan
     without = np.delete(values, 10, axis=1)
-    found, expected = Betting().look(scores(values)), Betting().look(scores(without))
+    found, expected = Betting().decide(scores(values)), Betting().decide(scores(without))
     assert found.evidence == pytest.approx(expected.evidence)
     broken = np.concatenate([values, np.full((1, 256), math.nan)])
     assert "c4" not in Betting().drop(scores(broken))
 
 
 def test_nothing_asked_drops_nobody() -> None:
-    assert Betting().look({}).dropped == ()
-    assert Betting().look({"a": [], "b": []}).evidence == {"a": 1.0, "b": 1.0}
+    assert Betting().decide({}).dropped == ()
+    assert Betting().decide({"a": [], "b": []}).evidence == {"a": 1.0, "b": 1.0}
     assert Betting().drop({"a": [0.1, 0.2]}) == ()
 
 

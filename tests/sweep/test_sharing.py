@@ -21,7 +21,7 @@ from ragsweep.core.leases import LAPSE, myself
 from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
-from ragsweep.sweep.sharing import join, key_of, left_to
+from ragsweep.sweep.sharing import join, leave, sweep_key
 from studies import LEFT, ended_jobs, select, working
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
 from test_searching import SEARCH
@@ -186,10 +186,10 @@ def pretend(ledger: Ledger, sweep: Sweep, number: int, host: str = "elsewhere", 
 
 def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Sweep]) -> None:
     ledger, sweep = opened
-    assert key_of(sweep) == "key"
-    assert left_to(ledger, sweep) == ""
+    assert sweep_key(sweep) == "key"
+    assert leave(ledger, sweep) == ""
     pretend(ledger, sweep, WHOLE - 1)
-    assert "process 1 on elsewhere" in left_to(ledger, sweep)
+    assert "process 1 on elsewhere" in leave(ledger, sweep)
     with sqlite3.connect(ledger.path) as connection:
         assert connection.execute("SELECT host FROM claims").fetchall() == [("elsewhere",)]
     connection.close()
@@ -197,14 +197,14 @@ def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Swe
     assert isinstance(ledger.claim(sweep.id, WHOLE), Claim)
     join(ledger, sweep)
     ledger.set_status(sweep.id, FINISHED)
-    assert "closed this search already" in left_to(ledger, sweep)
+    assert "closed this search already" in leave(ledger, sweep)
 
 
 def test_who_has_long_been_silent_does_not_keep_a_search_open(opened: tuple[Ledger, Sweep]) -> None:
     ledger, sweep = opened
     pretend(ledger, sweep, WHOLE - 1, silent=LAPSE + 1)
     assert ledger.others(sweep.id) == []
-    assert left_to(ledger, sweep) == ""
+    assert leave(ledger, sweep) == ""
 
 
 def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tuple[Ledger, Sweep]) -> None:

@@ -19,7 +19,7 @@ from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_fol
 from ragsweep.sweep.confidential import add_secrets
 from ragsweep.sweep.jobs import Returned, run_job
 from ragsweep.sweep.loop import dumped
-from ragsweep.sweep.rungs import KEY
+from ragsweep.sweep.race_plan import KEY
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.stages.graph import walk
-from ragsweep.sweep import rungs, searching
+from ragsweep.sweep import searching
 from ragsweep.sweep.command import defining
+from ragsweep.sweep.race_plan import evaluate_rung
 from ragsweep.sweep.recording import Records
 from ragsweep.sweep.session import Job, RunContext
 
@@ -116,7 +117,7 @@ def _evaluate(context: RunContext, job: Job, until: int | None) -> Result:
     experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
     evaluator = session.evaluator
     with session.services, terminal.listening(evaluator.executor, session.services.meter):
-        result = rungs.evaluate(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
+        result = evaluate_rung(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
     if evaluator.executor.store:
         used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
         evaluator.executor.store.used(used, experiment.signature)

@@ -16,7 +16,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import Command, compose
 from ragsweep.sweep.compose import JobConfig, parse
 from ragsweep.sweep.jobs import run_job
-from ragsweep.sweep.rungs import KEY
+from ragsweep.sweep.race_plan import KEY
 from ragsweep.sweep.session import Job, RunContext
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import Parent, ending, looks
 from ragsweep.sweep.recording import mirror, single
-from ragsweep.sweep.sharing import key_of
+from ragsweep.sweep.sharing import sweep_key
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -130,7 +130,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
     """Keep others from a sweep and its door; yield who is at one of them, who is not waited for: it may take hours."""
     ours: list[str] = []
     try:
-        for place in (key_of(sweep), sweep.id):
+        for place in (sweep_key(sweep), sweep.id):
             if isinstance(taken := ledger.claim(place, WHOLE), Claim):
                 yield taken.holder
                 return

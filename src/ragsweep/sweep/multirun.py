@@ -47,7 +47,7 @@ class Multirun:
     values: Mapping[str, Any]  # of the first config
     context: RunContext
     jobs: Sequence[Job]
-    race: races.Start | None = None
+    race: races.PreparedRace | None = None
 
     def __post_init__(self) -> None:
         """Name what is used throughout."""

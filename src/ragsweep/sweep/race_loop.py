@@ -36,7 +36,7 @@ class Race(Protocol):
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Say how far the first rung goes; who was dropped before an interruption is dropped again."""
 
-    def look(self, until: int, returned: Mapping[int, Any]) -> Rung:
+    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
         """Decide after a rung; ``returned`` is what the jobs returned that are still in the race."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
@@ -57,7 +57,7 @@ class Raced:
 
 def check(race: Any, where: str = "hydra.sweeper.race") -> Race | None:
     """Return a race that can be asked; raises HydraException for what is none."""
-    if race is not None and not all(hasattr(race, name) for name in ("key", "begin", "look", "end")):
+    if race is not None and not all(hasattr(race, name) for name in ("key", "begin", "decide", "end")):
         raise HydraException(f"{where}: choose one with hydra/sweeper/race=NAME, given {race!r}")
     found: Race | None = race
     return found
@@ -73,7 +73,7 @@ def run(race: Race, jobs: Mapping[int, Sequence[str]], launch: Launch, seen: See
         came = launch({number: [*lines, f"{race.key}={until}"] for number, lines in alive.items()})
         results |= came
         alive = {number: lines for number, lines in alive.items() if completed(came[number])}
-        rung = race.look(until, _returned(came))
+        rung = race.decide(until, _returned(came))
         out = tuple(number for number in rung.dropped if alive.pop(number, None) is not None)
         gone += out
         if seen:

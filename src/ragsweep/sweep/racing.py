@@ -1,4 +1,4 @@
-"""Ask questions in blocks, and drop a config as soon as it is shown to be worse than the best: a race."""
+"""The rule of a race: the order of questions, and bets that show which configs are worse than the best."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SALT = "ragsweep.racing/1"
-"""Decides, with the seed and a cluster's name, when its questions are asked."""
+"""Hashed with the seed and a cluster's name into the place of its questions."""
 LARGEST = 700.0
-"""Logarithm of the largest evidence that is told: more is no number."""
+"""Logarithm of the largest evidence that is reported: more is not finite."""
 
 
-class Order(NamedTuple):
-    """In which order questions are asked: their positions, and the cluster of each, in that order."""
+class QuestionOrder(NamedTuple):
+    """The order of asking: positions of questions, and the cluster of each."""
 
     positions: tuple[int, ...]
     clusters: tuple[str, ...]
@@ -44,8 +44,8 @@ class Order(NamedTuple):
         return self.positions[:end]
 
 
-def order(questions: Sequence[Question], seed: int = 0) -> Order:
-    """Put questions into one random order, for all configs: any first part of it holds each category in proportion.
+def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
+    """Put questions into one random order for all configs; any first part holds each category in proportion.
 
     Strata are those of a partition (category and kind). Each spreads its clusters evenly over the whole order, in a
     random sequence, each at a random place of its stretch; the questions of a cluster stay together. It depends on the
@@ -65,7 +65,7 @@ def order(questions: Sequence[Question], seed: int = 0) -> Order:
         for name in sorted(places, key=lambda name: (places[name], name))
         for position in sorted(members[name], key=lambda one: questions[one].id)
     ]
-    return Order(tuple(position for position, _ in ordered), tuple(name for _, name in ordered))
+    return QuestionOrder(tuple(position for position, _ in ordered), tuple(name for _, name in ordered))
 
 
 def _chance(cluster: str, seed: int, what: str) -> float:
@@ -75,22 +75,22 @@ def _chance(cluster: str, seed: int, what: str) -> float:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a race knows after some questions.
+class RaceDecision:
+    """The state of a race after some questions.
 
-    ``evidence`` is, for each config that was still in it, the largest capital so far of the bet that it is worse than
-    the best: who reached 1 / (1 - level) is dropped, unless it leads. ``behind`` says of each that is dropped by how
-    much the best is ahead of it at least, at the same level.
+    ``evidence`` is, for each config still in the race, the largest capital so far of the bet that it is worse than the
+    best: a config that reached 1 / (1 - level) is dropped, unless it leads. ``deficit`` is, for each dropped config, a
+    lower bound of its difference to the best at the same level.
     """
 
     leaders: tuple[str, ...]
     dropped: tuple[str, ...]
     evidence: Mapping[str, float]
-    behind: Mapping[str, float]
+    deficit: Mapping[str, float]
 
 
-class _Weighed(NamedTuple):
-    """What is made of scores: one a config, and of each what ``observed`` returns."""
+class _State(NamedTuple):
+    """Arrays over configs, with sums and sizes as ``observed`` returns them."""
 
     leaders: Flags
     running: Flags
@@ -101,13 +101,13 @@ class _Weighed(NamedTuple):
 
 
 class Betting:
-    """Drop who is shown to be worse than the best by more than a margin, by bets that may be looked at at any time.
+    """Drop configs that are shown to be worse than the best by more than a margin, by bets valid at any time.
 
-    A config is bet against with each question: that it scores less than whoever led before the question was asked. The
-    best of all configs, and whoever is within the margin of it, is dropped with probability at most 1 - level, however
-    many configs and looks there are. This takes configs that were chosen before their questions were asked, and
-    questions (clusters of them) that are a random draw of what will be asked; scores need no distribution, only bounds.
-    Where several are within the margin, each of them is kept with that probability, not all of them together.
+    Each question is a bet that a config scores less than the leader before that question. The best config, or one
+    within the margin of it, is dropped with probability at most 1 - level, whatever the number of configs and
+    decisions. Assumptions: configs are chosen before their questions are asked, and the clusters of questions are a
+    random sample; scores need bounds, no distribution. Of several configs within the margin each one is kept with that
+    probability, not all of them together.
     """
 
     VERSION = "1"
@@ -126,7 +126,7 @@ class Betting:
         Args:
             margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
             level: The probability that the best one is not dropped, at least.
-            block: So many questions are asked between two looks.
+            block: Questions between two decisions.
             spread: The metric's highest value less its lowest.
             higher_is_better: Whether more of the metric is better.
         """
@@ -134,7 +134,7 @@ class Betting:
         self.higher_is_better = higher_is_better
 
     def check(self) -> None:
-        """Refuse settings that mean nothing.
+        """Refuse settings out of range.
 
         Raises:
             ConfigError: A margin below 0 or as large as the spread, a level outside (0, 1), a block below 1.
@@ -150,12 +150,12 @@ class Betting:
 
     @property
     def guarantee(self) -> str:
-        """What may be promised of a race under this rule."""
+        """The guarantee of the rule in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return f"the best config{within} is dropped with probability at most {1 - self.level:.3g}"
 
     def blocks(self, groups: Sequence[Hashable]) -> list[int]:
-        """Cut the questions, given by the cluster of each in the order of asking, into blocks; no cluster is cut.
+        """Divide the questions, given by their clusters in the order of asking, into blocks of whole clusters.
 
         Returns:
             How many questions each block has: ``block`` or as many more as its last cluster needs; the last has less.
@@ -169,41 +169,40 @@ class Betting:
         return lengths
 
     def drop(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> tuple[str, ...]:
-        """Name the configs to drop; arguments and errors as of ``look``."""
-        return tuple(compress(scores, self._weigh(scores, groups).dropped))
+        """Name the configs to drop; arguments and errors as of ``decide``."""
+        return tuple(compress(scores, self._evaluate(scores, groups).dropped))
 
-    def look(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> Look:
-        """Weigh all scores so far. The same scores give the same answer, whatever was asked before.
+    def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
+        """Decide from all scores so far; the same scores give the same decision.
 
         Args:
-            scores: Of every config that took part, by signature: one a question in the order of asking, NaN where a
-                question could not be scored. Those that were dropped before have fewer; they must be given too,
-                because they led when they led.
+            scores: Of every config that took part, one a question in the order of asking, NaN where one could not be
+                scored. Configs dropped before have fewer; they are needed, as they may have led.
             groups: The cluster of each question, in the order of asking; by default each is its own.
 
         Raises:
             InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
         """
-        found = self._weigh(scores, groups)
+        found = self._evaluate(scores, groups)
         out = tuple(compress(scores, found.dropped))
         bounds = lower_bound(found.sums[found.dropped], found.sizes[found.dropped], self.level, self.spread)
         strength = np.exp(np.minimum(found.strength[found.running], LARGEST)).tolist()
-        return Look(
+        return RaceDecision(
             tuple(compress(scores, found.leaders)),
             out,
             dict(zip(compress(scores, found.running), strength, strict=True)),
             dict(zip(out, bounds.tolist(), strict=True)),
         )
 
-    def _weigh(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None) -> _Weighed:
+    def _evaluate(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None) -> _State:
         values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
         self._check_scores(values, groups)
-        numbers, starts = _numbered(groups, values.shape[1])
+        numbers, starts = _number_clusters(groups, values.shape[1])
         sums, sizes = observed(behind(values, asked, starts), numbers)
         strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
         first, running = leading(values, asked), asked == values.shape[1]
         out = running & ~first & (strength >= -math.log(1 - self.level))
-        return _Weighed(first, running, out, strength, sums, sizes)
+        return _State(first, running, out, strength, sums, sizes)
 
     def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
         return betting(sums, sizes, self.margin, self.spread)
@@ -221,7 +220,7 @@ class Betting:
 
 
 def _table(scores: Mapping[str, Sequence[float]], sign: float) -> tuple[Doubles, Numbers]:
-    """Put scores into rows, NaN where a config was not asked any more; also how many questions each was asked."""
+    """Return scores as rows, NaN after a config was dropped, and the number of questions of each."""
     asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
     values = np.full((len(asked), asked.max(initial=0)), np.nan)
     for row, given in zip(values, scores.values(), strict=True):
@@ -229,8 +228,8 @@ def _table(scores: Mapping[str, Sequence[float]], sign: float) -> tuple[Doubles,
     return sign * values, asked
 
 
-def _numbered(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Number the clusters as they come, and give for each question the place where its cluster begins."""
+def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
+    """Number the clusters in order, and return for each question the position where its cluster begins."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

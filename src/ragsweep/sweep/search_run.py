@@ -16,8 +16,8 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mirroring, searching, sharing
 from ragsweep.sweep.command import compose
+from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
-from ragsweep.sweep.looking import Looking
 from ragsweep.sweep.multirun import DONE, Multirun, lost
 from ragsweep.sweep.recording import Records
 from ragsweep.sweep.search.run import run_search
@@ -34,11 +34,11 @@ class Search(Multirun):
 
     def _is_done(self, found: Sweep) -> bool:
         done = searching.is_done(self.command, found, read_summary(self._folder(found)))
-        return done and self._looking.done(found, self.values["finalists"])
+        return done and self._holdout.is_done(found, self.values["finalists"])
 
     @property
-    def _looking(self) -> Looking:
-        return Looking(self.command, self.context)
+    def _holdout(self) -> HoldoutEvaluation:
+        return HoldoutEvaluation(self.command, self.context)
 
     def _folder(self, sweep: Sweep) -> Path:
         return study_folder(self.ledger.path, sweep.id)
@@ -54,7 +54,7 @@ class Search(Multirun):
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
         searching.reach(self.command.search or {})
-        with sharing.door(self.ledger, key, self.terminal):
+        with sharing.exclusive(self.ledger, key, self.terminal):
             return super()._enter(key, planned)
 
     def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
@@ -86,8 +86,8 @@ class Search(Multirun):
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Close the search, unless others are still at it, or have closed it: then only show what there is."""
-        with sharing.door(self.ledger, sharing.key_of(sweep), self.terminal):
-            left = sharing.left_to(self.ledger, sweep)
+        with sharing.exclusive(self.ledger, sharing.sweep_key(sweep), self.terminal):
+            left = sharing.leave(self.ledger, sweep)
             if not left:
                 self._bury(sweep)
                 status = self._end(sweep, status, why)
@@ -105,7 +105,7 @@ class Search(Multirun):
         reached = KILLED
         try:
             if status == FINISHED and not why:
-                self._looking.look(sweep, self.values["finalists"])
+                self._holdout.run(sweep, self.values["finalists"])
             reached = status
         finally:
             interruption.caught()

@@ -1,4 +1,4 @@
-"""Let several commands work on one search: one at a time enters and leaves it, and the last to leave closes it."""
+"""Let several commands work on one search: one at a time opens or leaves it, and the last to leave closes it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PATIENCE = 2.0
 
 
 @contextmanager
-def door(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
-    """Wait until no other command opens, enters, leaves or closes a sweep of this key, and keep others out."""
-    begun, told = time.monotonic(), False
+def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
+    """Exclude other commands from opening, joining, leaving or closing a sweep of this key."""
+    begun, reported = time.monotonic(), False
     while isinstance(taken := ledger.claim(key, WHOLE), Claim):
-        if not told and time.monotonic() - begun > PATIENCE:
+        if not reported and time.monotonic() - begun > PATIENCE:
             terminal.line("waits", f"{taken.holder} opens or closes this search")
-            told = True
+            reported = True
         time.sleep(0.1)
     try:
         yield
@@ -30,20 +30,20 @@ def door(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
         ledger.release(key, WHOLE)
 
 
-def key_of(sweep: Sweep) -> str:
+def sweep_key(sweep: Sweep) -> str:
     """Return the key of a sweep, which it shares with its earlier rounds."""
     return sweep.id.rpartition("-")[0]
 
 
 def join(ledger: Ledger, sweep: Sweep) -> None:
-    """Say that this process works on a sweep as well."""
+    """Claim a place among the processes that work on a sweep."""
     for number in count(WHOLE - 1, -1):
         if not isinstance(ledger.claim(sweep.id, number), Claim):
             return
 
 
-def left_to(ledger: Ledger, sweep: Sweep) -> str:
-    """Say who closes a sweep if it is not for this process to do so, which then leaves; else an empty text."""
+def leave(ledger: Ledger, sweep: Sweep) -> str:
+    """Leave a sweep that another process closes, and return which; an empty text where this process is to close it."""
     others = ledger.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""

@@ -122,7 +122,7 @@ def _check(configs: Sequence[JobConfig]) -> None:
             raise ConfigError(f"{key}: cannot differ within a sweep")
 
 
-def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> races.Start | None:
+def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> races.PreparedRace | None:
     """Lay out the race that the sweeper runs; None where it runs none."""
     if command.race is None:
         return None
@@ -136,7 +136,7 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
             " be left; give one of the two"
         )
     rule = own.builder.build(command.race, "hydra.sweeper.race").value
-    return races.started(
+    return races.prepare_race(
         rule, experiments, len(searching.names(command.search)) if command.search else len(experiments)
     )
 

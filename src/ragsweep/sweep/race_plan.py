@@ -1,4 +1,4 @@
-"""Ask a config the first questions of a race only: what one rung of it evaluates."""
+"""The questions of a race in the order of asking, and the evaluation of a config on the first of them."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from ragsweep.core.types import Dataset, JudgedMetric, Metric
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
 from ragsweep.evaluation.questions import asked
 from ragsweep.stages.executor import Executor
-from ragsweep.sweep.racing import Order, order
+from ragsweep.sweep.racing import QuestionOrder, order_questions
 
 KEY = "questions.until"
-"""The key of a config that says how many questions of the race's order are asked; null: all."""
+"""The key of a config that sets how many questions of the race's order are asked; null: all."""
 
-_DEAR = frozenset({"latency", "exact"})
-"""What metrics may need that is measured apart from the answer to a question: not before a config has won."""
+_MEASURED_AT_END = frozenset({"latency", "exact"})
+"""Needs of metrics that are measured apart from answers: of a config that was not dropped only."""
 
 
 @dataclass(frozen=True)
-class Course:
-    """What the configs of a race have in common: the questions in the order of asking, and the metric."""
+class RacePlan:
+    """The questions of a race in the order of asking, and its metric."""
 
-    questions: tuple[str, ...]  # their ids
+    questions: tuple[str, ...]  # ids
     clusters: tuple[str, ...]
     metric: Metric
 
-    def first(self, until: int) -> int:
-        """Count the questions of a rung that goes so far: no cluster is cut."""
-        return len(Order(tuple(range(len(self.questions))), self.clusters).first(until))
+    def count(self, until: int) -> int:
+        """Return the number of questions of a rung, whole clusters."""
+        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
 
-def course(experiment: Experiment) -> Course:
-    """Lay out the race that a config takes part in."""
+def race_plan(experiment: Experiment) -> RacePlan:
+    """Return the plan of the race in which a config takes part."""
     questions = experiment.dataset.golden.questions
-    found = _ordered(questions, int(experiment.config["seed"]))
+    order = _ordered(questions, int(experiment.config["seed"]))
     metric = next(one for one in experiment.metrics if one.name == objectives(experiment.config)[0])
-    return Course(tuple(questions[n].id for n in found.positions), found.clusters, metric)
+    return RacePlan(tuple(questions[n].id for n in order.positions), order.clusters, metric)
 
 
-def evaluate(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
+def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
     """Evaluate a config on the first questions of the race, whole clusters of them.
 
-    Rankings are made for all questions: they are a stage of the whole config, and cost no call. Answers, and the
-    verdicts that the objective reads, are asked for these questions only; other verdicts, latency, and what an
-    approximate index misses are left to the end. The result is RACING and has the whole config's signature.
+    Rankings are computed for all questions: they are a stage of the whole config, and cost no call. Answers, and the
+    verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
+    of an approximate index are left to the end. The result is RACING and has the whole config's signature.
     """
     whole, total = experiment.dataset, len(experiment.dataset.golden.questions)
     if experiment.graph.route is None and experiment.graph.query is None:
         evaluator.executor.get(experiment.graph.context, asked(whole.golden.questions).queries)
     result = _evaluator(evaluator.executor, until).evaluate(_cut(experiment, until))
-    told = len(result.outcomes["question_id"])
-    return replace(result, dataset=facts(whole), state=RACING, race={"asked": told, "of": total})
+    count = len(result.outcomes["question_id"])
+    return replace(result, dataset=facts(whole), state=RACING, race={"asked": count, "of": total})
 
 
 @lru_cache(1)
 def _evaluator(executor: Executor, until: int) -> Evaluator:
-    """Share what the configs of one rung share; that of the rung before is forgotten."""
+    """Return the evaluator that the configs of one rung share."""
     return Evaluator(executor)
 
 
@@ -82,15 +82,15 @@ def _cut(experiment: Experiment, until: int) -> Experiment:
 
 
 def _is_cheap(metric: Metric) -> bool:
-    return not isinstance(metric, JudgedMetric) and not _DEAR & set(metric.needs)
+    return not isinstance(metric, JudgedMetric) and not _MEASURED_AT_END & set(metric.needs)
 
 
-_ordered = remembered(order)
+_ordered = remembered(order_questions)
 
 
 @remembered
 def _part(dataset: Dataset, seed: int, until: int) -> Dataset:
-    """Keep the first questions of the race, in its order."""
+    """Return a dataset with the first questions of the race, in its order."""
     questions = dataset.golden.questions
     first = _ordered(questions, seed).first(until)
     return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))
