@@ -1,7 +1,7 @@
 """Count the calls that a race really saves: a sweep over models of which it is known how many answers each gets right.
 
 A real server on this machine answers 180 questions for four models, and counts; the same sweep is run with and without
-a race. --write puts the table into docs/racing.md. From the clone::
+a race. --write puts the table into docs/measurements.md. From the clone::
 
     PYTHONPATH=tests .venv/bin/python benchmarks/races.py
 """
@@ -22,7 +22,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.command import read_command
 
-RULES = ("betting", "wilcoxon", "median")
+RULES = ("betting",)
 LEADS = (0.05, 0.10, 0.20)
 SHARE = 0.5
 """Of the questions, answered rightly by all models but the best."""
@@ -84,7 +84,7 @@ def swept(data: list[str], lead: float, seed: int, race: str | None) -> tuple[in
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/racing.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
     given = parser.parse_args()
     os.environ["NO_PROXY"] = "127.0.0.1"
     lines = [
@@ -106,7 +106,7 @@ def main() -> None:
             lines.append("| " + " | ".join(cells) + " |")
     print("\n".join(lines))
     if given.write:
-        fill("racing.md", "races", [*lines, "", ""])
+        fill("measurements.md", "races", [*lines, "", ""])
 
 
 if __name__ == "__main__":

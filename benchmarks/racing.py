@@ -3,7 +3,7 @@
     RAGSWEEP_COLLECTIONS=... python benchmarks/racing.py [--replications 2000] [--jobs 2] [--write]
 
 256 questions in blocks of 16. Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left
-out without the folder). The same scores for every rule. Prints the tables; --write puts them into docs/racing.md
+out without the folder). The same scores for every rule. Prints the tables; --write puts them into docs/measurements.md
 between the markers. Bars: with four configs and the best ahead by .02 betting loses it in at most 5 % of the races,
 by .05 it saves at least 20 % of the questions, by .10 at least 45 %; anywhere else it loses at most 5 %.
 Deterministic: a replication has a seed of its own.
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/racing.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     given = parser.parse_args()
     tallies, began = [], time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
@@ -220,7 +220,7 @@ def main() -> None:
     lines = report(tallies)
     print("\n".join(lines))
     if given.write:
-        fill("racing.md", "racing", lines)
+        fill("measurements.md", "racing", lines)
     broken = [tally.scenario.name for tally in tallies if not held(tally)]
     sys.exit(f"a bar is missed: {', '.join(broken)}" if broken else 0)
 

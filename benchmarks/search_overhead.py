@@ -5,7 +5,7 @@
 Ours is a search as a user starts it (sweeps=hybrid_tpe, study in SQLite), whose job evaluates nothing: what passes
 between two jobs, and what writing one result of usual size to MLflow takes. The floor, measured in turn with it, trial
 by trial: the same sampler's ask, the same suggestions and tell on a storage of the same kind, and the cheapest calls
-that write the same content to MLflow. Bar: at most 1.5 x the floor. --write puts it into docs/search_measured.md.
+that write the same content to MLflow. Bar: at most 1.5 x the floor. --write puts it into docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hydra_plugins.ragsweep_optuna._samplers import _make, seed_of
-from hydra_plugins.ragsweep_optuna._storage import open_storage
-
 from doc_pages import fill
-from hydra_plugins.ragsweep_optuna import Space, read_space
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
 from ragsweep.parts.tracking import Mlflow, Place
+from ragsweep.sweep.search.samplers import create_sampler, seed_of
+from ragsweep.sweep.search.space import Space, read_space
+from ragsweep.sweep.search.storage import open_storage
 from ragsweep.sweep.sweeping import hand_over
 
 BAR = 1.5
@@ -52,7 +51,9 @@ class Measured:
         self.parent = self.tracker.open_sweep("overhead", {}, {}, None)
         EXPERIMENT[self.tracker.uri] = MlflowClient(self.tracker.uri).get_run(self.parent).info.experiment_id
         self.floor = optuna.create_study(
-            storage=open_storage(f"sqlite:///{folder / 'floor.db'}").optuna, sampler=_make(TPE, 0), direction="maximize"
+            storage=open_storage(f"sqlite:///{folder / 'floor.db'}").optuna,
+            sampler=create_sampler(TPE, 0),
+            direction="maximize",
         )
         self.space: Space | None = None
         self.left = 0.0
@@ -80,7 +81,7 @@ class Measured:
 
     def _ask_and_tell(self, number: int, value: float) -> None:
         assert self.space is not None
-        self.floor.sampler = _make(TPE, seed_of(0, number))
+        self.floor.sampler = create_sampler(TPE, seed_of(0, number))
         trial = self.floor.ask()
         self.space.suggest(trial)
         self.floor.tell(trial, value)
@@ -109,7 +110,7 @@ def report(times: dict[str, list[float]]) -> tuple[list[str], float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trials", type=int, default=120)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/search_measured.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
     given = parser.parse_args()
     _quieten()
     os.environ.update(SETTINGS)
@@ -123,7 +124,7 @@ def main() -> None:
     lines, ratio = report(measured.times)
     print("\n".join(lines))
     if given.write:
-        fill("search_measured.md", "overhead", lines)
+        fill("measurements.md", "overhead", lines)
     sys.exit(f"the bar of {BAR:g} is missed: {ratio:.2f}" if ratio > BAR else 0)
 
 

@@ -5,7 +5,7 @@
 The surface is benchmarks/surface_scores.py's: nDCG@10 of 7,813 configs on 505 claims. Our plugin's space, study and
 samplers are asked, and told what the table says; no job is launched. Beside them the same samplers where every
 parameter always exists, as in Hydra's former plugin, which also charges what it draws twice. Then the batches of the
-searches are raced. Prints the tables; --write puts them, and a plot, into docs/search_measured.md.
+searches are raced. Prints the tables; --write puts them, and a plot, into docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 import yaml
-from hydra_plugins.ragsweep_optuna._outcomes import Outcome
-from hydra_plugins.ragsweep_optuna._storage import open_storage
-from hydra_plugins.ragsweep_optuna._study import Asked, open_study
 
 from doc_pages import DOCS, fill
-from hydra_plugins.ragsweep_optuna import Space
 from ragsweep.sweep.racing import Betting
+from ragsweep.sweep.search.outcomes import TrialOutcome
+from ragsweep.sweep.search.space import Space
+from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.search.study import StudyPlan, open_study
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002
@@ -46,16 +46,14 @@ def ours(
     sampler: Mapping[str, Any], space: Space, found: Surface, seed: int, trials: int, batch: int = 1
 ) -> Iterator[list[Values]]:
     """Search with our study; yield batch after batch what it evaluates."""
-    from optuna.storages import InMemoryStorage
-
     first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
-    placed = space.place({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
-    asked = Asked("surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials, ((first, placed),))
-    study = open_study(asked, space, replace(open_storage(None), optuna=InMemoryStorage()))
+    placed = space.locate_config({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
+    asked = StudyPlan("surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials, ((first, placed),))
+    study = open_study(asked, space, open_storage(None))
     while taken := study.batch(batch, _sign):
         drawn: list[Values] = [dict(line.split("=", 1) for line in one.overrides) for one in taken]
         for one, values in zip(taken, drawn, strict=True):
-            study.settle(one, Outcome((found.value(conditional(), values),)))
+            study.settle(one, TrialOutcome((found.value(conditional(), values),)))
         yield drawn
 
 
@@ -307,7 +305,7 @@ def main() -> None:
     lines = report(found, came, tally, given.trials)
     print("\n".join(lines))
     if given.write:
-        fill("search_measured.md", "surface", lines)
+        fill("measurements.md", "surface", lines)
         plot(came, given.trials)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_plugins.ragsweep_optuna import Space, read_space
 from ragsweep.core.clusters import clusters
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
@@ -27,6 +26,7 @@ from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.search.space import Space, read_space
 from ragsweep.sweep.session import Job, Session
 
 Doubles = NDArray[np.float64]

@@ -24,7 +24,7 @@ from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
 from ragsweep.sweep.sharing import join, leave, sweep_key
 from studies import LEFT, ended_jobs, select, working
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
-from test_searching import SEARCH
+from test_search_command import SEARCH
 
 __all__ = ["database", "environment"]
 

@@ -7,13 +7,13 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
+from studies import stored_trials
 from test_cli import ROOT, runs, write_dataset
 from test_races import data as many_questions
 
@@ -121,8 +121,7 @@ def test_study_ledger_and_mlflow_agree_on_trials_that_end_badly(launcher: str, t
         done = sweep(tmp_path, fates, *search, *LAUNCHERS[launcher])
     assert done.returncode == 1, done.stdout + done.stderr
     found = {name.removeprefix("+retriever.fate="): outcome for name, outcome in outcomes(tmp_path).items()}
-    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
-        states = dict(connection.execute("SELECT number, state FROM trials"))
+    states = {job: one.state for job, one in stored_trials(tmp_path / "study.db").items()}
     children = {run.data.tags["ragsweep.job"]: run.info.status for run in runs(tmp_path, "config")}
     assert set(found) == set(fates)
     assert sorted(states) == sorted(map(int, children)) == list(range(7))

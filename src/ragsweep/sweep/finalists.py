@@ -1,4 +1,4 @@
-"""What a search's best configs are worth on the questions that it has not seen: chosen here, and put into words."""
+"""The finalists of a search: their choice, and their results on the holdout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragsweep.stats.inference.recommending import COSTS
 from ragsweep.stats.verdict import Unweighed, Verdict
 
 SUFFIX = f" partition={HOLDOUT}"
-"""What the name of a config ends with that is evaluated on the holdout."""
+"""Suffix of the names of configs that are evaluated on the holdout."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Finals:
 
     @property
     def questions(self) -> int:
-        """How many questions the holdout has."""
+        """The number of questions of the holdout."""
         return self.results[0].dataset.questions if self.results else 0
 
     def named(self) -> tuple[list[Result], list[Failure]]:
-        """List the results and the failures under the names that the configs have in the search."""
+        """Return results and failures under the names that the configs have in the search."""
         return [_named(one) for one in self.results], [_named(one) for one in self.failures]
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Say of each config what it reached on tune, on the holdout, and its lead there; nothing without any."""
+        """Yield a line a config: its value on tune and holdout, the gap, and its lead on the holdout."""
         if not self.results:
             return
         questions = self.results[0].dataset.questions
@@ -61,11 +61,11 @@ class Finals:
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         for one, row in zip(self.results, rows, strict=True):
             seen, value, gap, lead = (f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
-            told = f"tune {seen} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
-            yield "", f"{told} · {short(_plain(one.name))}"
+            text = f"tune {seen} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
+            yield "", f"{text} · {short(_plain(one.name))}"
 
     def facts(self) -> list[dict[str, Any]]:
-        """Say the same in JSON types."""
+        """Return the same in JSON types."""
         return [
             {"config": _plain(one.name), "tune": seen, "holdout": one.summaries[self.metric].value,
              "low": one.summaries[self.metric].low, "high": one.summaries[self.metric].high, "gap": gap,
@@ -79,7 +79,7 @@ class Finals:
             yield one, seen, one.summaries[self.metric].value - seen
 
     def _lead(self, one: Result) -> str:
-        """Write by how much a config is better than the baseline on the holdout, with its interval."""
+        """Format a config's lead over the baseline on the holdout, with its interval."""
         row = self._row(one)
         if not isinstance(self.verdict, Verdict) or row is None:
             return ""
@@ -96,18 +96,16 @@ class Finals:
 
 
 def check(most: object) -> None:
-    """Raise ConfigError for what is no number of finalists."""
+    """Raise ConfigError for an invalid number of finalists."""
     if isinstance(most, bool) or not isinstance(most, int) or most < 0:
         raise ConfigError(f"finalists: must be a whole number, 0 for none, given {most!r}")
 
 
 def choose(results: Sequence[Result], verdict: Verdict | Unweighed | None, most: int | None = None) -> list[Result]:
-    """Choose whom to evaluate on the holdout: the baseline, what the tune questions recommend, the best, the cheapest.
+    """Choose the configs to evaluate on the holdout: the baseline, the recommended, the best, and the cheapest.
 
-    The cheapest are those of the configs that cannot be told from the best.
-
-    Nobody where the search saw all questions, or the golden set has too few to keep any for the end. ``most`` bounds
-    them, the baseline aside where it is not among those that may be the best; None is no bound.
+    The cheapest are those of the model confidence set. None are chosen where the search saw all questions, or the
+    golden set is too small for a holdout. ``most`` limits them, not counting a baseline outside of the confidence set.
     """
     if not isinstance(verdict, Verdict) or most == 0 or not _is_held_back(results[0]):
         return []
@@ -138,7 +136,7 @@ def _named(one: Kept) -> Kept:
 
 
 def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finals:
-    """Put together what came of the configs that are chosen now; what an earlier choice had evaluated is left out."""
+    """Collect the outcomes of the configs that are chosen now, without those of an earlier choice."""
     known = {_plain(one.name): one for one in outcomes}
     pairs = [(known[one.name], one) for one in chosen if one.name in known]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
@@ -152,7 +150,7 @@ def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metri
 
 
 def _is_held_back(result: Result) -> bool:
-    """Say whether there are questions that the search has not seen, and enough of them."""
+    """Return whether enough questions were held back from the search."""
     facts = result.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

@@ -18,7 +18,7 @@ from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.tables import headline, partial_note
 from ragsweep.stages.graph import walk
-from ragsweep.sweep import searching
+from ragsweep.sweep import search_command
 from ragsweep.sweep.command import defining
 from ragsweep.sweep.race_plan import evaluate_rung
 from ragsweep.sweep.recording import Records
@@ -44,9 +44,9 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     if sweep and search:  # the number of its trials may have been raised since
-        trials = searching.names(search, job.number + 1)
+        trials = search_command.trial_names(search, job.number + 1)
         sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
-    given = search is not None and searching.ours(search)  # then the study decides which process runs a job
+    given = search is not None and search_command.is_own(search)  # then the study decides which process runs a job
     if sweep:
         _stop_after(ledger, sweep, job.config.values["max_failures"])
         if until is not None and (come := _come(ledger, sweep, job.number, int(until))):
@@ -59,7 +59,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
             return _returned(context, stored, None, {})
         if isinstance(taken, Claim):
             raise RagsweepError(f"{sweep.names[job.number]}: {taken.holder} works on it")
-        job.name = searching.named(job.overrides, sweep.name) if search else sweep.names[job.number]
+        job.name = search_command.trial_name(job.overrides, sweep.name) if search else sweep.names[job.number]
     job.name = context.secrets.mask_text(job.name or " ".join(defining(job.overrides)) or "defaults")
     job.searching = search is not None
     records = Records(ledger, context.tracker, sweep, job.number, fenced=given, secrets=context.secrets)
@@ -152,8 +152,8 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
 
 def _returned(context: RunContext, result: Result, first: Result | None, spent: Mapping[str, float]) -> Returned:
     """Return the objective, or several, and to our own sweeper what else it needs; NaN is no value to search by."""
-    if context.search is not None and searching.ours(context.search):
-        return searching.returned(result, first, spent)
+    if context.search is not None and search_command.is_own(context.search):
+        return search_command.job_value(result, first, spent)
     values = tuple(result.summaries[name].value for name in objectives(result.config))
     if any(value != value for value in values):
         return None
@@ -163,7 +163,7 @@ def _returned(context: RunContext, result: Result, first: Result | None, spent: 
 def _first(context: RunContext, number: int) -> Result | None:
     """Return a search's first result, where it may end because nothing gets better by more than could be seen."""
     sweep, search = context.sweep, context.search
-    patient = search is not None and searching.ours(search) and (search.get("stop") or {}).get("patience")
+    patient = search is not None and search_command.is_own(search) and (search.get("stop") or {}).get("patience")
     if not (sweep and number and patient) or 0 not in context.ledger.jobs(sweep.id, "finished"):
         return None
     return _stored(context.ledger, sweep, 0)

@@ -14,7 +14,7 @@ from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mirroring, searching, sharing
+from ragsweep.sweep import mirroring, search_command, sharing
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
@@ -30,10 +30,10 @@ class Search(Multirun):
     """One search: the sweeper decides what its jobs are, and where it goes on. Several commands may be at it."""
 
     def _key(self, signatures: Sequence[str]) -> str:
-        return searching.key(self.command, signatures[0], self.tracker.identity)
+        return search_command.search_key(self.command, signatures[0], self.tracker.identity)
 
     def _is_done(self, found: Sweep) -> bool:
-        done = searching.is_done(self.command, found, read_summary(self._folder(found)))
+        done = search_command.is_done(self.command, found, read_summary(self._folder(found)))
         return done and self._holdout.is_done(found, self.values["finalists"])
 
     @property
@@ -44,22 +44,22 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _name(self) -> str:
-        return self.secrets.mask_text(" ".join(searching.typed(self.command)) or "search")
+        return self.secrets.mask_text(" ".join(search_command.typed_overrides(self.command)) or "search")
 
     def _jobs(self) -> tuple[tuple[str, ...], ...]:
         return ((),) * len(self._names())
 
     def _names(self) -> tuple[str, ...]:
-        return searching.names(self.command.search or {})
+        return search_command.trial_names(self.command.search or {})
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
-        searching.reach(self.command.search or {})
+        search_command.check_storage(self.command.search or {})
         with sharing.exclusive(self.ledger, key, self.terminal):
             return super()._enter(key, planned)
 
     def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
         """Work on a search beside another command; the greater number of trials holds."""
-        if not searching.shared(self.command.search or {}):
+        if not search_command.is_shared(self.command.search or {}):
             return super()._join(sweep, taken, planned)
         sharing.join(self.ledger, sweep)
         self.terminal.line("join", f"{taken.holder} works on this search as well")
@@ -82,7 +82,7 @@ class Search(Multirun):
         return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
 
     def _elsewhere(self) -> bool:
-        return searching.elsewhere(self.command.search or {})
+        return search_command.is_on_server(self.command.search or {})
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Close the search, unless others are still at it, or have closed it: then only show what there is."""
@@ -128,7 +128,7 @@ class Search(Multirun):
         return ""
 
     def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
-        if searching.ours(self.command.search or {}):
+        if search_command.is_own(self.command.search or {}):
             super()._with_launcher(body)
         else:
             assert self.context.sweep
@@ -141,7 +141,8 @@ class Search(Multirun):
         for job, one in (left.trials if left else {}).items():
             if one["state"] == "FAIL" and job not in recorded:
                 overrides = tuple(one.get("overrides", ()))
-                failure = Failure(searching.named(overrides, sweep.name), overrides, {}, str(one.get("reason", "")))
+                name = search_command.trial_name(overrides, sweep.name)
+                failure = Failure(name, overrides, {}, str(one.get("reason", "")))
                 Records(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
                     failure, self.terminal
                 )

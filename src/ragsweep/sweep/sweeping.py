@@ -15,7 +15,7 @@ from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.foretelling import foretell
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
-from ragsweep.sweep import finalists, mirroring, races, searching
+from ragsweep.sweep import finalists, mirroring, races, search_command
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
@@ -42,7 +42,7 @@ def _run(command: Command) -> int:
     experiments = [one.experiment for one in jobs if one.experiment]
     race = _race(own, command, experiments)
     if command.searching:
-        command = searching.settled(command, values, experiments[0])
+        command = search_command.with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
@@ -137,7 +137,7 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
         )
     rule = own.builder.build(command.race, "hydra.sweeper.race").value
     return races.prepare_race(
-        rule, experiments, len(searching.names(command.search)) if command.search else len(experiments)
+        rule, experiments, len(search_command.trial_names(command.search)) if command.search else len(experiments)
     )
 
 

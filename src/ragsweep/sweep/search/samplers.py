@@ -67,7 +67,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
             if trial.number not in self._inner:
                 number, random = draw(study, trial)
                 own, random = seed_of(seed, number), random or settings.get("name") == GRID
-                self._inner[trial.number] = RandomSampler(own) if random else _create(settings, own)
+                self._inner[trial.number] = RandomSampler(own) if random else create_sampler(settings, own)
             return self._inner[trial.number]
 
         def before_trial(self, study: Any, trial: Any) -> None:
@@ -95,7 +95,8 @@ def _stops_study(settings: Mapping[str, Any]) -> bool:
     return settings.get("name") == "brute_force"
 
 
-def _create(settings: Mapping[str, Any], seed: int) -> Any:
+def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
+    """Return Optuna's sampler of a name. Raises HydraException for unknown arguments."""
     from optuna import samplers
     from optuna.exceptions import ExperimentalWarning
 

@@ -1,4 +1,4 @@
-"""What sets a search apart from a sweep: its jobs are not known beforehand, and its results decide what is tried."""
+"""A search as a command: its settings, its identity, and the values that its jobs return."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ragsweep.sweep.command import Command, check_search, defining
 from ragsweep.sweep.search.storage import check_reachable, is_postgresql
 from ragsweep.sweep.search.summary import StudySummary
 
-SWEEPER = ".OptunaSweeper"
-"""How the class of our own sweeper ends: a job returns more than one number to it."""
+SWEEPER = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
+"""Our own sweeper, to which a job returns more than one number."""
 
 AT_THE_END = ("finalists=",)
-"""What is no part of a search, and may be typed otherwise when it is repeated: it says what is done at the end."""
+"""Overrides that may change when a search is repeated: they concern its end only."""
 
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
-def settled(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Say which way each objective is better, where that was left open; refuse a search for the worst.
+def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
+    """Set the direction of each objective where none is configured, and refuse a wrong one.
 
     Raises:
         ConfigError: A direction is the wrong one, or unknown, or a constraint is about what is not measured.
     """
     settings = dict(command.search or {})
     command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith(AT_THE_END)))
-    if not ours(settings):
+    if not is_own(settings):
         return command
     named, given = objectives(config), settings.get("direction")
     higher = {metric.name: metric.higher_is_better for metric in first.metrics}
@@ -67,9 +67,9 @@ def _direction(name: str, higher: bool | None, given: str | None) -> str:
 
 
 def is_done(command: Command, sweep: Sweep, summary: StudySummary | None) -> bool:
-    """Say whether a finished search has nothing more to do: as many trials as then, and nothing else to stop it."""
+    """Return whether a finished search has nothing left to do under the same trials and stop rule."""
     settings = command.search or {}
-    wanted = len(names(settings))
+    wanted = len(trial_names(settings))
     same = len(sweep.jobs) == wanted and (summary is None or summary.n_trials >= wanted)
     return same and (summary is None or not summary.stopped or summary.stop == settings.get("stop"))
 
@@ -82,70 +82,70 @@ def _check_constraints(settings: Mapping[str, Any], first: Experiment) -> None:
             raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, given "{line}"')
 
 
-def key(command: Command, signature: str, place: str) -> str:
-    """Tell equal searches: of the same space, in the same storage, around the same config, tracked at one place.
+def search_key(command: Command, signature: str, place: str) -> str:
+    """Return the key of a search: the same space, storage, base config and tracking place.
 
-    How many trials a search has, and who draws them, may change when it is continued; and who asks the database.
+    The number of trials, the sampler, and the user of the database may change when a search is continued.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
-    if elsewhere(settings):
+    if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
-    return content_hash(["search", searched, typed(command), signature, place])
+    return content_hash(["search", searched, typed_overrides(command), signature, place])
 
 
-def ours(settings: Mapping[str, Any]) -> bool:
-    """Say whether a search is our own sweeper's, which keeps who has which trial."""
-    return str(settings.get("_target_")).endswith(SWEEPER)
+def is_own(settings: Mapping[str, Any]) -> bool:
+    """Return whether the sweeper is OptunaSweeper."""
+    return settings.get("_target_") == SWEEPER
 
 
-def shared(settings: Mapping[str, Any]) -> bool:
-    """Say whether several processes can work on one search: its study is kept where all of them see it."""
-    return ours(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
+def is_shared(settings: Mapping[str, Any]) -> bool:
+    """Return whether several processes can work on one search."""
+    return is_own(settings) and str(settings.get("storage")) not in ("None", "sqlite://", "sqlite:///:memory:")
 
 
-def elsewhere(settings: Mapping[str, Any]) -> bool:
-    """Say whether other machines may be at a search: its study is in a database that they reach."""
-    return ours(settings) and is_postgresql(settings.get("storage"))
+def is_on_server(settings: Mapping[str, Any]) -> bool:
+    """Return whether other machines can work on a search."""
+    return is_own(settings) and is_postgresql(settings.get("storage"))
 
 
-def reach(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a search is to be kept on a server that cannot be reached."""
+def check_storage(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where the server of a search's storage cannot be reached."""
     from hydra.errors import HydraException
 
     try:
-        if elsewhere(settings):
+        if is_on_server(settings):
             check_reachable(settings.get("storage"))
     except HydraException as fault:
         raise ConfigError(str(fault)) from None
 
 
-def typed(command: Command) -> list[str]:
-    """List what was typed of a search, without what Hydra was told of how to do it."""
+def typed_overrides(command: Command) -> list[str]:
+    """List the overrides of a search without those of Hydra."""
     return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
-    """Name the trials of a search before anything is known of them; others may have begun more than are asked for."""
+def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
+    """Name the trials of a search before they are drawn; other processes may have begun more than n_trials."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))
 
 
-def named(overrides: tuple[str, ...], search: str) -> str:
-    """Name a trial by what it changes, beside what was typed for all trials of the search."""
+def trial_name(overrides: tuple[str, ...], search: str) -> str:
+    """Name a trial by its overrides, without those of all trials of the search."""
     general = _unescaped(search).lower().split()  # Hydra writes true as True
     own = [line for line in map(_unescaped, defining(overrides)) if line.lower() not in general]
     return " ".join(own) or "defaults"
 
 
 def _unescaped(text: str) -> str:
-    r"""Undo what Hydra does to special characters in a value that it hands on: ``sqlite\:`` is ``sqlite:``."""
+    r"""Remove the escapes that Hydra adds to a value: ``sqlite\:`` is ``sqlite:``."""
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def returned(result: Result, first: Result | None, spent: Mapping[str, float]) -> dict[str, object]:
-    """Make what our sweeper is given of a result: its objectives, all that constraints may be about, what it cost.
+def job_value(result: Result, first: Result | None, spent: Mapping[str, float]) -> dict[str, object]:
+    """Return a job's value for our own sweeper: objectives, measured values for constraints, and cost.
 
-    ``first`` is the search's first result: with it goes the smallest difference that these questions could show.
+    ``first`` is the search's first result, needed for the smallest detectable differences.
     """
     found = [result.summaries[name] for name in objectives(result.config)]
     unknown = [one for one in found if math.isnan(one.value)]
@@ -164,7 +164,7 @@ def _unmeasured(summary: Summary) -> str:
 
 
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
-    """Return the smallest difference to the first result that could be shown, or half of the value's interval."""
+    """Return the smallest detectable difference to the first result, or half of the value's interval."""
     try:
         power = detectable(paired([first, result], summary.name)).typical
     except (RagsweepError, KeyError):

@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.command import read_command
-from ragsweep.sweep.searching import named
+from ragsweep.sweep.search_command import trial_name
 from studies import stored_trials
 from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
 
@@ -92,7 +92,7 @@ def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:
 def test_a_trial_is_named_by_what_it_changes_and_never_by_where_it_is_kept(
     trial: list[str], typed: str, name: str
 ) -> None:
-    assert named(tuple(trial), typed) == name
+    assert trial_name(tuple(trial), typed) == name
 
 
 def test_a_config_is_not_named_by_operational_keys_unless_nothing_else_varies(tmp_path: Path) -> None:
