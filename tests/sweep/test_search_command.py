@@ -2,72 +2,54 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from one_process import in_one_process
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.search_command import trial_name
-from studies import stored_trials
-from test_cli import Ragsweep, environment, ragsweep, runs, write_dataset
-
-__all__ = ["environment", "ragsweep"]
+from studies import select, stored_trials
+from test_cli import runs, write_dataset
 
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 
 
-def trials(folder: Path) -> list[tuple[int, str]]:
-    found = stored_trials(folder / ".ragsweep" / "study.db")
-    return [(job, str(one.facts["overrides"])) for job, one in found.items()]
+REFUSED = {
+    "hydra.sweeper.direction=minimize": "objective=context_ndcg is better when higher",
+    "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
+    "top_k=5,500": "top_k=500 is more than depth=100",
+    "reranker=none,late_interactoin": "late_interaction",
+    "retriever=bm25,vectr": "vector",
+}
 
 
-def test_a_search_is_one_parent_with_a_child_a_trial_and_goes_on_with_the_same_command(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
-    typed = [*SEARCH, *write_dataset(tmp_path)]
-    done = ragsweep(*typed, "hydra.sweeper.n_trials=3")
-    assert done.returncode == 0, done.stderr
-    assert "3/3" in done.stdout
-    assert "verdict" in done.stdout
-    first = trials(tmp_path)
-    assert len(first) == 3
-    more = ragsweep(*typed, "hydra.sweeper.n_trials=4")
-    assert more.returncode == 0, more.stderr
-    assert "3 of 4 trials are done already" in more.stdout
-    assert trials(tmp_path)[:3] == first
+def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:
+    typed = ["run", *SEARCH, *write_dataset(tmp_path)]
+    early = in_one_process(
+        {"plan": [*typed, "plan=json"], **{line: [*typed, line] for line in REFUSED}}, tmp_path
+    )  # fmt: skip
+    assert '"configs": 1' in early["plan"][1]
+    for line, text in REFUSED.items():
+        assert early[line][0] == 2, early[line]
+        assert text in early[line][1]
+    assert not (tmp_path / ".ragsweep" / "study.db").exists()
+    done = in_one_process(
+        {"begun": [*typed, "hydra.sweeper.n_trials=3"], "continued": [*typed, "hydra.sweeper.n_trials=4"],
+         "again": [*typed, "hydra.sweeper.n_trials=4"]},
+        tmp_path,
+    )  # fmt: skip
+    assert {name: status for name, (status, _) in done.items()} == dict.fromkeys(done, 0), done
+    assert "3/3" in done["begun"][1]
+    assert "verdict" in done["begun"][1]
+    assert "3 of 4 trials are done already" in done["continued"][1]
+    assert "is finished already" in done["again"][1]
+    assert list(stored_trials(tmp_path / ".ragsweep" / "study.db")) == [0, 1, 2, 3]
+    assert select(tmp_path / ".ragsweep" / "study.db", "SELECT count(*) FROM trials") == [(4,)]
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FINISHED"
     assert {run.data.tags["ragsweep.job"] for run in runs(tmp_path, "config")} == {"0", "1", "2", "3"}
-    again = ragsweep(*typed, "hydra.sweeper.n_trials=4")
-    assert "is finished already" in again.stdout
-    assert len(trials(tmp_path)) == 4
-
-
-def test_the_plan_of_a_search_is_that_of_one_trial_and_runs_nothing(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    done = ragsweep(*SEARCH, *write_dataset(tmp_path), "plan=json")
-    assert json.loads(done.stdout)["configs"] == 1
-    assert not (tmp_path / ".ragsweep" / "study.db").exists()
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (["hydra.sweeper.direction=minimize"], "objective=context_ndcg is better when higher"),
-        (["hydra.sweeper.constraints=['latency_p95 <= 800']"], 'no metric "latency_p95" is measured'),
-        (["top_k=5,500"], "top_k=500 is more than depth=100"),
-        (["reranker=none,late_interactoin"], "late_interaction"),
-        (["retriever=bm25,vectr"], "vector"),
-    ],
-)
-def test_what_cannot_work_is_said_before_the_first_trial(
-    ragsweep: Ragsweep, tmp_path: Path, typed: list[str], said: str
-) -> None:
-    done = ragsweep(*SEARCH, *write_dataset(tmp_path), *typed)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert not (tmp_path / ".ragsweep" / "study.db").exists()
 
 
 def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:

@@ -105,10 +105,6 @@ LATER = {
         ["PRAGMA user_version = 99"],
         "was written by another version of ragsweep (format 99, this one writes",
     ),
-    "study": (
-        [],
-        "was made by another version of ragsweep (format 1, this one reads 2)",
-    ),
     "optuna": (
         ["UPDATE alembic_version SET version_num = 'v99'", "UPDATE version_info SET library_version = '99.0'"],
         "set up by optuna 99.0",
@@ -138,7 +134,7 @@ def test_what_a_later_version_left_is_named_with_what_it_needs(tmp_path: Path) -
             connection.execute(statement)
         connection.commit()
         connection.close()
-        commands[name] = CONTINUED if name in ("study", "optuna") else [*REPEATED, "rerun=true"]
+        commands[name] = CONTINUED if name == "optuna" else [*REPEATED, "rerun=true"]
     ended = in_one_process(commands, tmp_path)
     for name, (_, expected) in LATER.items():
         status, said = ended[name]

@@ -27,6 +27,7 @@ __all__ = ["database"]
 
 WORKER = str(Path(__file__).parents[1] / "study_worker.py")
 STORAGES = ["sqlite", "postgresql"]
+SLOW_ON_SERVER = ["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)]
 
 
 Make = Callable[[], tuple[str, Path]]
@@ -145,7 +146,7 @@ def hand_out(fresh: Make, rounds: int, processes: int, queued: int, sampled: int
 def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(
     kind: str, fresh: Make
 ) -> None:
-    hand_out(fresh, rounds=1, processes=8, queued=10, sampled=10)
+    hand_out(fresh, rounds=1, processes=4, queued=6, sampled=6)
 
 
 @pytest.mark.nightly
@@ -181,7 +182,7 @@ def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
         assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
 
 
-@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.nightly), "postgresql"])
 def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
     kill_one(fresh, trials=16, after=[0.15])
 
@@ -193,7 +194,7 @@ def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fr
     kill_one(fresh, trials=40, after=[chance.uniform(0, 1) for _ in range(20)])
 
 
-@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
 def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
     (url, log), lapse = fresh(), 1.0
     given = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
@@ -213,7 +214,7 @@ def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str,
     assert [int(number) for number, *_ in begun(log)] == [0, 0, 1]
 
 
-@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
 def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(kind: str, fresh: Make) -> None:
     url, log = fresh()
     given = {"url": url, "log": str(log), "trials": 2, "wait": 30}

@@ -195,6 +195,23 @@ def settings(**changes: Any) -> SearchSettings:
     return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"direction": "up"}, "direction: must be minimize, maximize or a list of these"),
+        ({"n_trials": 0}, "n_trials: must be a whole number of at least 1"),
+        ({"max_failure_rate": 2}, "max_failure_rate: must be a share from 0 to 1"),
+        ({"storage": "journal.log"}, "journal file"),
+        ({"constraints": ["latency < 3"]}, "constraints: must be NAME <= NUMBER or NAME >= NUMBER"),
+        ({"enqueue": ["a=1"]}, "enqueue: must be lists of overrides"),
+        ({"race": {"block": 3}}, "race: choose one with hydra/sweeper/race=NAME"),
+    ],
+)
+def test_settings_out_of_range_are_refused_with_their_key(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(HydraException, match=said):
+        settings(**changes)
+
+
 def test_only_what_keeps_all_constraints_can_be_best_with_one_objective_and_with_several(tmp_path: Path) -> None:
     bounds = ["latency <= 50"]
     single = run(opened(tmp_path), Program(lambda x: {"values": x, "measured": {"latency": 10 * x}}), bounds=bounds)
