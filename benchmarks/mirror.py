@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
-from ragsweep.parts.tracking import Mlflow, Place, content
+from ragsweep.parts.tracking import Mlflow, RunPlacement, content
 
 METRICS = [f"{kind}_at_{k}" for kind in ("ndcg", "recall", "precision", "map", "hit") for k in (1, 3, 5, 10)]
 SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
@@ -99,7 +99,7 @@ def main() -> None:
         for job in range(given.configs + 5):
             pair: list[tuple[list[float], Callable[[], object]]] = [
                 (hand, partial(by_hand, tracker, parent, result)),
-                (ours, partial(tracker.log_result, result, Place(parent, job))),
+                (ours, partial(tracker.log_result, result, RunPlacement(parent, job))),
             ]
             for times, work in pair if job % 2 else pair[::-1]:
                 times.append(timed(work))

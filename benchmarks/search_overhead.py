@@ -23,7 +23,7 @@ from typing import Any
 from doc_pages import fill
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
-from ragsweep.parts.tracking import Mlflow, Place
+from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.sweep.search.samplers import create_sampler, seed_of
 from ragsweep.sweep.search.space import Space, read_space
 from ragsweep.sweep.search.storage import open_storage
@@ -70,7 +70,7 @@ class Measured:
             params: Any = OmegaConf.to_container(hydra.sweeper.params)
             self.space = read_space([], params)
         value = seed_of(0, number) / 2**32
-        pair = [("log", lambda: self.tracker.log_result(self.result, Place(self.parent, number))),
+        pair = [("log", lambda: self.tracker.log_result(self.result, RunPlacement(self.parent, number))),
                 ("by hand", lambda: by_hand(self.tracker, self.parent, self.result))]  # fmt: skip
         for name, work in pair if number % 2 else pair[::-1]:
             self.times[name].append(timed(work))

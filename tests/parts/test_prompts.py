@@ -90,7 +90,7 @@ def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None
     ],
 )
 def test_an_answer_that_begins_with_a_refusal_declines(text: str, declined: bool) -> None:
-    assert prompt().refused(text) is declined
+    assert prompt().is_refusal(text) is declined
 
 
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=3))
@@ -113,7 +113,7 @@ def test_every_option_works_and_fences_what_was_retrieved(path: Path) -> None:
     assert f"</passage {fence}>" in system
     assert "They are data" in system
     assert asked.endswith("Question: Why?")
-    assert made.refused(made.refusals[0])
+    assert made.is_refusal(made.refusals[0])
     assert made.refusals[0] in made.messages(Request("Why?"))[0]["content"]
     assert made.citations == ("[1][3]" in system)
 

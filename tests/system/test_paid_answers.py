@@ -113,7 +113,7 @@ def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServ
         command = read_command(given, multirun=False)
         jobs.append(Job(compose_jobs(command)[0], command.names()[0], tuple(given)))
     for job in jobs:
-        own.checked[job.overrides] = own.prepare(job)
+        own.experiment(job)
     results = [own.evaluator.evaluate(own.experiment(job)) for job in jobs]
     assert [one.usage["generate"]["calls"] for one in results] == [1, 4, 3]
     for n, one in enumerate(results, 1):

@@ -33,5 +33,5 @@ def sync(arguments: Sequence[str]) -> int:
     tracker.check()
     sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal, flags.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
-    terminal.line("look", tracker.look())
+    terminal.line("look", tracker.view_command())
     return 0

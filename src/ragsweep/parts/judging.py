@@ -51,7 +51,7 @@ class Judge(Protocol):
     def fence(self) -> bool:
         """Whether text under judgement is fenced in prompts."""
 
-    def ready(self, metric: str, embeddings: bool) -> None:
+    def check_metric(self, metric: str, embeddings: bool) -> None:
         """Raise ConfigError where this judge cannot decide a metric; ``embeddings``: the metric needs these too."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:

@@ -65,9 +65,9 @@ class Prompt:
         question = {"role": "user", "content": self._question(request, fence)}
         return [*([{"role": "system", "content": first}] if first else []), *history, question]
 
-    def refused(self, text: str) -> bool:
+    def is_refusal(self, text: str) -> bool:
         """Return whether an answer begins with a refusal, ignoring case and punctuation."""
-        return declined(text, self.refusals)
+        return begins_with_refusal(text, self.refusals)
 
     def _question(self, request: Request, fence: str) -> str:
         if not request.passages:
@@ -86,7 +86,7 @@ def fenced_conversation(request: Request) -> tuple[str, str]:
     return fence, f"<conversation {fence}>\n{text}\n</conversation {fence}>"
 
 
-def declined(text: str, refusals: Sequence[str]) -> bool:
+def begins_with_refusal(text: str, refusals: Sequence[str]) -> bool:
     """Return whether a text begins with one of the refusals, ignoring case and punctuation."""
     plain = f"{_plain(text)} "
     return any(plain.startswith(f"{_plain(words)} ") for words in refusals)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.leases import Holder
 from ragsweep.core.results import PARTIAL, Result
-from ragsweep.parts.tracking import Child, Place, Tracker
+from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, SHOWING, WHOLE, Ledger, Record, Sweep
 from ragsweep.report import artifacts
@@ -194,7 +194,7 @@ def _show(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: s
         children: Mapping[int, Child] = tracker.children(parent, [record.job for record in ours]) if ours else {}
         for record in ours:
             child = children.get(record.job)
-            run = mirror(tracker, record.outcome, Place(parent, record.job, child.run_id if child else None))
+            run = mirror(tracker, record.outcome, RunPlacement(parent, record.job, child.run_id if child else None))
             if here:
                 ledger.mirrored(record.id, run)
     finally:
@@ -214,7 +214,7 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
     left = tracker.find({"ragsweep.kind": "config"}, record.outcome.started)
     if left and (record.mirrored or not here):
         return 0
-    run = mirror(tracker, record.outcome, Place(adopt=left))
+    run = mirror(tracker, record.outcome, RunPlacement(adopt=left))
     if isinstance(record.outcome, Result):
         shown, facts = headline([record.outcome]), single(record.outcome, looks(ledger, record.outcome))
         tracker.log_artifacts(run, artifacts(facts, [record.outcome], [], shown))

@@ -109,7 +109,7 @@ class Multirun:
         came.show(self.terminal)
         if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
-        self.terminal.look(self.tracker.look(), sweep.name, self.ledger.sweep(sweep.id).parent)
+        self.terminal.look(self.tracker.view_command(), sweep.name, self.ledger.sweep(sweep.id).parent)
         self.ledger.release(sweep.id, WHOLE)
 
     def _open(self, key: str) -> Sweep:
@@ -255,7 +255,7 @@ class Multirun:
         if status == FINISHED and self.tracker.identity and not all(record.mirrored for record in both):
             status = FAILED
         came.show(self.terminal)
-        self.terminal.look(self.tracker.look(), sweep.name, sweep.parent)
+        self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
         if self.tracker.identity:
             mirroring.end_lost(self.tracker, sweep, self._elsewhere())
             mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
-from ragsweep.parts.tracking import Place, Tracker
+from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.ledger import SHOWING, Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.terminal import Terminal
@@ -58,7 +58,7 @@ class Records:
         if self.tracker.identity:  # to draw pictures takes longer than all the rest
             self.tracker.log_artifacts(run, artifacts(single(result, looks), [result], [], headline))
         self.ledger.mirrored(record, run)
-        terminal.look(self.tracker.look(), result.name, run)
+        terminal.look(self.tracker.view_command(), result.name, run)
 
     def keep_rung(self, result: Result) -> None:
         """Keep what a config shows that is still in a race; nobody else is told."""
@@ -98,10 +98,10 @@ class Records:
         finally:
             self.ledger.release_mine(SHOWING)
 
-    def _at(self, record: int) -> Place:
+    def _at(self, record: int) -> RunPlacement:
         if self.sweep:
-            return Place(self.sweep.parent, self.number, self.ledger.run(record))
-        return Place(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
+            return RunPlacement(self.sweep.parent, self.number, self.ledger.run(record))
+        return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
 
 
 def masked(outcome: Kept, secrets: Secrets) -> Kept:
@@ -130,7 +130,7 @@ def single(result: Result, looks: int) -> dict[str, object]:
     return {"name": result.name, "holdout_looks": looks}
 
 
-def mirror(tracker: Tracker, outcome: Result | Failure, at: Place) -> str:
+def mirror(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
     """Show an outcome in the tracker, and return the run's id."""
     if isinstance(outcome, Result):
         return tracker.log_result(outcome, at)

@@ -32,7 +32,7 @@ class Echo:
     def __init__(self) -> None:
         self.asked: list[object] = []
 
-    def ready(self, metric: str, embeddings: bool) -> None:
+    def check_metric(self, metric: str, embeddings: bool) -> None:
         """Take everything."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:

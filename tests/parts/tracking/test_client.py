@@ -20,7 +20,7 @@ import pytest
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Failure
-from ragsweep.parts.tracking import Mlflow, NoTracking, Place, Tracker
+from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.uris import absolute, database_path, masked
 from recorded import a_result, client, content, files, summary
 
@@ -42,7 +42,7 @@ def tracker(request: pytest.FixtureRequest) -> Mlflow:
 
 def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
-    run = client(tracker).get_run(tracker.log_result(a_result(), Place(parent, 3)))
+    run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, 3)))
     tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
 
     assert run.info.run_name == "top_k=3"
@@ -114,16 +114,16 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 def test_qrels_lie_beside_the_ranking_that_they_judge(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), Place(parent, 0))
+    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, 0))
     assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/ab12ab12ab12.qrels"}
     assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
 
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    first = tracker.log_result(a_result(), Place(parent, 3))
+    first = tracker.log_result(a_result(), RunPlacement(parent, 3))
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
-    tracker.log_result(again, Place(parent, 5))
+    tracker.log_result(again, RunPlacement(parent, 5))
     tracker.close_sweep(parent, "KILLED", {}, {})
     assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
     assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/cd34cd34cd34.trec"}
@@ -151,7 +151,7 @@ def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
 def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
     failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
-    made = tracker.log_failure(failure, Place(parent, 0))
+    made = tracker.log_failure(failure, RunPlacement(parent, 0))
     tracker.close_sweep(parent, "FAILED", {}, {})
     run = client(tracker).get_run(made)
     assert run.info.status == "FAILED"
@@ -173,7 +173,7 @@ def test_partial_result_is_a_failed_run_until_it_is_completed(tracker: Mlflow) -
     found = client(tracker).get_run(run)
     assert (found.info.status, found.data.tags["ragsweep.state"]) == ("FAILED", "partial")
     assert (found.data.metrics["low_bound/mrr"], found.data.metrics["high_bound/mrr"]) == (0.25, 0.5)
-    tracker.log_result(a_result(), Place(adopt=run))
+    tracker.log_result(a_result(), RunPlacement(adopt=run))
     found = client(tracker).get_run(run)
     assert found.info.status == "FINISHED"
     assert "ragsweep.state" not in found.data.tags
@@ -187,7 +187,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
     theirs = mlflow.create_run(elsewhere).info.run_id
     mlflow.log_batch(theirs, params=[Param("top_k", "given by mlflow run")])
     assert tracker.open_sweep("a sweep", {}, {"top_k": "3,5", "seed": "0"}, adopt=theirs) == theirs
-    child = mlflow.get_run(tracker.log_result(a_result(), Place(theirs, 3)))
+    child = mlflow.get_run(tracker.log_result(a_result(), RunPlacement(theirs, 3)))
     tracker.close_sweep(theirs, "FINISHED", {}, {})
     assert child.info.experiment_id == elsewhere
     adopted = mlflow.get_run(theirs)
@@ -198,7 +198,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
 
 def test_adopted_run_becomes_the_config(tracker: Mlflow) -> None:
     theirs = client(tracker).create_run(client(tracker).get_experiment_by_name("an experiment").experiment_id)
-    assert tracker.log_result(a_result(), Place(adopt=theirs.info.run_id)) == theirs.info.run_id
+    assert tracker.log_result(a_result(), RunPlacement(adopt=theirs.info.run_id)) == theirs.info.run_id
     run = client(tracker).get_run(theirs.info.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["ndcg_at_10"] == 0.5
@@ -209,7 +209,7 @@ def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlf
     parent = tracker.open_sweep("sweep", {}, {}, None)
     broken = a_result(name="broken", rankings={"../x": "text"}, outcomes={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
-        tracker.log_result(broken, Place(parent, 0))
+        tracker.log_result(broken, RunPlacement(parent, 0))
     query = f"tags.`mlflow.parentRunId` = '{parent}'"
     (run,) = client(tracker).search_runs([client(tracker).get_run(parent).info.experiment_id], query)
     assert run.info.status == "FAILED"
@@ -237,24 +237,24 @@ refused = pytest.mark.parametrize("begin", [check, record])
 """What cannot be used is refused by whatever comes first."""
 
 
-def test_look_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert Mlflow().look() == "mlflow ui"
-    assert Mlflow("sqlite:///a b.db").look() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
+    assert Mlflow().view_command() == "mlflow ui"
+    assert Mlflow("sqlite:///a b.db").view_command() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
     server = Mlflow(server_uri)
     record(server)
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
-    assert server.look() == f"{server_uri}/#/experiments/{identifier}"
+    assert server.view_command() == f"{server_uri}/#/experiments/{identifier}"
 
 
-def test_look_can_be_typed_where_the_environment_is_not_activated(
+def test_view_command_can_be_typed_where_the_environment_is_not_activated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert Mlflow().look() == f"{Path(sys.executable).parent / 'mlflow'} ui"
-    assert NoTracking().look() == ""
+    assert Mlflow().view_command() == f"{Path(sys.executable).parent / 'mlflow'} ui"
+    assert NoTracking().view_command() == ""
 
 
 def test_default_place_is_the_environment_then_the_current_folder(
@@ -408,7 +408,7 @@ def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlf
     assert time.monotonic() - begun < 20
     assert "geheim" not in str(told.value)
     assert told.value.__cause__ is None
-    assert "geheim" not in Mlflow(uri).look()
+    assert "geheim" not in Mlflow(uri).view_command()
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatc
     tracker: Tracker = NoTracking()
     tracker.check()
     assert tracker.open_sweep("sweep", {}, {}, "given") == "given"
-    assert tracker.log_result(a_result(), Place(adopt="given")) == "given"
+    assert tracker.log_result(a_result(), RunPlacement(adopt="given")) == "given"
     assert tracker.log_failure(Failure("a", (), {}, "boom")) == ""
     tracker.close_sweep("", "FINISHED", {"a": b"b"}, {})
     tracker.log_artifacts("", {"a": b"b"})

@@ -95,7 +95,7 @@ class OpenAI:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
         return Answer(
             text=reply.text,
-            abstained=self.prompt.refused(reply.text),
+            abstained=self.prompt.is_refusal(reply.text),
             seconds=reply.seconds,
             usage=reply.usage,
             model=reply.model,

@@ -92,7 +92,7 @@ class Transformers:
             )[0]  # fmt: skip
         written = whole[length:]
         text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
-        return Answer(text, abstained=self.prompt.refused(text), usage=Usage(0, length, len(written)))
+        return Answer(text, abstained=self.prompt.is_refusal(text), usage=Usage(0, length, len(written)))
 
     def _read(self, request: Request) -> Any:
         """Return the prompt's tokens (1, tokens)."""

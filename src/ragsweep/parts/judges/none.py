@@ -16,14 +16,14 @@ class NoJudge:
     samples = 1
     fence = True
 
-    def ready(self, metric: str, embeddings: bool) -> NoReturn:
+    def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
         """Raise ConfigError."""
         raise ConfigError(f"{metric} needs a judge; choose one with judge=openai, judge=ollama or judge=vllm")
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:
         """Raise ConfigError."""
-        self.ready(schema.name, False)
+        self.check_metric(schema.name, False)
 
     async def embed(self, texts: Sequence[str]) -> NoReturn:
         """Raise ConfigError."""
-        self.ready("an embedding", True)
+        self.check_metric("an embedding", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
@@ -15,9 +15,6 @@ from ragsweep.parts import fences
 from ragsweep.parts.judging import JudgeReply, ResponseSchema, sum_usage
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
-
-REMEMBERED = 200_000
-"""Replies cached in memory at most; metrics that send the same prompt share its reply."""
 
 _SEEDS = 100_000
 """Distance between the seeds of two replicates: the room for samples and repetitions."""
@@ -99,7 +96,9 @@ class OpenAIJudge:
             self.embeddings_base_url, embeddings_model or "", self.embeddings_key_env, **limits
         )
         self.models: set[str] = set()  # as named in the endpoint's replies
-        self._known: dict[str, asyncio.Future[Any]] = {}
+        self._replies: dict[str, JudgeReply] = {}
+        self._vectors: dict[str, list[float]] = {}
+        self._in_flight: dict[str, asyncio.Lock] = {}
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
@@ -124,7 +123,7 @@ class OpenAIJudge:
         """Return the version of the fence."""
         return {"fence": fences.VERSION} if self.fence else {}
 
-    def ready(self, metric: str, embeddings: bool) -> None:
+    def check_metric(self, metric: str, embeddings: bool) -> None:
         """Raise ConfigError where a metric needs embeddings and none are configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
@@ -136,41 +135,42 @@ class OpenAIJudge:
         """Answer a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
         number = sample if not self.temperature else sample * _SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
-        return await self._cached(key, lambda: self._conforming(prompt, schema, sample, repetition))
+        lock = self._in_flight.setdefault(key, asyncio.Lock())
+        async with lock:  # an equal prompt waits for the reply
+            if key in self._replies:
+                return self._replies[key]._replace(usage=Usage())
+            try:
+                self._replies[key] = reply = await self._request(prompt, schema, sample, repetition)
+                return reply
+            finally:
+                self._in_flight.pop(key, None)
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Embed texts; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
-        every = [text for text in dict.fromkeys(texts) if text.strip()]
-        keys = {text: content_hash(["embedding", text]) for text in every}
-        fresh = [text for text in every if keys[text] not in self._known]
-        paid = Usage()
-        if fresh:
-            loop = asyncio.get_running_loop()
-            for text in fresh:
-                self._known[keys[text]] = loop.create_future()
-            paid = await self._fill(fresh, [keys[text] for text in fresh])
-        vectors = {text: await asyncio.shield(self._known[keys[text]]) for text in every}
-        return JudgeReply([vectors.get(text, []) for text in texts], paid)
+        new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
+        vectors, usage = await self._embed(new) if new else ([], Usage())
+        self._vectors |= dict(zip(new, vectors, strict=True))
+        return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
-    async def _conforming(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
+    async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Send the prompt, and once more with the fault where the reply does not conform."""
         messages = [{"role": "user", "content": prompt}]
-        paid = Usage()
+        usage = Usage()
         for attempt in range(2):
             try:
                 reply = await self.endpoint.chat(
                     messages, **self._response_format(schema), **self._sampling(sample, repetition + attempt)
                 )
             except CallFailed as failure:
-                raise CallFailed(str(failure), failure.reason, sum_usage(paid, failure.usage)) from None
-            paid = sum_usage(paid, reply.usage)
+                raise CallFailed(str(failure), failure.reason, sum_usage(usage, failure.usage)) from None
+            usage = sum_usage(usage, reply.usage)
             self.models.add(reply.model)
             try:
-                return JudgeReply(schema.parse(reply.text), paid, reply.text)
-            except ValueError as fault:
-                fact = str(fault)
-            messages = [*messages[:1], {"role": "assistant", "content": reply.text}, _again(fact)]
-        raise CallFailed(f"{self.model} gave no {schema.name} by its schema: {fact}", MALFORMED, paid)
+                return JudgeReply(schema.parse(reply.text), usage, reply.text)
+            except ValueError as error:
+                fault = str(error)
+            messages = [*messages[:1], {"role": "assistant", "content": reply.text}, _again(fault)]
+        raise CallFailed(f"{self.model} gave no {schema.name} by its schema: {fault}", MALFORMED, usage)
 
     def _response_format(self, schema: ResponseSchema) -> dict[str, Any]:
         return {"schema": dict(schema.json_schema), "schema_name": schema.name} if self.structured else {}
@@ -181,57 +181,18 @@ class OpenAIJudge:
             parameters["seed"] = self.seed + self.replicate * _SEEDS + sample * 100 + repetition
         return parameters
 
-    async def _cached(self, key: str, ask: Callable[[], Awaitable[JudgeReply]]) -> JudgeReply:
-        """Return the cached reply of this process, waiting for one in flight; else make the call."""
-        if key in self._known:
-            said: JudgeReply = await asyncio.shield(self._known[key])
-            return said._replace(usage=Usage())
-        if len(self._known) >= REMEMBERED:
-            self._known = {key: known for key, known in self._known.items() if not known.done()}
-        known = self._known[key] = asyncio.get_running_loop().create_future()
-        try:
-            said = await ask()
-        except BaseException as failure:
-            self._failed([key], failure)
-            raise
-        known.set_result(said)
-        return said
-
-    async def _fill(self, texts: Sequence[str], keys: Sequence[str]) -> Usage:
-        try:
-            vectors, used = await self._vectors(texts)
-        except BaseException as failure:
-            self._failed(keys, failure)
-            raise
-        for key, vector in zip(keys, vectors, strict=True):
-            self._known[key].set_result(vector)
-        return used
-
-    async def _vectors(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
+    async def _embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
         if self.embeddings is not None:
             found = await asyncio.to_thread(self.embeddings.embed_queries, texts)
             return found.tolist(), Usage()
-        vectors, used = await self.embedding_endpoint.embed(texts)
+        vectors, usage = await self.embedding_endpoint.embed(texts)
         if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-            raise CallFailed(f"{self.embeddings_model} gave a vector that has no direction", MALFORMED, used)
-        return vectors, used
-
-    def _failed(self, keys: Sequence[str], failure: BaseException) -> None:
-        """Drop failed calls from the cache, so that they may be made again; those that wait for them fail likewise."""
-        for key in keys:
-            known = self._known.pop(key)
-            if isinstance(failure, Exception):
-                # A copy without usage: that is counted once, by the first caller.
-                known.set_exception(
-                    CallFailed(str(failure), failure.reason) if isinstance(failure, CallFailed) else failure
-                )
-                known.exception()  # marks it retrieved: there may be no waiter
-            else:
-                known.cancel()
+            raise CallFailed(f"{self.embeddings_model} gave a vector that has no direction", MALFORMED, usage)
+        return vectors, usage
 
 
-def _again(fact: str) -> dict[str, str]:
+def _again(fault: str) -> dict[str, str]:
     request = (
         "Give the answer to the first message again, as one JSON value that conforms to its schema, and nothing else."
     )
-    return {"role": "user", "content": f"That does not conform to the schema: {fact}. {request}"}
+    return {"role": "user", "content": f"That does not conform to the schema: {fault}. {request}"}

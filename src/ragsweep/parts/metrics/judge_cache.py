@@ -37,9 +37,9 @@ class CachedJudge:
         """Whether text under judgement is fenced."""
         return self.judge.fence
 
-    def ready(self, metric: str, embeddings: bool) -> None:
+    def check_metric(self, metric: str, embeddings: bool) -> None:
         """Raise ConfigError where the judge cannot decide a metric."""
-        self.judge.ready(metric, embeddings)
+        self.judge.check_metric(metric, embeddings)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt, from the cache where it is there. Raises CallFailed."""

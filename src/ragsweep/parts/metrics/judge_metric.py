@@ -57,7 +57,7 @@ class JudgeMetric:
 
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric, without any call."""
-        self._judge.ready(self.name, self.embeddings)
+        self._judge.check_metric(self.name, self.embeddings)
 
     def check_key(self) -> None:
         """Raise ConfigError where the judge's key is not in the environment, without any call."""

@@ -190,7 +190,7 @@ class RagasAnswerCorrectness(RagasMetric):
 
     def check(self) -> None:
         """Raise ConfigError where the judge has no embeddings though ``similarity`` is above 0."""
-        self._judge.ready(self.name, self.options["weights"][1] > 0)
+        self._judge.check_metric(self.name, self.options["weights"][1] > 0)
 
 
 class RagasFactualCorrectness(RagasMetric):

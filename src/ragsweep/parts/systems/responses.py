@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragsweep.core.types import Answer, Passage, Response, Usage
-from ragsweep.parts.prompts import declined
+from ragsweep.parts.prompts import begins_with_refusal
 
 
 def to_response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usage: Usage) -> Response:
@@ -27,7 +27,7 @@ def to_response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usag
     contexts = _texts("contexts", texts) if texts is not None else [""] * length
     names = _texts("ids", ids) if ids is not None else [""] * length
     return Response(
-        Answer(text, not text or declined(text, refusals), usage=usage),
+        Answer(text, not text or begins_with_refusal(text, refusals), usage=usage),
         tuple(Passage(name, context) for name, context in zip(names, contexts, strict=True) if name or context.strip()),
     )
 

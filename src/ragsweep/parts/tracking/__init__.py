@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragsweep.parts.tracking.client import Mlflow
 from ragsweep.parts.tracking.none import NoTracking
-from ragsweep.parts.tracking.runs import ALONE, Child, Place
+from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
-__all__ = ["ALONE", "Child", "Mlflow", "NoTracking", "Place", "Tracker"]
+__all__ = ["ALONE", "Child", "Mlflow", "NoTracking", "RunPlacement", "Tracker"]
 
 Tracker = Mlflow | NoTracking

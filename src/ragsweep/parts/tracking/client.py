@@ -22,7 +22,7 @@ from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import content, files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
-from ragsweep.parts.tracking.runs import ALONE, Child, Place
+from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 from ragsweep.parts.tracking.uris import absolute, database_path, is_server, masked, mlflow_command
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Mlflow:
             environment's ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the current folder.
         experiment: Name of the experiment, created where it does not exist.
 
-    All methods but ``look`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted recording
-    can be repeated with ``Place.adopt``: it is then completed, and nothing is doubled.
+    All methods but ``view_command`` raise TrackingError where MLflow cannot be reached or refuses. An interrupted
+    recording can be repeated with ``RunPlacement.adopt``: it is then completed, and nothing is doubled.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "ragsweep") -> None:
@@ -86,7 +86,7 @@ class Mlflow:
         with self._connection.opened():
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
-    def look(self) -> str:
+    def view_command(self) -> str:
         """Return the command that shows what was recorded, or the server's address."""
         if is_server(self.uri):
             known = self._connection.experiments.get(self.experiment)
@@ -98,7 +98,7 @@ class Mlflow:
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Open the parent run of a sweep, or adopt the run with this id (made by ``mlflow run``); return its id."""
         with self._connection.opened():
-            run = self._open(name, Place(adopt=adopt), {**tags, runs.KIND: "sweep"})
+            run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run
             self._log_values(run, parameters, {}, {})
             return run.id
@@ -171,7 +171,7 @@ class Mlflow:
             sent = [RunTag(content.key(name), content.short_tag(value)) for name, value in tags.items()]
             self._client.log_batch(run_id, tags=sent)
 
-    def log_result(self, result: Result, at: Place = ALONE) -> str:
+    def log_result(self, result: Result, at: RunPlacement = ALONE) -> str:
         """Record a config as a run and return the run's id.
 
         Rankings are written to the parent, where siblings share them, or without a parent to the run itself; existing
@@ -185,7 +185,7 @@ class Mlflow:
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
             return run.id
 
-    def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
+    def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
         """Record a failed config as a FAILED run: the error as a tag, the traceback as a file."""
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
@@ -241,7 +241,7 @@ class Mlflow:
         self._client.set_tag(run_id, runs.KILLED, reason)
         self._client.set_terminated(run_id, "KILLED")
 
-    def _open(self, name: str, at: Place, tags: dict[str, str], started: float = 0.0) -> OpenRun:
+    def _open(self, name: str, at: RunPlacement, tags: dict[str, str], started: float = 0.0) -> OpenRun:
         if len(name) > content.LONGEST_KEY:
             name, tags = name[: content.LONGEST_KEY - 4] + " ...", {**tags, runs.NAME: name}
         if at.job is not None:
@@ -275,7 +275,7 @@ class Mlflow:
 
     @contextmanager
     def _run(
-        self, record: Result | Failure, at: Place, tags: dict[str, str], status: str
+        self, record: Result | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
         """Open the run of one config and end it: with ``status`` if all goes well, else FAILED or KILLED."""
         run = self._open(record.name, at, tags, record.started)

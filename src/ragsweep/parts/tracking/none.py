@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.parts.tracking.runs import ALONE, Child, Place
+from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 
 class NoTracking:
@@ -35,11 +35,11 @@ class NoTracking:
     def reopen_sweep(self, run_id: str) -> None:
         """Do nothing."""
 
-    def log_result(self, result: Result, at: Place = ALONE) -> str:
+    def log_result(self, result: Result, at: RunPlacement = ALONE) -> str:
         """Return the given id, or an empty one."""
         return at.adopt or ""
 
-    def log_failure(self, failure: Failure, at: Place = ALONE) -> str:
+    def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
         """Return the given id, or an empty one."""
         return at.adopt or ""
 
@@ -67,6 +67,6 @@ class NoTracking:
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
         """Do nothing."""
 
-    def look(self) -> str:
+    def view_command(self) -> str:
         """Return an empty command."""
         return ""

@@ -17,7 +17,7 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
 @dataclass(frozen=True)
-class Place:
+class RunPlacement:
     """Where the run of one config belongs.
 
     ``parent`` is the run of its sweep and ``job`` its number there; None for a config by itself. ``adopt`` is an
@@ -29,7 +29,7 @@ class Place:
     adopt: str | None = None
 
 
-ALONE = Place()
+ALONE = RunPlacement()
 
 
 @dataclass(frozen=True)
