@@ -50,7 +50,7 @@ def test_budget_of_calls_is_kept_and_the_rest_has_its_reason(session: ServiceSes
     session.meter.limit(Budget(calls=7), TABLE.money)
     with LlmServer() as server:
         found = ask(session, server, 20, 1, concurrency)
-    assert found == [""] * 7 + [reasons.BUDGET_SPENT] * 13
+    assert sorted(found) == [""] * 7 + [reasons.BUDGET_SPENT] * 13
     assert len(server.log) == session.meter.totals.calls == 7
 
 

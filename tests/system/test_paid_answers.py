@@ -122,9 +122,7 @@ def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServ
 
 
 def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp_path: Path) -> None:
-    typed = overrides(
-        server, tmp_path, "tracking=none", "llm.concurrency=1", "llm.seed=1,2", f"store.path={tmp_path}/s"
-    )
+    typed = overrides(server, tmp_path, "tracking=none", "llm.concurrency=1", f"store.path={tmp_path}/s")
     assert sweeping.run(read_command([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)) == 1
     ledger = Ledger(tmp_path / "s")
     results = [record.outcome for record in ledger.records(ledger.sweeps()[-1].id)]

@@ -69,11 +69,6 @@ class UsageMeter:
         self.budget, self.price, self.currency = budget, price, currency
         return is_new
 
-    def reset(self) -> None:
-        """Count from 0, without budget and prices."""
-        self.totals, self._before = UsageTotals(), UsageTotals()
-        self.budget, self.price, self.currency = Budget(), no_prices, ""
-
     def check_price(self, model: str) -> None:
         """Raise ConfigError where money is limited and a model has no price: the limit could not be kept."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
