@@ -14,8 +14,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import BUDGET_SPENT
 from ragsweep.core.results import COMPLETE, PARTIAL
 from ragsweep.core.types import Answer, QueryWriter, Request, Turn
+from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Evaluator
-from ragsweep.evaluation.foretelling import foretell
 from ragsweep.parts.queries import History, Last, Rewrite
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
@@ -151,11 +151,11 @@ def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
     assert np.isnan(result.outcomes["context_recall"][4:6]).all()
 
 
-def test_plan_foretells_the_calls_for_queries(server: LlmServer, tmp_path: Path) -> None:
+def test_plan_estimates_the_calls_for_queries(server: LlmServer, tmp_path: Path) -> None:
     session = stored(tmp_path)
     experiment = prepare(session, *overrides(tmp_path, *model(server), "query=rewrite"))
     planned = plan([experiment.wanted], session.evaluator.executor)
-    foretell(planned, [experiment], session.evaluator.executor)
+    estimate_costs(planned, [experiment], session.evaluator.executor)
     charge = planned.stages["query"].charge
     assert (charge.calls, charge.estimated) == (2, True)
     assert charge.money > 0

@@ -305,21 +305,21 @@ class Judgement(NamedTuple):
     model: str = ""  # who judged, as the config names it: what the judgement cost is a matter of its price
 
 
-class Size(NamedTuple):
-    """How large one request or case will be, told before it is made: tokens, and NaN where nobody knows."""
+class RequestSize(NamedTuple):
+    """The expected size of one request or case in tokens; NaN where it is unknown."""
 
     passages: float = 0.0
     context: float = 0.0  # tokens of all passages together
     rest: float = 0.0  # tokens of everything else in it: question, answer, reference
 
 
-class Ahead(NamedTuple):
-    """What one request or case will cost at most, told before it is made; NaN where nobody knows."""
+class CostEstimate(NamedTuple):
+    """The highest cost of one request or case before it is made; NaN where it is unknown."""
 
     calls: float
     tokens_in: float
     tokens_out: float
-    model: str = ""  # by whose price
+    model: str = ""  # whose price applies
 
 
 class Answers(NamedTuple):

@@ -15,7 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from ragsweep.core.data import (
     NO_CHUNK,
-    Ahead,
     Answer,
     Answers,
     Approximate,
@@ -23,6 +22,7 @@ from ragsweep.core.data import (
     Case,
     Chunks,
     Corpus,
+    CostEstimate,
     Dataset,
     Division,
     Embeddings,
@@ -35,10 +35,10 @@ from ragsweep.core.data import (
     Question,
     Rankings,
     Request,
+    RequestSize,
     Response,
     Route,
     Scores,
-    Size,
     Spans,
     TokenVectors,
     Turn,
@@ -48,7 +48,6 @@ from ragsweep.core.data import (
 
 __all__ = [
     "NO_CHUNK",
-    "Ahead",
     "Answer",
     "Answers",
     "Approximate",
@@ -57,6 +56,8 @@ __all__ = [
     "Chunker",
     "Chunks",
     "Corpus",
+    "CostEstimate",
+    "CostEstimator",
     "Dataset",
     "DatasetReader",
     "Division",
@@ -64,7 +65,6 @@ __all__ = [
     "Embeddings",
     "Evidence",
     "Floats",
-    "Foretelling",
     "Generator",
     "GoldenSet",
     "HybridRetriever",
@@ -78,12 +78,12 @@ __all__ = [
     "Rankings",
     "ReadingReranker",
     "Request",
+    "RequestSize",
     "Reranker",
     "Response",
     "Route",
     "Router",
     "Scores",
-    "Size",
     "Spans",
     "System",
     "TextRetriever",
@@ -270,14 +270,14 @@ class System(Protocol):
 
 
 @runtime_checkable
-class Foretelling(Protocol):
-    """A generator, router, system or judged metric that calls a service and can tell ahead what that costs.
+class CostEstimator(Protocol):
+    """A generator, router, system or judged metric that calls a service and estimates its cost, for plans.
 
-    Plans ask it, for what was never measured. What calls nobody has no such method: it costs no money.
+    Measured costs take precedence. A part without calls has no such method: it costs no money.
     """
 
-    def ahead(self, size: Size) -> Ahead:
-        """Tell what one request or case of this size costs at most; nothing is called, nothing is loaded."""
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
+        """Return the highest cost of one request or case of this size, without any call or load."""
 
 
 @runtime_checkable

@@ -11,8 +11,8 @@ from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
 from ragsweep.core.objectives import objectives
 from ragsweep.evaluation import scoring
+from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.evaluation.foretelling import foretell
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import finalists, mirroring, races, search_command
@@ -46,7 +46,7 @@ def _run(command: Command) -> int:
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         del experiments[1:]  # the others only show that what is searched is possible
     planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
-    foretell(planned, experiments, own.evaluator.executor)
+    estimate_costs(planned, experiments, own.evaluator.executor)
     if values["plan"] == "json":
         print(json.dumps(_plain(planned)))
         return 0

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from ragsweep.core.types import Answer, Foretelling, Generator, Passage, Request, Size, Turn
+from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
 
 CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
 SHIPS = Passage("ships:0-50", "Ships carry goods across the sea; {braces} and \U0001f680 \u00e9 are text.")
@@ -91,9 +91,9 @@ class GeneratorContract:
     def test_what_is_told_ahead_is_no_less_than_what_one_answer_costs(self) -> None:
         """Where the class tells it; NaN is what it does not know."""
         part = self.part()
-        if isinstance(part, Foretelling):
+        if isinstance(part, CostEstimator):
             usage = answers(part, REQUESTS[:1])[0].usage
-            ahead = part.ahead(Size(passages=9, context=10_000, rest=1_000))
-            assert not ahead.calls < usage.calls
-            assert not ahead.tokens_in < usage.tokens_in
-            assert not ahead.tokens_out < usage.tokens_out
+            estimate = part.estimate_cost(RequestSize(passages=9, context=10_000, rest=1_000))
+            assert not estimate.calls < usage.calls
+            assert not estimate.tokens_in < usage.tokens_in
+            assert not estimate.tokens_out < usage.tokens_out

@@ -18,7 +18,7 @@ from llm_server import LlmServer, ModelRequest
 from llm_server.requests import example
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
-from ragsweep.core.types import Case, JudgedMetric, Size
+from ragsweep.core.types import Case, JudgedMetric, RequestSize
 from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasAnswerRelevancy,
@@ -216,12 +216,12 @@ class TestJudgedMetrics(MetricContract):
 def test_a_verdict_makes_as_many_calls_as_were_told_and_costs_no_more(kind: Any, server: LlmServer) -> None:
     metric = kind(judge_at(server, temperature=0.5))
     case = cases(1)[0]
-    ahead = metric.ahead(Size(len(case.contexts), 40, 60))
+    estimate = metric.estimate_cost(RequestSize(len(case.contexts), 40, 60))
     (verdict,) = judged(metric, [case])
-    assert verdict.usage.calls == len(server.log) == ahead.calls
-    assert verdict.usage.tokens_in <= ahead.tokens_in
-    assert verdict.usage.tokens_out <= ahead.tokens_out
-    assert verdict.model == ahead.model == ("words" if kind is RagasSemanticSimilarity else "scripted")
+    assert verdict.usage.calls == len(server.log) == estimate.calls
+    assert verdict.usage.tokens_in <= estimate.tokens_in
+    assert verdict.usage.tokens_out <= estimate.tokens_out
+    assert verdict.model == estimate.model == ("words" if kind is RagasSemanticSimilarity else "scripted")
 
 
 def test_metrics_that_ask_the_same_share_the_answer(server: LlmServer) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
-from ragsweep.core.types import Ahead, Answer, Passage, Request, Size
+from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -80,13 +80,13 @@ class OpenAI:
         """Answer every request. Raises EndpointFailed or ConfigError where none can be answered."""
         self.endpoint.each(requests, self._answer, done)
 
-    def ahead(self, size: Size) -> Ahead:
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one answer: the prompt around the passages, their tokens, and ``max_tokens``."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
         limit = self.sampling["max_tokens"]
-        return Ahead(1, prompt + size.context + size.rest, math.nan if limit is None else limit, self.model)
+        return CostEstimate(1, prompt + size.context + size.rest, math.nan if limit is None else limit, self.model)
 
     async def _answer(self, request: Request) -> Answer:
         try:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import MALFORMED, NO_STATEMENTS
-from ragsweep.core.types import Ahead, Case, Size, Usage
+from ragsweep.core.types import Case, CostEstimate, RequestSize, Usage
 from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge, sum_usage
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
@@ -52,7 +52,7 @@ class RagasMetric(JudgeMetric):
         """Return the versions of ragas and of our prompts."""
         return versions()
 
-    def ahead(self, size: Size) -> Ahead:
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one judgement; NaN tokens where the judge has no ``max_tokens``."""
         judge, again = self._judge, self._judge.samples
         each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
@@ -63,7 +63,7 @@ class RagasMetric(JudgeMetric):
         embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
         read = chats * (PROMPT + size.rest) + context + embeds * size.rest
         written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
-        return Ahead(again * (chats + embeds), again * read, again * written, self.model)
+        return CostEstimate(again * (chats + embeds), again * read, again * written, self.model)
 
     def _prepare(self) -> None:
         library()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import key_check
 from ragsweep.core.reasons import MALFORMED
-from ragsweep.core.types import Ahead, Answer, Foretelling, Request, Size
+from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Request, RequestSize
 from ragsweep.parts.prompts import fenced_conversation
 
 
@@ -59,11 +59,11 @@ class Rewrite:
 
         self.llm.generate(requests, take)
 
-    def ahead(self, size: Size) -> Ahead:
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Tell what one query costs at most."""
-        if not isinstance(self.llm, Foretelling):
-            return Ahead(0, 0, 0)
-        return self.llm.ahead(size)
+        if not isinstance(self.llm, CostEstimator):
+            return CostEstimate(0, 0, 0)
+        return self.llm.estimate_cost(size)
 
 
 class _Prompt:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.reasons import MALFORMED
-from ragsweep.core.types import Ahead, Request, Route, Size
+from ragsweep.core.types import CostEstimate, Request, RequestSize, Route
 from ragsweep.parts.prompts import fenced_conversation
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -69,11 +69,11 @@ class Llm:
         """Decide every request with its conversation so far. Raises EndpointFailed where none can be decided."""
         self.endpoint.each(requests, self._decide, done)
 
-    def ahead(self, size: Size) -> Ahead:
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one decision."""
         messages = self._messages(Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
-        return Ahead(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
+        return CostEstimate(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
 
     async def _decide(self, request: Request) -> Route:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Ahead, Answer, Request, Response, Size, Usage
+from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.systems.responses import to_response
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
@@ -76,9 +76,9 @@ class Http:
         """Send every request. Raises EndpointFailed where none can be answered."""
         self.service.each(requests, self._respond, done)
 
-    def ahead(self, size: Size) -> Ahead:
+    def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return one call with an unknown number of tokens."""
-        return Ahead(1, math.nan, math.nan, self.url)
+        return CostEstimate(1, math.nan, math.nan, self.url)
 
     async def _respond(self, request: Request) -> Response:
         try:

@@ -10,8 +10,8 @@ import pytest
 
 from configs import evaluate, prepare
 from llm_server import LlmServer
-from ragsweep.core.types import Size
-from ragsweep.evaluation.foretelling import foretell
+from ragsweep.core.types import RequestSize
+from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.parts.metrics import RagasContextPrecision, RagasFaithfulness, RagasSemanticSimilarity
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.usage import UsageTotals
@@ -31,7 +31,7 @@ def told(asked: Session, *configs: list[str]) -> Plan:
     experiments = [prepare(asked, *config) for config in configs]
     executor = asked.evaluator.executor
     planned = plan([experiment.wanted for experiment in experiments], executor)
-    foretell(planned, experiments, executor)
+    estimate_costs(planned, experiments, executor)
     return planned
 
 
@@ -123,8 +123,8 @@ def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: P
 def test_a_verdict_costs_its_calls_times_what_each_may_write(
     server: LlmServer, metric: type, calls: int, written: int
 ) -> None:
-    ahead = metric(judge_at(server, samples=3, max_tokens=10)).ahead(Size(5, 100, 20))
-    assert (ahead.calls, ahead.tokens_out) == (3 * calls, 3 * written * 10)
+    estimate = metric(judge_at(server, samples=3, max_tokens=10)).estimate_cost(RequestSize(5, 100, 20))
+    assert (estimate.calls, estimate.tokens_out) == (3 * calls, 3 * written * 10)
 
 
 def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_its_tokens(
