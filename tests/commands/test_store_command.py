@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.commands.store import store
-from ragsweep.commands.store.arguments import read
-from ragsweep.commands.store.layout import age, ago, duration, laid_out, size, spelled
+from ragsweep.commands.store.listing import ago, duration, spelled
+from ragsweep.commands.store.options import age, read, size
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.store import Store
 from ragsweep.stages.storekeeping import Place
@@ -113,7 +113,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
     [
         (["lst"], 'no command "lst"; did you mean "list"?'),
         (["--entires"], 'unknown option "--entires"; did you mean "--entries"?'),
-        (["--path", ".ragsweep", "verify"], "the command comes first: ragsweep store verify"),
+        (["--path", ".ragsweep", "evict"], "the command comes first: ragsweep store evict"),
         (["--path", "nowhere"], "no store in"),
         (["--path", ".ragsweep/stages"], "did you mean"),
         (["--stage", "chnk"], 'did you mean "chunk"?'),
@@ -135,23 +135,6 @@ def test_bad_input_exits_2_with_one_line_and_changes_nothing(
     assert message in err
     assert len(err.splitlines()) == 1
     assert tree(place.path) == before
-
-
-def test_verify_says_what_is_damaged_and_exits_1(place: Place, call: Call) -> None:
-    assert call("verify")[0] == 0
-    target = place.folder / "whole" / NODES["chunk"].address
-    target.write_bytes(target.read_bytes()[:-1])
-    (place.folder / "notes\x1b[31m").write_text("")
-    status, out, _ = call("verify", "--dry-run")
-    assert status == 1
-    assert f"damaged  whole/{target.name}: " in out
-    assert "\x1b" not in out
-    assert "'notes\\x1b[31m' is not the store's, and left alone" in out
-    assert "put into quarantine" in call("verify")[1]
-    status, out, _ = call("verify")
-    assert status == 0
-    assert "nothing damaged" in out
-    assert numbers(next(line for line in call()[1].splitlines() if line.startswith("quarantine")))[1] == "1"
 
 
 def test_evict_says_what_goes_and_leaves_the_rest(place: Place, call: Call) -> None:
@@ -192,7 +175,7 @@ def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) ->
 def test_nothing_heavy_is_loaded(place: Place) -> None:
     code = (
         "import sys\nfrom ragsweep.commands.cli import main\n"
-        "for rest in ([], ['verify'], ['evict', '--all', '--yes']):\n"
+        "for rest in ([], ['evict', '--all', '--yes']):\n"
         "    sys.argv = ['ragsweep', 'store', *rest]\n"
         "    try: main()\n    except SystemExit as end: assert not end.code, end.code\n"
         "loaded = {'torch', 'mlflow', 'hydra', 'omegaconf', 'pandas', 'matplotlib'} & set(sys.modules)\n"
@@ -202,7 +185,7 @@ def test_nothing_heavy_is_loaded(place: Place) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# --- sizes, ages, tables -------------------------------------------------------------------------------------------
+# --- sizes and ages -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,18 +227,3 @@ def test_times_are_spelled_with_their_unit() -> None:
     assert [ago(s) for s in (-5, 59.6, 60, 3599, 86399, 86400 * 1200)] == [
         "0 s", "60 s", "1 min", "59 min", "23 h", "1,200 d",
     ]  # fmt: skip
-
-
-CELLS = st.text("abc", min_size=1, max_size=12)
-
-
-@given(
-    st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=1)),
-    st.integers(10, 80),
-)
-def test_table_cuts_nothing_and_fits_where_its_cells_do(table: list[list[str]], width: int) -> None:
-    header = [f"<column{n}" for n in range(len(table[0]))]
-    lines = laid_out(header, table, width)
-    words = " ".join(lines).split()
-    assert words == [*(name[1:] for name in header), *(cell for row in table for cell in row)]
-    assert all(len(line) <= max(width, 4 + 12) for line in lines)

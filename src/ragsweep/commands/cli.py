@@ -26,7 +26,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep effects SWEEP [--metric METRIC] ...
        ragsweep judge calibrate LABELS (--run RUN | --verdicts FILE) ...
        ragsweep judge noise RUN RUN ...
-       ragsweep store [list | verify | evict] [--path FOLDER] ...
+       ragsweep store [list | evict] [--path FOLDER] ...
        ragsweep sync [--uri URI] [--experiment NAME] [--all] [--path FOLDER]
 
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
@@ -37,7 +37,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   ablate        change one thing at a time in a config, and say what each change did
   effects       what each swept parameter does, and what two do together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
-  store         show what is stored; store verify checks it, store evict removes from it
+  store         show what is stored; store evict removes from it
   sync          send to MLflow what the ledger holds and MLflow lacks
   --version     print the version
 """

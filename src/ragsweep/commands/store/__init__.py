@@ -1,4 +1,4 @@
-"""``ragsweep store``: show, check and empty the store."""
+"""``ragsweep store``: show and empty the store."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ragsweep.commands.store.arguments import find, read
-from ragsweep.commands.store.changing import remove, verify_all
+from ragsweep.commands.store.evicting import remove
 from ragsweep.commands.store.listing import show
+from ragsweep.commands.store.options import find, read
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.report.terminal import Terminal
 
 __all__ = ["store"]
 
-_COMMANDS = {"list": show, "verify": verify_all, "evict": remove}
-
 
 def store(arguments: Sequence[str]) -> int:
     """Do what was typed after ``ragsweep store``; return the exit status.
 
-    0 done, 1 something is damaged, 2 bad input or nobody to ask, 130 and 143 interrupted.
+    0 done, 2 bad input or no terminal to confirm at, 130 and 143 interrupted.
     """
     interruption.listen()
     try:
@@ -30,7 +28,7 @@ def store(arguments: Sequence[str]) -> int:
         terminal = Terminal.current()
         if not vars(given).get("json"):
             terminal.line("store", f"{place.path} ({chosen})")
-        return _COMMANDS[given.command](given, place, terminal)
+        return {"list": show, "evict": remove}[given.command](given, place, terminal)
     except RagsweepError as fault:
         print(f"ragsweep: {fault}", file=sys.stderr)
         return fault.exit_status

@@ -1,23 +1,80 @@
-"""Remove what was chosen, beside processes that use the store.
+"""Choose what of a store shall go, and remove it beside processes that use the store.
 
-First the data goes, then the row that tells of it. Wherever that is cut off, a row without data is left: a miss, which
+First the data goes, then the row that describes it. Wherever that is cut off, a row without data is left: a miss, which
 the next computation fills and the next eviction removes. A whole value that another process has mapped stays readable
-to it until it lets go; its room on the disk is free after that.
+to that process; its room on the disk is free after it ends.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 
-from ragsweep.stages.storekeeping.contents import Item, contents
-from ragsweep.stages.storekeeping.place import Busy, Place, busy, is_address
+from ragsweep.core.errors import InputError
+from ragsweep.stages.storekeeping import Busy, Contents, Item, Place, Results, busy, is_address
 
-WORTH_COPYING = 0.1
-"""Share of the database that must be unused before the rest is copied to give that room back."""
+
+@dataclass(frozen=True)
+class Conditions:
+    """What shall be removed: whatever fulfils all of these; None and False ask for nothing.
+
+    Files in quarantine are meant only where ``quarantine`` (then nothing else is) or ``everything`` says so.
+    """
+
+    older_than: float | None = None  # seconds since the last use
+    unreachable: bool = False
+    stage: str | None = None
+    quarantine: bool = False
+    everything: bool = False
+    to_size: int | None = None  # bytes that the store may take after it
+
+
+def choose(contents: Contents, conditions: Conditions, results: Results | None, now: float) -> list[Item]:
+    """Return what fulfils all conditions, the least recently used first; raises InputError where that is not known."""
+    if conditions.unreachable:
+        _refuse_to_guess(contents, results)
+    found = sorted(
+        (item for item in contents.items if _fulfils(item, conditions, results, now)), key=lambda item: item.used
+    )
+    if conditions.to_size is None:
+        return found
+    left, count = contents.bytes - contents.unused, 0
+    while count < len(found) and left > conditions.to_size:
+        left -= found[count].bytes
+        count += 1
+    return found[:count]
+
+
+def reachable(item: Item, results: Results) -> bool:
+    """Return whether a result in the ledger was made from an item, or a sweep that still runs may have touched it."""
+    running = results.running is not None and item.used >= results.running
+    return running or any(user in results.names for user in item.users)
+
+
+def _fulfils(item: Item, conditions: Conditions, results: Results | None, now: float) -> bool:
+    aside = item.sort == "quarantine"
+    return (
+        (aside if conditions.quarantine else not aside or conditions.everything)
+        and not item.written
+        and (conditions.older_than is None or now - item.used >= conditions.older_than)
+        and (conditions.stage is None or item.stage == conditions.stage)
+        and not (conditions.unreachable and results is not None and reachable(item, results))
+    )
+
+
+def _refuse_to_guess(contents: Contents, results: Results | None) -> None:
+    """Call nothing unreachable where nothing tells what was reached."""
+    if results is None:
+        raise InputError("--unreachable: no ledger beside the store tells which results there are")
+    used = {user for item in contents.entries for user in item.users}
+    if results.names and not used & results.names.keys():
+        raise InputError(
+            "--unreachable: no entry tells which result in the ledger was made from it; use --older-than or --stage"
+        )
+
 
 CHANGED = "it was used meanwhile"
 COMPUTED = "another process computes it"
@@ -45,24 +102,13 @@ def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
 
 
 def give_back(place: Place) -> str:
-    """Give the room of removed rows back to the disk; return why it was left in the database, "" where nothing was.
-
-    VACUUM copies what is kept, so it waits until that frees a good part. (An incremental vacuum would need no copy, but
-    it moves pages one by one: twice the time for the same room, and the database would have to be made for it.) It is
-    done only while nobody else has the database open: they would wait for as long as the copy takes, and after a
-    minute go on without the store.
-    """
-    size, unused = place.database_bytes, contents(place).unused
-    if unused <= WORTH_COPYING * size:
-        return ""
-    if shutil.disk_usage(place.folder).free < 2 * (size - unused):
-        return "the disk has no room for the copy that would free it"
+    """Shrink the database by what is unused in it; return why that was not possible, or an empty text."""
     try:
-        with _copying_beside(place), place.opened_alone() as connection:
+        with place.opened("rw") as connection:
+            connection.execute("PRAGMA busy_timeout=0")  # others would wait for as long as the copy takes
             connection.execute("VACUUM")
-    except Busy:
-        return "another process has it open"
-    except sqlite3.Error as fault:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except (sqlite3.Error, InputError) as fault:
         return str(fault)
     return ""
 
@@ -113,19 +159,6 @@ def _forget(connection: sqlite3.Connection, address: str) -> None:
 
 
 def _changed(connection: sqlite3.Connection, item: Item) -> bool:
-    """Say whether an entry is no longer what was listed, and shown to whoever said yes."""
+    """Return whether an entry is no longer what was listed, and shown to whoever said yes."""
     row = connection.execute("SELECT used, rows FROM entries WHERE address = ?", (item.name,)).fetchone()
     return row is not None and row != (item.used, item.rows)
-
-
-@contextmanager
-def _copying_beside(place: Place) -> Iterator[None]:
-    """Let SQLite copy on the store's own disk, where the room was measured, not in the system's temporary folder."""
-    before = os.environ.get("SQLITE_TMPDIR")
-    os.environ["SQLITE_TMPDIR"] = str(place.folder / "temporary")
-    try:
-        yield
-    finally:
-        del os.environ["SQLITE_TMPDIR"]
-        if before is not None:
-            os.environ["SQLITE_TMPDIR"] = before

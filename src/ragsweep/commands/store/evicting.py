@@ -1,4 +1,4 @@
-"""Check and empty a store, and say what was done."""
+"""Empty a store, and print what was done."""
 
 from __future__ import annotations
 
@@ -8,44 +8,20 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ragsweep.commands.store.layout import counted, duration, print_table, printable, spelled
-from ragsweep.commands.store.listing import LEFTOVERS, SHORT, by_stage, known_stage, say_unknown
+from ragsweep.commands.store.listing import (
+    LEFTOVERS,
+    SHORT,
+    by_stage,
+    counted,
+    duration,
+    known_stage,
+    print_table,
+    spelled,
+)
 from ragsweep.core.errors import ConfigError
 from ragsweep.report.terminal import Terminal
-from ragsweep.stages.blobs import OtherFormat
-from ragsweep.stages.storekeeping import (
-    Conditions,
-    Item,
-    Place,
-    checkable,
-    choose,
-    contents,
-    evict,
-    give_back,
-    read_results,
-    verify,
-)
-
-
-def verify_all(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
-    """Check everything; return 1 where something is damaged."""
-    total, read, count, damaged, others = checkable(place), 0, 0, 0, 0
-    with terminal.console.status("") as status:
-        for checked in verify(place, given.dry_run):
-            count, read = count + 1, read + checked.bytes
-            status.update(f"{spelled(read)} of {spelled(total)} read")
-            if isinstance(checked.fault, OtherFormat):
-                others += 1
-            elif checked.fault:
-                damaged += 1
-                done = f"; {checked.done}" if checked.done else ""
-                terminal.line("damaged", f"{printable(checked.name)}: {checked.fault}{done}")
-    say_unknown(terminal, place)
-    if others:
-        terminal.line("other", f"{others} of another version of ragsweep, left alone")
-    said = f"{damaged} damaged" if damaged else "nothing damaged"
-    terminal.line("verified", f"{counted(count, 'value', 'values')} · {spelled(read)} · {said}")
-    return int(damaged > 0)
+from ragsweep.stages.eviction import Conditions, choose, evict, give_back
+from ragsweep.stages.storekeeping import Item, Place, contents, read_results
 
 
 def remove(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
@@ -64,7 +40,7 @@ def remove(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
         _remove(terminal, place, items)
     else:
         terminal.line("remove", "nothing: nothing in the store fulfils all of this")
-    _say_room(terminal, place, give_back(place))
+    _say_room(terminal, place, give_back(place) if items else "")
     return 0
 
 

@@ -1,18 +1,38 @@
-"""Read what is typed after ``ragsweep store``."""
+"""Read what is typed after ``ragsweep store``, sizes and ages included."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ragsweep.commands.store.layout import age, size
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.stages.storekeeping import Place
 
-COMMANDS = ("list", "verify", "evict")
+_SIZES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def size(text: str) -> int:
+    """Read a size such as 500MB or 2 GiB: bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?I?B)", text.strip().upper())
+    if not found:
+        raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, given "{text}"')
+    return int(float(found[1]) * _SIZES[found[2]])
+
+
+def age(text: str) -> float:
+    """Read an age such as 12h or 30d: seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
+    if not found:
+        raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, given "{text}"')
+    return float(found[1]) * _AGES[found[2]]
+
+
+COMMANDS = ("list", "evict")
 _CONDITIONS = ("older_than", "to_size", "unreachable", "stage", "quarantine", "all")
 
 
@@ -25,12 +45,11 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(
-        prog="ragsweep store", description="Show, check and empty the store of stage results.", allow_abbrev=False
+        prog="ragsweep store", description="Show and empty the store of stage results.", allow_abbrev=False
     )
-    commands = parser.add_subparsers(dest="command", metavar="list | verify | evict")
+    commands = parser.add_subparsers(dest="command", metavar="list | evict")
     described = {
         "list": "show what is stored (without a command, too)",
-        "verify": "read everything; put what is damaged into quarantine",
         "evict": "remove what fulfils all conditions that are given",
     }
     each = {
@@ -43,7 +62,6 @@ def _parser() -> _Parser:
     add("--entries", action="store_true", help="one line an entry instead of a stage")
     add("--stage", help="only this stage")
     add("--json", action="store_true", help="for programs: times in Unix seconds, sizes in bytes")
-    each["verify"].add_argument("--dry-run", action="store_true", help="only say what is damaged")
     add = each["evict"].add_argument
     add("--older-than", type=age, metavar="AGE", help="not used for so long: 12h, 30d, 8w")
     add("--unreachable", action="store_true", help="not used by any result in the ledger")

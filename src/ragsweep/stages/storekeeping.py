@@ -1,0 +1,277 @@
+"""List what a store holds, from names, sizes and the database's rows: no value is read, and nothing is made."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple, NoReturn
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.leases import Holder
+from ragsweep.core.locks import Locks, locks
+from ragsweep.stages.database import SCHEMA
+from ragsweep.stages.store import still_written
+
+DATABASE = ("store.db", "store.db-wal", "store.db-shm", "store.db-journal")
+KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
+"""What a store writes into its folder."""
+
+FULL = 1_000_000
+"""Free bytes below which a disk is called full."""
+
+_ADDRESS = re.compile(r"[0-9a-f]{64}")
+
+
+class Busy(Exception):
+    """Another process holds what would be changed."""
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is an address; no other name, of a file or in the database, is ever followed."""
+    return bool(_ADDRESS.fullmatch(name))
+
+
+def busy() -> NoReturn:
+    """Wait for no lock: pass this to ``Locks.alone``."""
+    raise Busy
+
+
+class Place:
+    """The store below ``path``, the folder that store.path names; raises InputError where there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = path / "stages"
+        if not (self.folder / "whole").is_dir():
+            inside = path.name == "stages" and (path / "whole").is_dir()
+            hint = f"did you mean {path.parent}?" if inside else "the first ragsweep run makes it; --path names another"
+            raise InputError(f"no store in {path}; {hint}")
+
+    @cached_property
+    def locks(self) -> Locks:
+        """Return the locks by which processes tell each other what they compute."""
+        return locks(self.folder / "locks")
+
+    @property
+    def database(self) -> Path:
+        """Return the path of the database."""
+        return self.folder / "store.db"
+
+    @property
+    def database_bytes(self) -> int:
+        """Return the size of the database and its log."""
+        return sum(path.stat().st_size for name in DATABASE if (path := self.folder / name).exists())
+
+    def whole(self) -> Iterator[Path]:
+        """Yield the files of whole values."""
+        for path in sorted((self.folder / "whole").iterdir()):
+            if is_address(path.name) and path.is_file() and not path.is_symlink():
+                yield path
+
+    def pieces(self) -> Iterator[Path]:
+        """Yield the folders with pieces of interrupted computations."""
+        for path in sorted((self.folder / "pieces").glob("*")):
+            if is_address(path.name) and path.is_dir() and not path.is_symlink():
+                yield path
+
+    def unknown(self) -> list[Path]:
+        """List what is in the folder and was not written by a store."""
+        inside = {*self.whole(), *self.pieces()}
+        files = [path for name in ("whole", "pieces") for path in sorted((self.folder / name).glob("*"))]
+        above = [path for path in sorted(self.folder.iterdir()) if path.name not in KNOWN]
+        return above + [path for path in files if path not in inside]
+
+    @contextmanager
+    def opened(self, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
+        """Open the database; where it was put aside, an empty one stands for it.
+
+        Raises InputError where that cannot be.
+        """
+        try:
+            with _connected(self.database if self.database.exists() else None, mode) as connection:
+                yield connection
+        except sqlite3.DatabaseError as fault:
+            if not isinstance(fault, sqlite3.OperationalError):
+                raise InputError(f"{self.database} is damaged: {fault}; the next run puts it aside") from None
+            full = shutil.disk_usage(self.folder).free < FULL
+            raise InputError(f"cannot use {self.database}: {fault}{'; its disk is full' if full else ''}") from None
+
+
+@contextmanager
+def _connected(path: Path | None, mode: str) -> Iterator[sqlite3.Connection]:
+    """Open a database that exists; of None, an empty store's."""
+    connection = _connect(path, mode)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _connect(path: Path | None, mode: str) -> sqlite3.Connection:
+    if path is None:
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection.executescript(SCHEMA)
+        return connection
+    where = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        connection.close()
+        # Even to read, SQLite makes files beside a database. Where it cannot, and no log is waiting, do without.
+        log = path.with_name(DATABASE[1])
+        if mode != "ro" or (log.exists() and log.stat().st_size):
+            raise
+        connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something in the store: a whole value, all rows of a node, or files that are no entry.
+
+    ``seconds`` is what it took to compute; ``made`` and ``used`` are Unix times, the file's own where no row tells.
+    """
+
+    sort: Sort
+    name: str  # the address; in quarantine/ and temporary/, the file's name
+    bytes: int
+    made: float
+    used: float
+    stage: str = ""
+    target: str = ""
+    rows: int = 0
+    seconds: float = 0.0
+    users: tuple[str, ...] = ()  # signatures of the configs whose results were made from it
+    there: bool = True  # False: a row whose data is gone
+    written: bool = False  # a temporary file whose process still writes it
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store holds: its items, and what is unused inside its database."""
+
+    items: tuple[Item, ...]
+    database: int  # bytes of the database and its log
+    unused: int  # bytes of it that hold nothing any more
+
+    @cached_property
+    def entries(self) -> list[Item]:
+        """Return what can be recalled."""
+        return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
+
+    @cached_property
+    def bytes(self) -> int:
+        """Return the room that the store takes on its disk."""
+        return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
+
+    def of(self, sort: Sort) -> list[Item]:
+        """Return the items of one sort."""
+        return [item for item in self.items if item.sort == sort]
+
+
+def contents(place: Place) -> Contents:
+    """List everything in a store; raises InputError where its database cannot be read."""
+    files = {}
+    for path in place.whole():
+        with suppress(FileNotFoundError):
+            files[path.name] = path.stat()
+    with place.opened("ro") as connection:
+        items = list(_entries(connection, files))
+        ((size,), (free,)) = (connection.execute(f"PRAGMA {of}").fetchone() for of in ("page_size", "freelist_count"))
+    listed = {item.name for item in items}
+    items += [_file("whole", name, stat) for name, stat in files.items() if name not in listed]
+    items += [*_loose(place, "quarantine"), *_loose(place, "temporary"), *_pieces(place)]
+    return Contents(tuple(items), place.database_bytes, size * free)
+
+
+def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
+    """Make items of the database's rows, with the sizes of what is really there."""
+    segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
+    users: dict[str, list[str]] = {}
+    for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):
+        users.setdefault(address, []).append(user)
+    for address, stage, target, kind, rows, seconds, made, used in connection.execute(
+        "SELECT address, stage, target, kind, rows, seconds, made, used FROM entries ORDER BY address"
+    ):
+        data = segments.pop(address, None)
+        if kind == "whole" and address in files:
+            data = files[address].st_size
+        yield Item(
+            "rows" if kind == "rows" else "whole", str(address), data or 0, made, used, str(stage), str(target), rows,
+            seconds, tuple(users.get(address, ())), data is not None,
+        )  # fmt: skip
+    for address, size in segments.items():
+        yield Item("rows", str(address), size, 0.0, 0.0)
+
+
+def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
+    return Item(sort, name, stat.st_size, stat.st_mtime, stat.st_mtime)
+
+
+def _pieces(place: Place) -> Iterator[Item]:
+    for folder in place.pieces():
+        with suppress(FileNotFoundError):  # its value is whole by now
+            stats = [path.lstat() for path in folder.iterdir()]
+            times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
+            yield Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times))
+
+
+def _loose(place: Place, sort: Literal["quarantine", "temporary"]) -> Iterator[Item]:
+    for path in sorted((place.folder / sort).glob("*")):
+        with suppress(FileNotFoundError):
+            item, put_aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
+            if sort == "temporary":
+                yield replace(item, written=still_written(item.name, time.time() - item.used))
+            else:
+                yield replace(item, used=int(put_aside) / 1e9) if put_aside.isdecimal() else item
+
+
+SINGLE = "single runs"
+
+
+class Results(NamedTuple):
+    """The names of the sweeps that have a result of each signature, and since when a sweep has been running."""
+
+    names: dict[str, tuple[str, ...]]
+    running: float | None
+
+
+def read_results(place: Place) -> Results | None:
+    """Return what the ledger knows, None where there is none; raises InputError where it cannot be read."""
+    path = place.path / "ledger.db"
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+            rows = connection.execute(
+                "SELECT signature, coalesce(name, ?) FROM records LEFT JOIN sweeps ON sweeps.id = records.sweep"
+                " WHERE signature IS NOT NULL ORDER BY records.id",
+                (SINGLE,),
+            ).fetchall()
+            claims = connection.execute(
+                "SELECT host, process, claims.started, heartbeat, sweeps.created FROM claims"
+                " JOIN sweeps ON sweeps.id = claims.sweep"
+            ).fetchall()
+    except sqlite3.Error as fault:
+        raise InputError(f"cannot read {path}: {fault}") from None
+    names: dict[str, dict[str, None]] = {}
+    for signature, name in rows:
+        names.setdefault(signature, {})[name] = None
+    now = time.time()
+    living = [began for *holder, beat, began in claims if Holder(*holder).lives(now - beat)]
+    return Results({signature: tuple(found) for signature, found in names.items()}, min(living, default=None))
