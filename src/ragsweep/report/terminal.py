@@ -96,18 +96,11 @@ class Terminal:
 
     def comparison(self, results: Sequence[Result], headline: Sequence[str]) -> None:
         """Print the configs below each other: each headline metric with its interval."""
-        from rich.table import Table
-
         if not results:
             return
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        table.add_column("", overflow="fold", min_width=12)
-        for name in headline:
-            table.add_column(name, justify="right", no_wrap=True)
-        for result in results:
-            table.add_row(rounded(result.name), *(cell(result.summaries.get(name)) for name in headline))
+        rows = [[rounded(result.name), *(cell(result.summaries.get(name)) for name in headline)] for result in results]
         self.console.print()
-        self.console.print(table)
+        self.table(["", *(f">{name}" for name in headline)], rows)
         for result in results:
             if result.state == PARTIAL:
                 self.line("partial", f"{rounded(result.name)}: {partial_note(result)}")
@@ -119,6 +112,22 @@ class Terminal:
         self.lines((*answer_lines(results), *target_lines(results)))
         for said in dict.fromkeys(warning for result in results for warning in result.warnings):
             self.line("warning", said)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows below a header; columns whose name begins with > are aligned to the right and never wrapped."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for name in header:
+            right = name.startswith(">")
+            table.add_column(
+                Text(name.removeprefix(">")), justify="right" if right else "left", no_wrap=right,
+                overflow="fold", min_width=None if right else 12,
+            )  # fmt: skip
+        for row in rows:
+            table.add_row(*map(Text, row))
+        self.console.print(table)
 
     def lines(self, said: Iterable[tuple[str, str]]) -> None:
         """Print lines of a word and a text."""

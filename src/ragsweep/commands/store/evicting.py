@@ -49,7 +49,7 @@ def _say_removal(terminal: Terminal, items: Sequence[Item]) -> None:
         [stage, str(len(found)), spelled(sum(item.bytes for item in found)), duration(sum(i.seconds for i in found))]
         for stage, found in by_stage(items)
     ]
-    print_table(terminal, ["<remove", ">count", ">size", ">took to compute"], rows)
+    print_table(terminal, ["remove", ">count", ">size", ">took to compute"], rows)
     terminal.line("remove", _amount(items))
 
 

@@ -67,7 +67,7 @@ def _results(place: Place) -> tuple[Results | None, str]:
 
 def _print_stages(terminal: Terminal, entries: Sequence[Item], items: Sequence[Item]) -> None:
     now = time.time()
-    header = ["<stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"]
+    header = ["stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"]
     rows = [[stage, *_summary(found, now)] for stage, found in by_stage(entries)]
     if len(rows) > 1:
         rows.append(["all", *_summary(entries, now)])
@@ -101,7 +101,7 @@ def _summary(items: Sequence[Item], now: float) -> list[str]:
 
 def _print_entries(terminal: Terminal, entries: Sequence[Item], results: Results | None) -> None:
     now = time.time()
-    header = ["<address", "<stage", "<class", ">size", ">rows", ">took", ">made", ">used", ">results", "<of"]
+    header = ["address", "stage", "class", ">size", ">rows", ">took", ">made", ">used", ">results", "of"]
     rows = [
         [
             item.name[:SHORT], item.stage or "unlisted", item.target.rpartition(".")[2], spelled(item.bytes),
@@ -201,18 +201,10 @@ def printable(text: str) -> str:
 
 
 def print_table(terminal: Terminal, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below a header whose names begin with their side (< or >)."""
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print rows below their header, or that there are none."""
     if not rows:
         terminal.line("", "nothing is stored")
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for name in header:
-        table.add_column(name[1:], justify="right" if name[0] == ">" else "left", overflow="fold", min_width=4)
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
     terminal.console.print()
-    terminal.console.print(table)
+    terminal.table(header, [[printable(cell) for cell in row] for row in rows])
     terminal.console.print()
