@@ -1,4 +1,4 @@
-"""Questions with answers of every kind that a metric of answers meets: what MetricContract asks beside rankings."""
+"""Example questions with answers of every kind that a metric of answers meets, for MetricContract."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
     ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
     ("conversational", _CHAT, Answer("You are welcome."), ()),
 )
-"""What an answer is like, the question, the answer, and the passages that were handed on."""
+"""The kind of answer, the question, the answer, and the passages of its context."""
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
@@ -73,24 +73,25 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
 
     Args:
         order: The order of the questions, by number.
-        metric: If it is a JudgedMetric, it is asked for its judgements.
+        metric: If it is a JudgedMetric, the view has its judgements.
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
     answers = Answers([row[2] for row in rows], [row[3] for row in rows], np.zeros(len(rows), dtype=np.int64))
-    looked = replace(_ranked(questions, answers), answers=answers)
-    return replace(looked, judgements=judgements(looked, metric)) if isinstance(metric, JudgedMetric) else looked
+    example = replace(_ranked(questions, answers), answers=answers)
+    return replace(example, judgements=judgements(example, metric)) if isinstance(metric, JudgedMetric) else example
 
 
-def judgements(looked: View, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Ask a metric for its judgements on the answers that did not fail and have all that it uses."""
-    assert looked.answers is not None
-    said = zip(looked.questions, looked.answers.answers, looked.answers.passages, strict=True)
-    cases = {n: _case(*row) for n, row in enumerate(said)}
-    asked = [n for n, case in cases.items() if all(getattr(case, use) for use in metric.uses)]
-    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in looked.answers.answers]
-    given = {n for n in asked if not looked.answers.answers[n].failed}
-    numbers = sorted(given)
+def judgements(example: View, metric: JudgedMetric) -> dict[str, list[Judgement]]:
+    """Return a metric's judgements of the answers that did not fail and have all that it uses."""
+    assert example.answers is not None
+    answers = example.answers.answers
+    rows = zip(example.questions, answers, example.answers.passages, strict=True)
+    cases = {n: _case(*row) for n, row in enumerate(rows)}
+    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in answers]
+    numbers = [
+        n for n, case in cases.items() if not answers[n].failed and all(getattr(case, use) for use in metric.uses)
+    ]
     metric.judge([cases[n] for n in numbers], lambda n, judgement: found.__setitem__(numbers[n], judgement))
     return {getattr(metric, "name", ""): found}
 
@@ -101,7 +102,7 @@ def _case(question: Question, answer: Answer, passages: Sequence[Passage]) -> Ca
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> View:
-    """Rank for each question the documents that were handed on."""
+    """Rank for each question the documents of its context."""
     chunks = Chunks(
         Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),
         Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),

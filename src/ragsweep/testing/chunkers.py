@@ -44,11 +44,11 @@ class ChunkerContract:
     part: Callable[[], Chunker]
 
     def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
-        """Whatever a document holds."""
+        """For documents of every kind."""
         corpus = _corpus(texts())
         assert_lawful(self.part().split(corpus), corpus)
 
-    def test_a_document_is_cut_alike_in_any_company(self) -> None:
+    def test_a_document_is_split_alike_in_any_corpus(self) -> None:
         """A document's chunks depend on its text alone."""
         corpus = _corpus(texts(10))
         together = self.part().split(corpus)

@@ -8,12 +8,12 @@ from ragsweep.core.types import DatasetReader
 
 
 class DatasetContract:
-    """Inherit, and set ``part`` to what returns a reader of a small dataset."""
+    """Inherit, and set ``part`` to a function that returns a reader of a small dataset."""
 
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Results are joined by them."""
+        """Ids join results."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
@@ -31,6 +31,6 @@ class DatasetContract:
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Results are found again by them."""
+        """Digests identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

@@ -16,7 +16,7 @@ TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LON
 class EmbedderContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    ``tolerance`` is how far a value may move when a text is embedded in other company: larger in half precision.
+    ``tolerance`` bounds how far a value may differ between batches; it is larger in half precision.
     """
 
     tolerance: ClassVar[float] = 1e-5
@@ -28,7 +28,7 @@ class EmbedderContract:
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """In float32, whatever the model computes in; no text at all is embedded too."""
+        """In float32, whatever the model computes in; an empty list is accepted."""
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
         assert vectors.dtype == queries.dtype == np.float32
@@ -46,11 +46,11 @@ class EmbedderContract:
         assert tokens[4] > tokens[0]
 
     def test_embedding_twice_gives_equal_vectors(self) -> None:
-        """Nothing is drawn by chance."""
+        """Embedding is deterministic."""
         part = self.part()
         np.testing.assert_array_equal(part.embed_documents(TEXTS).vectors, part.embed_documents(TEXTS).vectors)
 
-    def test_a_text_is_embedded_alike_in_any_company(self) -> None:
+    def test_a_text_is_embedded_alike_in_any_batch(self) -> None:
         """And in any order, within the tolerance."""
         part = self.part()
         together = part.embed_documents(TEXTS).vectors

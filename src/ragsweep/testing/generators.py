@@ -25,7 +25,7 @@ REQUESTS = (
 
 
 def answers(part: Generator, requests: Sequence[Request]) -> list[Answer]:
-    """Ask for all requests, and see that each is answered exactly once."""
+    """Answer all requests; fail unless each is answered exactly once."""
     found: dict[int, Answer] = {}
 
     def done(number: int, answer: Answer) -> None:
@@ -38,7 +38,7 @@ def answers(part: Generator, requests: Sequence[Request]) -> list[Answer]:
 
 
 def content(answer: Answer) -> tuple[object, ...]:
-    """Return what must not change from time to time."""
+    """Return the parts of an answer that must be repeatable."""
     support = None if answer.support != answer.support else round(answer.support, 5)
     return answer.text, answer.abstained, answer.failed, support
 
@@ -46,7 +46,7 @@ def content(answer: Answer) -> tuple[object, ...]:
 class GeneratorContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    ``repeatable`` False: the same request may be answered in other words (words are drawn by a service).
+    ``repeatable`` False: the answer to one request may vary, because a service samples it.
     """
 
     repeatable: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class GeneratorContract:
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Whatever it holds: no context, no question, a conversation, a passage without text."""
+        """Including requests without context, without a question, with a history, and with an empty passage."""
         for answer in answers(self.part(), REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)
@@ -63,33 +63,33 @@ class GeneratorContract:
             assert not answer.seconds < 0
 
     def test_no_requests_no_answers(self) -> None:
-        """And no model is needed for it."""
+        """No model needs to be loaded."""
         assert answers(self.part(), []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Answers are stored by request: alone, in company and in another order they are the same."""
+        """Answers are stored by request: they are the same in every batch and order."""
         if not self.repeatable:
-            pytest.skip("words are drawn")
+            pytest.skip("answers are sampled")
         part = self.part()
         together = list(map(content, answers(part, REQUESTS)))
         assert together[0] == together[-1]
         assert [content(answers(part, [request])[0]) for request in REQUESTS] == together
         assert list(map(content, answers(part, REQUESTS[::-1])))[::-1] == together
 
-    def test_one_that_needs_context_abstains_without(self) -> None:
-        """Where the class says so."""
+    def test_generator_that_needs_context_abstains_without_it(self) -> None:
+        """Where the class sets NEEDS_CONTEXT."""
         part = self.part()
         if getattr(part, "NEEDS_CONTEXT", False):
             (answer,) = answers(part, [Request("Where does the cat sleep?")])
             assert answer.abstained
             assert answer.text == ""
 
-    def test_seconds_are_told_of_what_was_answered(self) -> None:
-        """Latency is made of them."""
+    def test_answers_have_their_seconds(self) -> None:
+        """Latency is computed from them."""
         assert all(answer.failed or answer.seconds >= 0 for answer in answers(self.part(), REQUESTS[:2]))
 
-    def test_what_is_told_ahead_is_no_less_than_what_one_answer_costs(self) -> None:
-        """Where the class tells it; NaN is what it does not know."""
+    def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
+        """Where the class estimates it; NaN is unknown."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = answers(part, REQUESTS[:1])[0].usage

@@ -32,27 +32,27 @@ class HybridRetrieverContract:
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """However deep, and whatever the legs found."""
+        """At every depth."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._found(), depth)
             assert_lawful(fused, depth, CHUNKS)
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """And at full depth, all of it."""
+        """At full depth, every chunk of a leg is ranked."""
         found = self._found()
         for row, fused in enumerate(self.part().fuse(found, CHUNKS).positions):
             candidates = {chunk for leg in found.values() for chunk in leg.positions[row]}
             assert set(fused) - {NO_CHUNK} == candidates - {NO_CHUNK}
 
     def test_the_order_of_the_legs_does_not_matter(self) -> None:
-        """Legs are known by their names."""
+        """Legs are identified by their names."""
         found = self._found()
         turned = dict(reversed(found.items()))
         assert_equal(self.part().fuse(turned, 20), self.part().fuse(found, 20))
 
-    def test_a_question_is_fused_alike_alone_and_among_others(self) -> None:
-        """Rows are stored one by one and asked for in any company."""
+    def test_a_question_is_fused_alike_in_any_batch(self) -> None:
+        """Rows are stored one by one and read in any batch."""
         found = self._found()
         together = self.part().fuse(found, 20)
         for row in range(len(together.positions)):

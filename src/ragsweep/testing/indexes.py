@@ -14,7 +14,7 @@ from ragsweep.testing.rankings import assert_equal, assert_lawful, stored
 class VectorIndexContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    Set ``exact = False`` for an index that may miss neighbours. Whatever finds them, scores are inner products.
+    Set ``exact = False`` for an index that may miss neighbours. Scores are inner products in any case.
     """
 
     exact: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class VectorIndexContract:
         assert isinstance(self.part(), VectorIndex)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Whatever is asked, and however deep."""
+        """For every query and depth."""
         for depth in (1, 10, self.number, self.number + 5):
             assert_lawful(self._search(self._queries(), depth), depth, self.number)
 
@@ -35,8 +35,8 @@ class VectorIndexContract:
         """The result still has its depth."""
         assert self._search(self._queries()[:0], 5).positions.shape == (0, 5)
 
-    def test_a_query_is_ranked_alike_alone_and_among_others(self) -> None:
-        """Rows are stored one by one and asked for in any company."""
+    def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
+        """Rows are stored one by one and read in any batch."""
         queries = self._queries()
         together = self._search(queries, 20)
         for row in range(len(queries)):
@@ -49,7 +49,7 @@ class VectorIndexContract:
         found = self.part().search(index, self._vectors(), self._queries(), 10)
         assert_equal(found, self._search(self._queries(), 10))
 
-    def test_an_instance_tells_two_indexes_apart(self) -> None:
+    def test_an_instance_serves_two_indexes(self) -> None:
         """One instance may serve several chunkings."""
         part, vectors = self.part(), self._vectors()
         turned = np.ascontiguousarray(vectors[::-1])
@@ -59,14 +59,14 @@ class VectorIndexContract:
         assert_equal(part.search(other, turned, self._queries(), 10), expected)
 
     def test_vectors_may_be_read_only(self) -> None:
-        """They may be a map of a file, and belong to others too."""
+        """They may be a memory-mapped file."""
         part, vectors = self.part(), self._vectors()
         vectors.flags.writeable = False
         found = part.search(part.build(vectors), vectors, self._queries(), 10)
         assert_equal(found, self._search(self._queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """A corpus may be that small, or hold no text."""
+        """A corpus may be that small, or have no text."""
         for number in (0, 1):
             part, vectors = self.part(), self._vectors()[:number]
             found = part.search(part.build(vectors), vectors, self._queries(), 3)
@@ -81,14 +81,14 @@ class VectorIndexContract:
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
-        """So that the scores of two indexes compare."""
+        """The scores of two indexes are comparable."""
         found = self._search(self._queries(), 10)
         for query, places, scores in zip(self._queries(), found.positions, found.scores, strict=True):
             products = self._vectors()[places[places >= 0]].astype(np.float64) @ query.astype(np.float64)
             np.testing.assert_allclose(scores[places >= 0], products, rtol=1e-6, atol=1e-7)
 
     def test_an_exact_index_finds_the_largest_inner_products(self) -> None:
-        """And orders them by position where they tie."""
+        """Ties are ordered by position."""
         if not self.exact:
             return
         found = self._search(self._queries(), 10)
@@ -104,7 +104,7 @@ class VectorIndexContract:
         return unit
 
     def _queries(self) -> Floats:
-        """Make enough queries for a library to change to its way for many."""
+        """Make enough queries for a library to switch to its batch algorithm."""
         near = self._vectors()[::12]
         return near + np.random.default_rng(1).normal(scale=0.1, size=near.shape).astype(np.float32)
 

@@ -56,7 +56,7 @@ _SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.
 
 
 def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> View:
-    """Make a view of ten questions, one of every kind a metric meets, over five chunks of two documents.
+    """Make a view of ten questions, one of every kind that a metric meets, over five chunks of two documents.
 
     Args:
         order: The order of the questions, by number.
@@ -83,7 +83,7 @@ class MetricContract:
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """A name MLflow takes, what is needed, a unit, a direction, bounds and, for a quantile, a share."""
+        """A name that MLflow accepts, needs, a unit, a direction, bounds and, for a quantile, a share."""
         lowest, highest = self.metric.bounds
         assert self.metric.name
         assert set("@[]{}").isdisjoint(self.metric.name)
@@ -117,7 +117,7 @@ class MetricContract:
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """A question that the metric applies to and whose answer failed counts as failed, and says why."""
+        """A question whose answer failed has no score, and the failure is the reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]

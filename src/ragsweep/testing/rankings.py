@@ -1,4 +1,4 @@
-"""What holds for every ranking, whoever made it."""
+"""Checks of rankings and built indexes, for all contracts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def assert_equal(one: Rankings, other: Rankings) -> None:
 
 
 def stored(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Write arrays to bytes and read them back, without pickle: what the store does with a built index."""
+    """Write arrays to bytes and read them back without pickle, as the store does with a built index."""
     assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
     for name, array in arrays.items():
         assert isinstance(name, str), f"arrays are named by strings, not {name!r}"

@@ -25,7 +25,7 @@ PAIRS = (
 class RerankerContract:
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
-    ``tolerance`` is how far a score may move when a pair is scored in other company: larger in half precision.
+    ``tolerance`` bounds how far a score may differ between batches; it is larger in half precision.
     """
 
     tolerance: ClassVar[float] = 1e-4
@@ -33,11 +33,11 @@ class RerankerContract:
     part: Callable[[], Reranker]  # it may return the same instance for every test
 
     def test_candidates_are_counted_from_zero(self) -> None:
-        """It says how many candidates it wants to see; 0 leaves the ranking as it is."""
+        """``candidates`` is the number of chunks to rerank; 0 leaves the ranking as it is."""
         assert self.part().candidates >= 0
 
-    def test_parameters_that_only_reorder_are_known_ones_that_it_has(self) -> None:
-        """The pipeline does with them what ragsweep.parts.reordering says."""
+    def test_parameters_that_only_reorder_exist(self) -> None:
+        """The pipeline applies them; see ragsweep.parts.reordering."""
         part = self.part()
         named = getattr(part, "REORDERING", ())
         assert set(named) <= REORDERING
@@ -54,12 +54,12 @@ class RerankerContract:
         assert none.shape == (0,)
 
     def test_scoring_twice_gives_equal_scores(self) -> None:
-        """Nothing is drawn by chance."""
+        """Scoring is deterministic."""
         part = self.part()
         np.testing.assert_array_equal(part.score(PAIRS), part.score(PAIRS))
 
-    def test_a_pair_is_scored_alike_in_any_company(self) -> None:
-        """Scores are stored by pair and asked for in any company: alone, in other groups, in another order."""
+    def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
+        """Scores are stored by pair and read in any batch and order."""
         part = self.part()
         scores = part.score(PAIRS)
         for size in (1, 3):
@@ -68,13 +68,13 @@ class RerankerContract:
         np.testing.assert_allclose(part.score(PAIRS[::-1])[::-1], scores, atol=self.tolerance)
 
     def test_the_same_pair_gets_the_same_score(self) -> None:
-        """However often it is asked for at once."""
+        """Also within one batch."""
         scores = self.part().score(PAIRS)
         np.testing.assert_allclose(scores[-1], scores[0], atol=self.tolerance)
 
 
 class ReadingRerankerContract(RerankerContract):
-    """The same for a reranker that reads the chunks before any question is asked."""
+    """The contract of a reranker that reads chunks before the queries."""
 
     part: Callable[[], ReadingReranker]
 
@@ -83,7 +83,7 @@ class ReadingRerankerContract(RerankerContract):
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """And each is read alike whichever are beside it."""
+        """A chunk is read alike in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -32,7 +32,7 @@ class TextRetrieverContract:
         assert isinstance(self.part(), TextRetriever)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Whatever is asked, and however deep."""
+        """For every query and depth."""
         for depth in (1, 3, len(TEXTS), 3 * len(TEXTS)):
             assert_lawful(self._retrieve(QUERIES, depth), depth, len(TEXTS))
 
@@ -41,13 +41,13 @@ class TextRetrieverContract:
         assert self._retrieve((), 5).positions.shape == (0, 5)
 
     def test_one_chunk_is_enough(self) -> None:
-        """A corpus may be that small, and blank."""
+        """A corpus may be that small, or blank."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
 
-    def test_a_query_is_ranked_alike_alone_and_among_others(self) -> None:
-        """Rows are stored one by one and asked for in any company."""
+    def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
+        """Rows are stored one by one and read in any batch."""
         together = self._retrieve(QUERIES, 5)
         for row, query in enumerate(QUERIES):
             alone = self._retrieve((query,), 5)
@@ -62,7 +62,7 @@ class TextRetrieverContract:
         index = stored(self.part().build(TEXTS))
         assert_equal(self.part().retrieve(index, QUERIES, 5), self._retrieve(QUERIES, 5))
 
-    def test_an_instance_tells_two_indexes_apart(self) -> None:
+    def test_an_instance_serves_two_indexes(self) -> None:
         """One instance may serve several chunkings."""
         part = self.part()
         one, other = part.build(TEXTS), part.build(TEXTS[::-1])

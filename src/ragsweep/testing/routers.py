@@ -23,26 +23,26 @@ class RouterContract:
     part: Callable[[], Router]  # it may return the same instance for every test
 
     def test_every_request_is_decided_once(self) -> None:
-        """Each gets one decision, or the reason why there is none; nothing is decided that was not asked."""
+        """Each has one decision, or the reason of its failure."""
         found = routes(self.part(), REQUESTS)
         assert sorted(found) == list(range(len(REQUESTS)))
         assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in found.values())
 
     def test_a_decision_depends_on_the_request_alone(self) -> None:
-        """Alone, in another order and beside others a request is decided alike."""
+        """A request is decided alike in any batch and order."""
         together = routes(self.part(), REQUESTS)
         turned = routes(self.part(), REQUESTS[::-1])
         for number, request in enumerate(REQUESTS):
             alone = routes(self.part(), [request])[0]
             assert alone.search == together[number].search == turned[len(REQUESTS) - 1 - number].search
 
-    def test_nothing_is_decided_of_nothing(self) -> None:
-        """No requests are no error."""
+    def test_no_requests_no_decisions(self) -> None:
+        """An empty batch is not an error."""
         assert routes(self.part(), []) == {}
 
 
 def routes(part: Router, requests: Sequence[Request]) -> dict[int, Route]:
-    """Collect a router's decisions; a second one for the same request is an error."""
+    """Return a router's decisions by request; fail on a second one for a request."""
     found: dict[int, Route] = {}
 
     def done(number: int, route: Route) -> None:

@@ -20,20 +20,20 @@ class SystemContract:
     part: Callable[[], System]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Each gets one response: an answer, an abstention, or the reason of its failure."""
+        """Each has one response: an answer, an abstention, or the reason of its failure."""
         found = responses(self.part(), REQUESTS)
         assert sorted(found) == list(range(len(REQUESTS)))
         for response in found.values():
             assert all(isinstance(one, Passage) and (one.name or one.text) for one in response.contexts)
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
-    def test_nothing_is_answered_of_nothing(self) -> None:
-        """No requests are no error."""
+    def test_no_requests_no_responses(self) -> None:
+        """An empty batch is not an error."""
         assert responses(self.part(), []) == {}
 
 
 def responses(part: System, requests: Sequence[Request]) -> dict[int, Response]:
-    """Collect a system's responses; a second one for the same request is an error."""
+    """Return a system's responses by request; fail on a second one for a request."""
     found: dict[int, Response] = {}
 
     def done(number: int, response: Response) -> None:
