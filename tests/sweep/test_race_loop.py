@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.sweep.race_loop import Rung, check, run
+from ragsweep.sweep.race_loop import Rung, check_race, run_race
 
 
 class Scripted:
@@ -52,7 +52,7 @@ def test_each_rung_is_run_by_all_who_are_left_and_the_rest_whole(
         return {n: came(n) if n not in failing else came(ValueError(), JobStatus.FAILED) for n in wanted}
 
     race = Scripted([(8 * n, dropped) for n, dropped in enumerate(drops, start=1)])
-    raced = run(race, {number: (f"x={number}",) for number in range(jobs)}, launch)
+    raced = run_race(race, {number: (f"x={number}",) for number in range(jobs)}, launch)
     left = set(range(jobs))
     for n, dropped in enumerate(drops, start=1):
         assert {number for number, line in ran if line == f"until={8 * n}"} == left
@@ -71,13 +71,13 @@ def test_who_was_dropped_before_is_not_launched() -> None:
         ran.extend(wanted)
         return {number: came(0) for number in wanted}
 
-    raced = run(Scripted([(8, ())], gone=[1]), {0: (), 1: ()}, launch)
+    raced = run_race(Scripted([(8, ())], gone=[1]), {0: (), 1: ()}, launch)
     assert ran == [0, 0]
     assert raced.dropped == {1}
     assert 1 not in raced.results
 
 
 def test_what_is_no_race_is_refused() -> None:
-    assert check(None) is None
+    assert check_race(None) is None
     with pytest.raises(HydraException, match="choose one with hydra/sweeper/race=NAME"):
-        check({"block": 3})
+        check_race({"block": 3})

@@ -201,7 +201,7 @@ class Multirun:
         wanted = {number: self.command.jobs[number] for number in numbers}
         if self.race:
             rule = self.race.bound(self.context)
-            came = race_loop.run(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
+            came = race_loop.run_race(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
         else:
             came = self._batches(wanted, launch)
         faults = [one if isinstance(one, Exception) else raised(one) for one in came.values()]

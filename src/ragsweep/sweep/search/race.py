@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hydra.core.utils import JobReturn
 
-from ragsweep.sweep.race_loop import Came, Race, completed, run
+from ragsweep.sweep.race_loop import JobOutcome, Race, completed, run_race
 from ragsweep.sweep.search.outcomes import TrialOutcome, read_outcome
 from ragsweep.sweep.search.study import SharedStudy
 from ragsweep.sweep.search.trials import Evaluation
@@ -32,11 +32,11 @@ def race_trials(race: Race, study: SharedStudy, batch: Sequence[Evaluation], lau
     """Race the trials of a batch, and settle those that are dropped."""
     trials, spent = {one.job: one for one in batch}, {one.job: Counter[str]() for one in batch}
 
-    def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, Came]:
+    def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobOutcome]:
         wanted = [replace(trials[job], overrides=tuple(overrides)) for job, overrides in jobs.items()]
         return dict(zip(jobs, launch(wanted), strict=True))
 
-    def after_rung(until: int, results: Mapping[int, Came], dropped: tuple[int, ...]) -> None:
+    def after_rung(until: int, results: Mapping[int, JobOutcome], dropped: tuple[int, ...]) -> None:
         for job, result in results.items():
             if isinstance(result, JobReturn) and completed(result):
                 spent[job].update(_report(study, trials[job], until, result))
@@ -47,7 +47,7 @@ def race_trials(race: Race, study: SharedStudy, batch: Sequence[Evaluation], lau
         if not study.settle(trials[job], TrialOutcome(pruned=True, cost=tuple(spent[job].items()))):
             _log.warning("trial %d was taken over by another process, which decides on it", trials[job].trial.number)
 
-    raced = run(race, {one.job: one.overrides for one in batch}, launch_jobs, after_rung)
+    raced = run_race(race, {one.job: one.overrides for one in batch}, launch_jobs, after_rung)
     for job in raced.dropped - raced.results.keys():  # before this process began
         prune(job)
     results = {job: result for job, result in raced.results.items() if isinstance(result, JobReturn)}

@@ -9,8 +9,7 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from ragsweep.sweep import race_loop
-from ragsweep.sweep.race_loop import Race
+from ragsweep.sweep.race_loop import Race, check_race
 from ragsweep.sweep.search.outcomes import Constraint, read_constraints, read_directions
 from ragsweep.sweep.search.samplers import check_sampler
 from ragsweep.sweep.search.stopping import StopRule, read_stop
@@ -48,7 +47,7 @@ class SearchSettings:
     def read(given: Mapping[str, Any]) -> SearchSettings:
         """Read the settings. Raises HydraException, with the key, for values that mean nothing."""
         plain = {key: _plain(value) for key, value in given.items()}
-        race = race_loop.check(given.get("race"))
+        race = check_race(given.get("race"))
         _check_count(plain, "n_trials")
         _check_count(plain, "n_jobs")
         rate = plain["max_failure_rate"]
