@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from doc_pages import fill
 from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
-from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop
-from ragsweep.sweep.racing import Betting
+from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop, blocks
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -144,7 +143,7 @@ def run(scenario: Scenario, replications: int) -> Tally:
         generator = np.random.default_rng([replication, *name])
         drawn = mixed(scenario.draw(generator), generator)
         values, clusters = drawn.matrix.values, drawn.matrix.clusters
-        ends = {block: list(accumulate(Betting(block=block).blocks(clusters.tolist()))) for block in (BLOCK, SPENT)}
+        ends = {block: list(accumulate(blocks(clusters.tolist(), block))) for block in (BLOCK, SPENT)}
         for rule, (block, drop) in INTERLEAVED.items():
             tally.add(rule, drawn, race(values, clusters, ends[block], drop))
         for rule, stop in ONE_BY_ONE.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -31,13 +31,24 @@ class Bernstein(Betting):
         return empirical_bernstein(sums, sizes, self.margin, self.spread, self.level)
 
 
+def blocks(groups: Sequence[Hashable], size: int = BLOCK) -> list[int]:
+    """Divide questions, given by their clusters in order, into blocks of whole clusters; return the blocks' lengths."""
+    lengths, length = [], 0
+    for position, group in enumerate(groups, start=1):
+        length += 1
+        if position == len(groups) or (length >= size and groups[position] != group):
+            lengths.append(length)
+            length = 0
+    return lengths
+
+
 def by(rule: Betting) -> Drop:
     """Ask one of our own rules, as a sweep does."""
 
     def drop(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
         scores = {str(row): line[: asked[row]] for row, line in enumerate(values)}
         apart = len(clusters) == clusters[-1] + 1
-        return [int(name) for name in rule.drop(scores, None if apart else clusters.tolist())]  # type: ignore[arg-type]
+        return [int(name) for name in rule.decide(scores, None if apart else clusters.tolist()).dropped]  # type: ignore[arg-type]
 
     return drop
 

@@ -28,6 +28,7 @@ import numpy as np
 import yaml
 
 from doc_pages import DOCS, fill
+from racing_rules import blocks
 from ragsweep.sweep.racing import Betting
 from ragsweep.sweep.search.outcomes import TrialOutcome
 from ragsweep.sweep.search.space import Space
@@ -150,7 +151,7 @@ def raced(found: Surface, batches: Sequence[Sequence[Values]], tally: Raced) -> 
         generator.permutation(len(set(found.clusters)))[np.unique(names, return_inverse=True)[1]], kind="stable"
     )
     groups = names[order].tolist()
-    ends, scores = list(accumulate(rule.blocks(groups))), found.scores[:, order]
+    ends, scores = list(accumulate(blocks(groups))), found.scores[:, order]
     leader, best = None, None
     for batch in batches:
         rows = [found.row(conditional(), values) for values in batch]
@@ -180,7 +181,7 @@ def _kept(
     alive = [row for row in rows if row != leader]
     for end in ends[:-1]:
         given = {str(row): scores[row, : min(until, end)].astype(float) for row, until in asked.items()}
-        dropped = rule.drop(given, groups)
+        dropped = rule.decide(given, groups).dropped
         gone = [row for row in alive if str(row) in dropped]
         asked |= dict.fromkeys(gone, end)
         alive = [row for row in alive if row not in gone]

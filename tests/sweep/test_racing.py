@@ -38,13 +38,13 @@ def scores(values: np.ndarray) -> dict[str, list[float]]:
     return {f"c{row}": line.tolist() for row, line in enumerate(values)}
 
 
-def raced(values: np.ndarray, rule: Betting) -> dict[str, int]:
+def raced(values: np.ndarray, rule: Betting, block: int = 16) -> dict[str, int]:
     """Race to the end: how many questions each config was asked."""
     configs, questions = values.shape
-    lengths, known = dict.fromkeys(scores(values), questions), 0
-    for length in rule.blocks(range(questions))[:-1]:
-        known += length
-        for name in rule.drop({name: row[: min(known, lengths[name])] for name, row in scores(values).items()}):
+    lengths = dict.fromkeys(scores(values), questions)
+    for known in range(block, questions, block):
+        given_scores = {name: row[: min(known, lengths[name])] for name, row in scores(values).items()}
+        for name in rule.decide(given_scores).dropped:
             lengths[name] = known
     assert max(lengths.values()) == questions or configs == 0
     return lengths
@@ -70,11 +70,6 @@ def test_every_question_is_asked_once_and_clusters_stay_together() -> None:
 def test_the_first_questions_end_where_a_cluster_ends() -> None:
     found = QuestionOrder((3, 1, 0, 2), ("a", "b", "b", "c"))
     assert [found.first(until) for until in range(6)] == [(), (3,), (3, 1, 0), (3, 1, 0), (3, 1, 0, 2), (3, 1, 0, 2)]
-    questions = order_questions(asked())
-    lengths = Betting(block=16).blocks(questions.clusters)
-    assert [len(questions.first(sum(lengths[:rung]))) for rung in range(len(lengths) + 1)] == [
-        sum(lengths[:rung]) for rung in range(len(lengths) + 1)
-    ]
 
 
 def test_any_first_part_holds_each_category_in_proportion() -> None:
@@ -110,17 +105,9 @@ def test_the_order_in_which_questions_are_given_means_nothing(random: object) ->
     assert order_questions([]) == ((), ())
 
 
-def test_blocks_end_where_a_cluster_ends() -> None:
-    rule = Betting(block=3)
-    assert rule.blocks("abcdefgh") == [3, 3, 2]
-    assert rule.blocks("abbbbccde") == [5, 3, 1]
-    assert rule.blocks("aaaa") == [4]
-    assert rule.blocks([]) == []
-
-
 def test_when_the_worse_is_dropped_by_hand() -> None:
     """Against one who always wins by 1 the capital is (1.3^n + 1.6^n + 1.9^n) / 3: 13.0 after five, 22.9 after six."""
-    rule = Betting(block=1)
+    rule = Betting()
     five = rule.decide(scores(np.array([np.zeros(5), np.ones(5)])))
     assert five.evidence["c0"] == pytest.approx((1.3**5 + 1.6**5 + 1.9**5) / 3)
     assert (five.leaders, five.dropped) == (("c1",), ())
@@ -129,7 +116,7 @@ def test_when_the_worse_is_dropped_by_hand() -> None:
     assert six.evidence["c1"] == 1
     assert 0 < six.deficit["c0"] < 0.1  # 22.9 is just above 20
     assert rule.decide(scores(np.array([np.zeros(60), np.ones(60)]))).deficit["c0"] > 0.7
-    assert raced(np.array([np.zeros(20), np.ones(20)]), rule) == {"c0": 6, "c1": 20}
+    assert raced(np.array([np.zeros(20), np.ones(20)]), rule, 1) == {"c0": 6, "c1": 20}
 
 
 def test_clusters_are_one_observation_each() -> None:
@@ -137,8 +124,8 @@ def test_clusters_are_one_observation_each() -> None:
     both = scores(np.array([np.zeros(6), np.ones(6)]))
     assert Betting().decide(both, groups="aaaaaa").evidence["c0"] == pytest.approx(1.9)
     assert Betting().decide(both, groups="abcdef").evidence == Betting().decide(both).evidence
-    assert Betting().drop(both) == ("c0",)
-    assert Betting().drop(both, groups="aaabbb") == ()
+    assert Betting().decide(both).dropped == ("c0",)
+    assert Betting().decide(both, groups="aaabbb").dropped == ()
 
 
 def test_less_is_better_where_the_rule_says() -> None:
@@ -151,8 +138,8 @@ def test_less_is_better_where_the_rule_says() -> None:
 def test_within_the_margin_nobody_is_dropped() -> None:
     values = np.array([np.full(2000, 0.5), np.full(2000, 0.55)])
     assert Betting(margin=0.05).decide(scores(values)).evidence["c0"] == pytest.approx(1)
-    assert Betting(margin=0.0495).drop(scores(values)) == ()
-    assert Betting(margin=0.04).drop(scores(values)) == ("c0",)
+    assert Betting(margin=0.0495).decide(scores(values)).dropped == ()
+    assert Betting(margin=0.04).decide(scores(values)).dropped == ("c0",)
 
 
 @given(matrices(), st.integers(0, 99))
@@ -177,15 +164,15 @@ def test_who_leads_is_never_dropped(one: Matrix, level: float) -> None:
 @given(matrices())
 def test_identical_configs_stay_or_go_together(one: Matrix) -> None:
     rule = Betting(level=0.6)
-    assert rule.drop(scores(np.repeat(one.values[:1], 4, axis=0))) == ()
-    dropped = rule.drop(scores(np.concatenate([np.tile(one.values, 3), np.tile(one.values[:1], 3)])))
+    assert rule.decide(scores(np.repeat(one.values[:1], 4, axis=0))).dropped == ()
+    dropped = rule.decide(scores(np.concatenate([np.tile(one.values, 3), np.tile(one.values[:1], 3)]))).dropped
     assert ("c0" in dropped) == (f"c{len(one.values)}" in dropped)
 
 
 def test_equal_configs_are_dropped_only_by_chance_and_the_best_hardly_ever() -> None:
     """The last of four, 200 races each: lost in at most 5 % and three Monte Carlo errors (1.54 % each): 19."""
     for gain in (0.0, 0.02):
-        lost = sum(raced(planted(gain, seed), Betting(block=32))["c3"] < 256 for seed in range(200))
+        lost = sum(raced(planted(gain, seed), Betting(), 32)["c3"] < 256 for seed in range(200))
         assert lost <= 19
 
 
@@ -214,27 +201,27 @@ def test_a_question_without_a_score_is_no_evidence() -> None:
     found, expected = Betting().decide(scores(values)), Betting().decide(scores(without))
     assert found.evidence == pytest.approx(expected.evidence)
     broken = np.concatenate([values, np.full((1, 256), math.nan)])
-    assert "c4" not in Betting().drop(scores(broken))
+    assert "c4" not in Betting().decide(scores(broken)).dropped
 
 
 def test_nothing_asked_drops_nobody() -> None:
     assert Betting().decide({}).dropped == ()
     assert Betting().decide({"a": [], "b": []}).evidence == {"a": 1.0, "b": 1.0}
-    assert Betting().drop({"a": [0.1, 0.2]}) == ()
+    assert Betting().decide({"a": [0.1, 0.2]}).dropped == ()
 
 
 def test_scores_beyond_the_bounds_are_refused() -> None:
     with pytest.raises(InputError, match=r"1.5 apart, and spread is 1: give the metric's highest"):
-        Betting().drop({"a": [0.0, 1.5], "b": [0.0, 0.0]})
-    assert Betting(spread=2).drop({"a": [0.0, 1.5], "b": [0.0, 0.0]}) == ()
+        Betting().decide({"a": [0.0, 1.5], "b": [0.0, 0.0]})
+    assert Betting(spread=2).decide({"a": [0.0, 1.5], "b": [0.0, 0.0]}).dropped == ()
     with pytest.raises(InputError, match="clusters of 1 questions"):
-        Betting().drop({"a": [0.0, 1.0], "b": [0.0, 0.0]}, groups=["x"])
+        Betting().decide({"a": [0.0, 1.0], "b": [0.0, 0.0]}, groups=["x"])
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [({"margin": -0.1}, "margin"), ({"margin": 1}, "margin"), ({"level": 1}, "level"), ({"level": 0}, "level"),
-     ({"block": 0}, "block"), ({"spread": 0}, "spread"), ({"spread": math.inf}, "spread"),
+     ({"spread": 0}, "spread"), ({"spread": math.inf}, "spread"),
      ({"margin": math.nan}, "margin")],
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, float], said: str) -> None:

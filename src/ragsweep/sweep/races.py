@@ -176,4 +176,4 @@ class BettingRace:
         low, high = plan.metric.bounds
         assert low is not None
         assert high is not None
-        return Betting(self.margin, self.level, self.block, high - low, bool(plan.metric.higher_is_better))
+        return Betting(self.margin, self.level, high - low, bool(plan.metric.higher_is_better))

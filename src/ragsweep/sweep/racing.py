@@ -117,7 +117,6 @@ class Betting:
         self,
         margin: float = 0.0,
         level: float = 0.95,
-        block: int = 16,
         spread: float = 1.0,
         higher_is_better: bool = True,
     ) -> None:
@@ -126,18 +125,17 @@ class Betting:
         Args:
             margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
             level: The probability that the best one is not dropped, at least.
-            block: Questions between two decisions.
             spread: The metric's highest value less its lowest.
             higher_is_better: Whether more of the metric is better.
         """
-        self.margin, self.level, self.block, self.spread = margin, level, block, spread
+        self.margin, self.level, self.spread = margin, level, spread
         self.higher_is_better = higher_is_better
 
     def check(self) -> None:
         """Refuse settings out of range.
 
         Raises:
-            ConfigError: A margin below 0 or as large as the spread, a level outside (0, 1), a block below 1.
+            ConfigError: A margin below 0 or as large as the spread, a level outside (0, 1).
         """
         if not (self.spread > 0 and math.isfinite(self.spread)):
             raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
@@ -145,32 +143,12 @@ class Betting:
             raise ConfigError(f"margin: must be 0 or more and less than {self.spread:g}, given {self.margin!r}")
         if not 0 < self.level < 1:
             raise ConfigError(f"level: must lie between 0 and 1, given {self.level!r}")
-        if self.block < 1:
-            raise ConfigError(f"block: must be 1 or more, given {self.block!r}")
 
     @property
     def guarantee(self) -> str:
         """The guarantee of the rule in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return f"the best config{within} is dropped with probability at most {1 - self.level:.3g}"
-
-    def blocks(self, groups: Sequence[Hashable]) -> list[int]:
-        """Divide the questions, given by their clusters in the order of asking, into blocks of whole clusters.
-
-        Returns:
-            How many questions each block has: ``block`` or as many more as its last cluster needs; the last has less.
-        """
-        lengths, length = [], 0
-        for place, group in enumerate(groups, start=1):
-            length += 1
-            if place == len(groups) or (length >= self.block and groups[place] != group):
-                lengths.append(length)
-                length = 0
-        return lengths
-
-    def drop(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> tuple[str, ...]:
-        """Name the configs to drop; arguments and errors as of ``decide``."""
-        return tuple(compress(scores, self._evaluate(scores, groups).dropped))
 
     def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
         """Decide from all scores so far; the same scores give the same decision.
