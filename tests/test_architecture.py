@@ -226,3 +226,37 @@ def test_the_core_imports_no_langchain_no_ragas_and_no_diskcache() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_field_defaults", "_make"}
+
+
+def test_libraries_are_used_by_their_public_names() -> None:
+    wrong = []
+    for path in SHIPPED:
+        private = [name for name in imports(path) if any(part.startswith("_") for part in name.split("."))]
+        wrong += [(path, name) for name in private if not name.startswith(("__future__", "ragsweep", "hydra_plugins"))]
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+                owner = ast.unparse(node.value)
+                if owner not in ("self", "cls", "other", "super()") and node.attr not in OF_NAMED_TUPLES:
+                    wrong.append((path, ast.unparse(node)))
+    assert wrong == []
+
+
+def test_no_variable_of_a_module_changes() -> None:
+    wrong = []
+    for path in SHIPPED:
+        assert "contextvars" not in imports(path), path
+        wrong += [(path, "global") for node in nodes(path) if isinstance(node, ast.Global)]
+        tree = nodes(path)[0]
+        assert isinstance(tree, ast.Module)
+        for node in tree.body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            empty = value is not None and ast.unparse(value) in ("[]", "{}", "set()", "dict()", "list()")
+            if empty or (isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[-1] in CONTAINERS):
+                wrong.append((path, ast.unparse(node)[:60]))
+    assert wrong == []
+
+
+CONTAINERS = {"deque", "defaultdict", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "Lock", "RLock"}

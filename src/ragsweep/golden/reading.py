@@ -112,12 +112,12 @@ class Row:
 
     def __init__(self, where: str, values: Mapping[str, Any], faults: Faults) -> None:
         self.where = where
-        self._values = values
+        self.content = values
         self._faults = faults
 
     def __contains__(self, name: str) -> bool:
         """Say whether a field is there."""
-        return self._values.get(name) is not None
+        return self.content.get(name) is not None
 
     def holding(self, values: Mapping[str, Any]) -> Row:
         """Return a row of other values at the same place."""
@@ -129,7 +129,7 @@ class Row:
 
     def check_keys(self, known: Collection[str]) -> None:
         """Fault every key that is not known."""
-        for name in self._values:
+        for name in self.content:
             if name not in known:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
@@ -140,14 +140,14 @@ class Row:
 
     def given_text(self, name: str) -> str:
         """Take a text that must be there, but may be empty."""
-        if self._values.get(name) is None:
+        if self.content.get(name) is None:
             self.fault(f'has no "{name}"')
         return self.text(name)
 
     def filled_text(self, name: str) -> str:
         """Take a text that must be there and must not be blank."""
         text = self.given_text(name)
-        if isinstance(self._values.get(name), str) and not text.strip():
+        if isinstance(self.content.get(name), str) and not text.strip():
             self.fault(f'"{name}" is blank')
         return text
 
@@ -190,7 +190,7 @@ class Row:
 
     def rows(self, name: str) -> list[Row]:
         """Take a list of objects, each placed where this one is."""
-        return [self.holding(part._values) for part in self.parts(name)]
+        return [self.holding(part.content) for part in self.parts(name)]
 
     def parts(self, name: str) -> list[Row]:
         """Take a list of objects, each placed by its path from here."""
@@ -209,18 +209,18 @@ class Row:
     def only_scalars(self, what: str) -> dict[str, str]:
         """Return all fields as texts; whatever is no text, number, true or false is a fault of the row."""
         plain = self.scalars()
-        for name, value in self._values.items():
+        for name, value in self.content.items():
             if name not in plain and value is not None:
                 self.fault(f'{what} "{name}" is {_shown(value)}, not a text, a number, true or false')
         return plain
 
     def scalars(self) -> dict[str, str]:
         """Return all fields that are texts, numbers, true or false, as texts."""
-        plain = {name: value for name, value in self._values.items() if isinstance(value, str | bool | int | float)}
+        plain = {name: value for name, value in self.content.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
     def _take(self, name: str, kinds: tuple[type, ...], wanted: str) -> Any:
-        value = self._values.get(name)
+        value = self.content.get(name)
         if value is None or type(value) in kinds:
             return value
         self.fault(f'"{name}" is {_shown(value)}, not {wanted}')
