@@ -96,10 +96,10 @@ def code_of(label: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def tell(text: str) -> str:
-    """Tell the language of a text: two letters, or nothing where its small words do not say.
+def detect_language(text: str) -> str:
+    """Detect the language of a text by its stop words; return two letters, or an empty text where they do not decide.
 
-    A small word counts for each language that has it, the less the more languages have it.
+    A stop word counts for each of its languages, the less the more languages share it.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in WORD.findall(fold(text)):
@@ -114,7 +114,7 @@ def content_words(text: str, language: str = "") -> frozenset[str]:
 
     The language is told where none is given, and is English where it cannot be told.
     """
-    small = STOP_WORDS[language or tell(text) or "en"]
+    small = STOP_WORDS[language or detect_language(text) or "en"]
     words = WORD.findall(fold(text))
     return frozenset(word for word in words if word not in small and (len(word) > 1 or word.isdigit()))
 

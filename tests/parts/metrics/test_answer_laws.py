@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.languages import STOP_WORDS, code_of, content_words, fold, tell
+from ragsweep.core.languages import STOP_WORDS, code_of, content_words, detect_language, fold
 from ragsweep.core.types import Answer, Answers, JudgedMetric, Passage, Question, Usage, View
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answer_metric import without_citations
@@ -124,7 +124,7 @@ def test_text_without_citations_has_none(text: str) -> None:
 def test_small_words_are_folded_and_told() -> None:
     for code, words in STOP_WORDS.items():
         assert all(fold(word) == word for word in words), code
-        assert tell(" ".join(sorted(words))) == code
+        assert detect_language(" ".join(sorted(words))) == code
         assert content_words(" ".join(words), code) == frozenset()
     assert [code_of(label) for label in ("fr", "FR-ca", "French", "français", "klingon", "")] == [
         "fr", "fr", "fr", "fr", "", "",
@@ -134,7 +134,7 @@ def test_small_words_are_folded_and_told() -> None:
 def test_language_of_real_questions_is_told(collections: Path) -> None:
     for folder, code in (("python_faq_fr", "fr"), ("python_faq_en", "en"), ("piaf_1_1", "fr"), ("squad2_dev", "en")):
         lines = (collections / folder / "golden.jsonl").read_text("utf-8").splitlines()[:2000]
-        told = [tell(json.loads(line)["question"]) for line in lines]
+        told = [detect_language(json.loads(line)["question"]) for line in lines]
         known = [one for one in told if one]
         assert len(known) > 0.85 * len(told)
         assert sum(one == code for one in known) >= 0.997 * len(known)

@@ -21,7 +21,7 @@ import pytest
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
-from ragsweep.parts.tracking.uris import absolute, database_path, masked
+from ragsweep.parts.tracking.uris import absolute_uri, database_path, mask_uri
 from recorded import a_result, client, content, files, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")
@@ -270,8 +270,8 @@ def test_default_place_is_the_environment_then_the_current_folder(
 @pytest.mark.parametrize("name", ["with space é.db", "100%41.db"])
 def test_database_stands_where_the_uri_says_with_artifacts_beside_it(name: str, tmp_path: Path) -> None:
     path = tmp_path / "new folder" / name
-    uri = absolute(f"sqlite:///{str(path).replace('%', '%25')}")
-    assert absolute(uri) == uri
+    uri = absolute_uri(f"sqlite:///{str(path).replace('%', '%25')}")
+    assert absolute_uri(uri) == uri
     assert database_path(uri) == path
     tracker = Mlflow(uri)
     run = tracker.log_result(a_result())
@@ -421,7 +421,7 @@ def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlf
     ],
 )  # fmt: skip
 def test_masked_uri_shows_no_secret(uri: str, shown: str) -> None:
-    assert masked(uri) == shown
+    assert mask_uri(uri) == shown
 
 
 def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

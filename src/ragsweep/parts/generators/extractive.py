@@ -109,7 +109,7 @@ class Extractive:
         )
 
 
-def _cosines(vectors: Floats, asked: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
-    near: Floats = (vectors @ asked) / np.maximum(lengths, TINY)
+def _cosines(vectors: Floats, query: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    near: Floats = (vectors @ query) / np.maximum(lengths, TINY)
     return near.astype(np.float32)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragsweep.core.languages import code_of, tell
+from ragsweep.core.languages import code_of, detect_language
 from ragsweep.core.reasons import ABSTAINED, NO_PRICE, NOT_TOLD, UNKNOWN_LANGUAGE
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Question, Scores, View
@@ -115,6 +115,6 @@ class AnswerLanguage(AnswerMetric):
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")
-        asked = code_of(label) if label else tell(question.text)
-        answered = tell(without_citations(answer.text))
-        return float(asked == answered) if asked and answered else UNKNOWN_LANGUAGE
+        expected = code_of(label) if label else detect_language(question.text)
+        detected = detect_language(without_citations(answer.text))
+        return float(expected == detected) if expected and detected else UNKNOWN_LANGUAGE

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ragsweep.core.languages import WORD, content_words, tell
+from ragsweep.core.languages import WORD, content_words, detect_language
 from ragsweep.core.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Passage, Question
@@ -106,7 +106,7 @@ class CitationRecall(_ClaimMetric):
 
 def claims(text: str) -> list[Claim]:
     """Split an answer into claims, each with the numbers of the cited passages, from 1."""
-    moved, language = BEHIND.sub(r"\2\1", text), tell(without_citations(text))
+    moved, language = BEHIND.sub(r"\2\1", text), detect_language(without_citations(text))
     return [
         Claim(content_words(without_citations(sentence), language), _cited(sentence))
         for whole in sentences_of(moved, language)

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal, cast
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.languages import code_of, fold, tell
+from ragsweep.core.languages import code_of, detect_language, fold
 from ragsweep.core.reasons import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.parts.metrics.answer_metric import AnswerMetric, answer_text
@@ -72,7 +72,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
     keywords = question.keywords
     if match == "stem":
         code = code_of(question.labels.get("language", "") if language == "label" else language)
-        code = code or tell(" ".join([question.text, *question.expected])) or "en"
+        code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
         stems = _stems(text, code)
         return sum(_stems(keyword, code) in stems for keyword in keywords) / len(keywords)
     folded = fold(text)

@@ -23,7 +23,7 @@ from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import content, files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
-from ragsweep.parts.tracking.uris import absolute, database_path, is_server, masked, mlflow_command
+from ragsweep.parts.tracking.uris import absolute_uri, database_path, is_server, mask_uri, mlflow_command
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -48,7 +48,7 @@ class Mlflow:
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "ragsweep") -> None:
-        self.uri = absolute(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
+        self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
 
     def check(self) -> None:
@@ -62,7 +62,7 @@ class Mlflow:
         variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
         if parts.scheme == "http" and not is_local and (parts.username or any(map(os.environ.get, variables))):
             return (
-                f"{masked(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+                f"{mask_uri(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
                 " address as tracking.uri"
             )
         return ""
@@ -90,10 +90,10 @@ class Mlflow:
         """Return the command that shows what was recorded, or the server's address."""
         if is_server(self.uri):
             known = self._connection.experiments.get(self.experiment)
-            return masked(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
+            return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
         if database_path(self.uri) == Path("mlflow.db").absolute():
             return f"{mlflow_command()} ui"
-        return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(masked(self.uri))}"
+        return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
         """Open the parent run of a sweep, or adopt the run with this id (made by ``mlflow run``); return its id."""
@@ -207,7 +207,7 @@ class Mlflow:
             found = self._find_or_create_experiment()
             if found.lifecycle_stage == "deleted":
                 raise TrackingError(
-                    f'{masked(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
+                    f'{mask_uri(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
                     f"experiments restore -x {found.experiment_id}`, or choose another with tracking.experiment"
                 )
             known[self.experiment] = str(found.experiment_id)
@@ -224,7 +224,7 @@ class Mlflow:
                 return self._client.get_experiment(self._client.create_experiment(self.experiment, location))
             found = self._client.get_experiment_by_name(self.experiment)
         if found is None:
-            raise TrackingError(f'{masked(self.uri)}: the experiment "{self.experiment}" cannot be created')
+            raise TrackingError(f'{mask_uri(self.uri)}: the experiment "{self.experiment}" cannot be created')
         return found
 
     def _search(self, parent: str, condition: str) -> Iterator[Run]:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.parts.tracking.database import check_database, create_tables, use_write_ahead_log
-from ragsweep.parts.tracking.uris import check_uri, database_path, is_server, masked
+from ragsweep.parts.tracking.uris import check_uri, database_path, is_server, mask_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -132,7 +132,7 @@ class Connection:
 
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
-            f"{masked(self.uri)}: no MLflow server answers ({reason}); start it, correct tracking.uri, or set "
+            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start it, correct tracking.uri, or set "
             "tracking=none; `ragsweep sync` sends what it missed"
         )
 
@@ -148,9 +148,9 @@ class Connection:
                 raise self._absent(
                     "a request timed out" if self._silent_until > time.monotonic() else "the connection failed"
                 ) from None
-            shown = masked(self.uri)
+            shown = mask_uri(self.uri)
             fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
-            fact = masked(fact.replace(self.uri, shown))
+            fact = mask_uri(fact.replace(self.uri, shown))
             # The cause may quote the URI, so it is dropped where that holds a password.
             raise TrackingError(f"{shown}: {fact}; {WAY_OUT}") from (error if shown == self.uri else None)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.parts.tracking.uris import masked
+from ragsweep.parts.tracking.uris import mask_uri
 
 LOCK_SECONDS = 300.0
 """Time limit of waiting for another process that creates the tables (it takes about two seconds)."""
@@ -84,7 +84,7 @@ def _has_tables(uri: str, path: Path) -> bool:
         tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     if tables and not {"experiments", "alembic_version"} <= set(tables):
         raise TrackingError(
-            f"{masked(uri)} holds the tables of another program ({', '.join(tables[:3])} ...); "
+            f"{mask_uri(uri)} holds the tables of another program ({', '.join(tables[:3])} ...); "
             "set tracking.uri to a database of its own"
         )
     return bool(tables)

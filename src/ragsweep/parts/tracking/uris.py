@@ -12,13 +12,13 @@ from urllib.request import url2pathname
 from ragsweep.core.errors import TrackingError
 
 
-def masked(uri: str) -> str:
+def mask_uri(uri: str) -> str:
     """Mask the secrets in a URI, or in a text with URIs: user and password, and keys among the arguments."""
     uri = re.sub(r"(?<!sqlite:)//[^/\s]*@", "//***@", uri)
     return re.sub(r"(?i)([?&][^=&\s]*(?:key|token|secret|password)=)[^&\s]*", r"\1***", uri)
 
 
-def absolute(uri: str) -> str:
+def absolute_uri(uri: str) -> str:
     """Make the path of a SQLite URI absolute, so that it means the same in every process."""
     prefix, found, rest = uri.partition(":///")
     name, _, arguments = rest.partition("?")
@@ -46,7 +46,7 @@ def check_uri(uri: str) -> None:
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         raise TrackingError(
-            f"tracking.uri={masked(uri)} is a folder of files, which mlflow 3.13 and later refuse to write; use "
+            f"tracking.uri={mask_uri(uri)} is a folder of files, which mlflow 3.13 and later refuse to write; use "
             "sqlite:///mlflow.db (`mlflow migrate-filestore` moves old runs), or tracking=none"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
