@@ -26,11 +26,6 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
     assert TABLE.money("llama", Usage()) == 0
 
 
-def test_total_says_what_it_leaves_out() -> None:
-    used = [("m", Usage(2, 10, 5)), ("llama", Usage(3, 10, 10, estimated=True)), ("m1", Usage(1, 0, 1))]
-    assert TABLE.total(used) == (22.0, 6, 3, True)
-
-
 @pytest.mark.parametrize(
     ("date", "models", "message"),
     [

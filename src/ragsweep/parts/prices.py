@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from datetime import date as Date
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Usage
 
 MILLION = 1_000_000
-
-
-class Cost(NamedTuple):
-    """The money of calls whose model has a price, and the number of calls without one."""
-
-    money: float
-    calls: int
-    calls_without_price: int
-    estimated: bool  # the service did not count some tokens
 
 
 class Prices:
@@ -65,19 +54,6 @@ class Prices:
         if price is None:
             return math.nan
         return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / MILLION
-
-    def total(self, used: Iterable[tuple[str, Usage]]) -> Cost:
-        """Sum the cost of several usages, each with its model; calls without a price are counted."""
-        money, calls, without, estimated = 0.0, 0, 0, False
-        for model, usage in used:
-            spent = self.money(model, usage)
-            calls += usage.calls
-            estimated |= usage.estimated
-            if math.isnan(spent):
-                without += usage.calls
-            else:
-                money += spent
-        return Cost(money, calls, without, estimated)
 
 
 def _is_price(value: object) -> bool:

@@ -41,7 +41,6 @@ class UsageTotals:
     calls: int = 0
     tokens: int = 0
     money: float = 0.0
-    without_price: int = 0  # calls whose model has no price
     estimated: bool = False  # some tokens were not counted by the service
 
 
@@ -88,14 +87,12 @@ class UsageMeter:
     def record(self, model: str, usage: Usage) -> None:
         """Count and price the tokens of a call that has ended."""
         money = self.price(model, usage)
-        known = not math.isnan(money)
         with self._lock:
             now = self.totals
             self.totals = replace(
                 now,
                 tokens=now.tokens + usage.tokens_in + usage.tokens_out,
-                money=now.money + (money if known else 0.0),
-                without_price=now.without_price + (0 if known else usage.calls),
+                money=now.money + (0.0 if math.isnan(money) else money),
                 estimated=now.estimated or usage.estimated,
             )
 
