@@ -18,8 +18,8 @@ from functools import partial
 
 import numpy as np
 
-from ragsweep.stats.inference.best import optimism, probability_of_best
-from ragsweep.stats.inference.confidence_set import affordable, indistinguishable
+from ragsweep.stats.inference.best import probability_of_best, selection_bias
+from ragsweep.stats.inference.confidence_set import affordable, model_confidence_set
 from ragsweep.stats.inference.differences import against
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import RESAMPLES
@@ -59,7 +59,7 @@ def main() -> None:
         parts = [
             timed("  differences, tests, Holm", lambda: against(matrix, 0)),
             timed("  probability of being the best", lambda: probability_of_best(matrix)),
-            timed("  optimism", lambda: optimism(matrix)),
+            timed("  optimism", lambda: selection_bias(matrix)),
         ]
         totals.append(sum(parts))
         print(f"pass {number}: {totals[-1]:.2f} s")
@@ -69,7 +69,7 @@ def main() -> None:
     for one, bar in ((part, f" (bar {SET_BAR:g} s)"), (matrix, "")):
         count = len(one.values)
         drawn = f"{affordable(count, RESAMPLES):,} resamples"
-        timed(f"set of {count:,} configs, {drawn}{bar}", partial(indistinguishable, one))
+        timed(f"set of {count:,} configs, {drawn}{bar}", partial(model_confidence_set, one))
 
 
 if __name__ == "__main__":

@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 
 from doc_pages import fill
 from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one_better, real, synthetic
-from ragsweep.stats.inference.best import optimism, winner
-from ragsweep.stats.inference.confidence_set import indistinguishable
+from ragsweep.stats.comparison import SET_LEVEL
+from ragsweep.stats.inference.best import selection_bias, winner
+from ragsweep.stats.inference.confidence_set import model_confidence_set
 from ragsweep.stats.inference.differences import against
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import detectable, each_level
 from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
-from ragsweep.stats.inference.simultaneous import simultaneous
 from ragsweep.stats.inference.slices import by_slice, reversals
-from ragsweep.stats.verdict import SET_LEVEL
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -83,8 +83,8 @@ RULES: Mapping[str, Callable[[Matrix], Flags]] = {
     "single-arm z": z_bound,
     "Wilcoxon": uncorrected,
     "Wilcoxon, Holm": corrected,
-    "ours: best": lambda matrix: indistinguishable(matrix, rule="best", resamples=RESAMPLES).mask,
-    "ours: range": lambda matrix: indistinguishable(matrix, rule="range", resamples=RESAMPLES).mask,
+    "ours: best": lambda matrix: model_confidence_set(matrix, rule="best", resamples=RESAMPLES).mask,
+    "ours: range": lambda matrix: model_confidence_set(matrix, rule="range", resamples=RESAMPLES).mask,
 }
 
 CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")
@@ -92,7 +92,7 @@ CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")
 
 def told(matrix: Matrix) -> Flags:
     """Keep whom the verdict of a sweep calls perhaps the best: the set in step with the differences from the first."""
-    kept = indistinguishable(matrix, SET_LEVEL, resamples=RESAMPLES).mask.copy()
+    kept = model_confidence_set(matrix, SET_LEVEL, resamples=RESAMPLES).mask.copy()
     kept[0] = not against(matrix, 0, resamples=RESAMPLES).better.any()
     return kept
 
@@ -115,7 +115,7 @@ def highest(drawn: Planted) -> int | None:
 
 def cheapest_of_the_set(drawn: Planted) -> int | None:
     """The cheapest that cannot be told from the best: absence of evidence taken for equality."""
-    kept = indistinguishable(drawn.matrix, resamples=RESAMPLES).mask
+    kept = model_confidence_set(drawn.matrix, resamples=RESAMPLES).mask
     return int(np.where(kept, drawn.costs, np.inf).argmin())
 
 
@@ -195,7 +195,7 @@ def score(drawn: Planted, tally: Tally) -> None:
         tally.named[name] += bool(alone and not tally.several and kept[best].all())
         tally.size[name] += int(kept.sum())
     score_claims(drawn, tally)
-    told = optimism(drawn.matrix)
+    told = selection_bias(drawn.matrix)
     tally.luck += told.observed - drawn.truth[told.winner]
     tally.foretold += told.optimism
     if drawn.labels:
@@ -207,7 +207,7 @@ def score_claims(drawn: Planted, tally: Tally) -> None:
     """Compare all with the first config: what is claimed to be better, and do the intervals hold?"""
     differences = drawn.matrix.values - drawn.matrix.values[0]
     truth = drawn.truth - drawn.truth[0]
-    bounds = simultaneous(differences, drawn.matrix.clusters, resamples=RESAMPLES)
+    bounds = max_t_intervals(differences, drawn.matrix.clusters, resamples=RESAMPLES)
     up = differences.mean(axis=1) > 0
     p_values = wilcoxon(differences).p[1:]
     claims = {

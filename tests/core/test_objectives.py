@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.objectives import front, objectives
+from ragsweep.core.objectives import objectives, pareto_front
 from ragsweep.core.results import Result
 from ragsweep.report.front import MOST, front_csv, front_lines
 from scored import scored
@@ -24,7 +24,7 @@ METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
 
 
 def names(results: list[Result]) -> list[str]:
-    return [one.name for one in front(results, METRICS)]
+    return [one.name for one in pareto_front(results, METRICS)]
 
 
 def test_a_config_is_on_the_front_unless_another_is_as_good_in_all_and_better_in_one() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.identity import Node, Rows, Spec, Work
-from ragsweep.core.reasons import NO_REFERENCE
+from ragsweep.core.missing import NO_REFERENCE
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,

@@ -11,7 +11,7 @@ import pytest
 from configs import evaluate, prepare
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import BUDGET_SPENT
+from ragsweep.core.missing import BUDGET_SPENT
 from ragsweep.core.results import COMPLETE, PARTIAL
 from ragsweep.core.types import Answer, QueryWriter, Request, Turn
 from ragsweep.evaluation.cost_estimate import estimate_costs

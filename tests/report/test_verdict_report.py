@@ -15,7 +15,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.verdict_files import numbers, plain
-from ragsweep.stats.verdict import Unweighed, Verdict, weigh
+from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
 from weighed import METRIC, noisy, scored
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
@@ -60,7 +60,7 @@ def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) 
 
 def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     page = files["verdict/verdict.md"].decode()
-    assert page.startswith(f"# Verdict on {METRIC}\n")
+    assert page.startswith(f"# SweepComparison on {METRIC}\n")
     assert "- better: b|c (.59 [.59, .59]) is shown better than =a in ndcg: +.192 [" in page
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
@@ -88,12 +88,12 @@ def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
 
 
 def test_numbers_that_compare_sweeps_are_finite() -> None:
-    assert isinstance(VERDICT, Verdict)
+    assert isinstance(VERDICT, SweepComparison)
     told = numbers(VERDICT)
     assert told["verdict/configs"] == 3
     assert told["verdict/best_set"] == told["verdict/better"] == told["verdict/coverage"] == 1
     few = weigh([scored("a", [0.1] * 5), scored("b", [0.2] * 5)])
-    assert isinstance(few, Verdict)
+    assert isinstance(few, SweepComparison)
     assert "verdict/optimism" not in numbers(few)
 
 

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from llm_server import FINAL, TRANSIENT, LlmServer
-from ragsweep.core import reasons
+from ragsweep.core import missing
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallError, CallFailed, EndpointFailed
 
 REASONS = {
-    "rate_limited": reasons.RATE_LIMITED, "rate_limited_seconds": reasons.RATE_LIMITED,
-    "rate_limited_date": reasons.RATE_LIMITED, "rate_limited_absurd": reasons.RATE_LIMITED,
-    "server_error": reasons.SERVER_ERROR, "bad_gateway": reasons.SERVER_ERROR, "unavailable": reasons.SERVER_ERROR,
-    "hang": reasons.TIMED_OUT, "slow_drip": reasons.TIMED_OUT,
-    "drop": reasons.CONNECTION_LOST, "short_body": reasons.CONNECTION_LOST,
-    "malformed_json": reasons.MALFORMED, "html": reasons.MALFORMED, "wrong_content_type": reasons.MALFORMED,
-    "big_body": reasons.MALFORMED, "no_choices": reasons.MALFORMED, "null_content": reasons.MALFORMED,
-    "empty_content": reasons.MALFORMED,
+    "rate_limited": missing.RATE_LIMITED, "rate_limited_seconds": missing.RATE_LIMITED,
+    "rate_limited_date": missing.RATE_LIMITED, "rate_limited_absurd": missing.RATE_LIMITED,
+    "server_error": missing.SERVER_ERROR, "bad_gateway": missing.SERVER_ERROR, "unavailable": missing.SERVER_ERROR,
+    "hang": missing.TIMED_OUT, "slow_drip": missing.TIMED_OUT,
+    "drop": missing.CONNECTION_LOST, "short_body": missing.CONNECTION_LOST,
+    "malformed_json": missing.MALFORMED, "html": missing.MALFORMED, "wrong_content_type": missing.MALFORMED,
+    "big_body": missing.MALFORMED, "no_choices": missing.MALFORMED, "null_content": missing.MALFORMED,
+    "empty_content": missing.MALFORMED,
 }  # fmt: skip
 """Every fault that may pass, and the reason that a call has if it does not."""
 
@@ -114,7 +114,7 @@ def test_fault_that_stays_fails_the_call_with_its_reason_after_the_last_repetiti
 def test_final_refusal_is_one_request(kind: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallError, match=r"failed: status [34]\d\d: ") as caught:
         asyncio.run(ask(endpoint(server), 1))
-    assert caught.value.reason == reasons.REFUSED_BY_SERVICE
+    assert caught.value.reason == missing.REFUSED_BY_SERVICE
     assert isinstance(caught.value, EndpointFailed) == (kind != "bad_request")
     assert len(server.log) == 1
 
@@ -133,11 +133,11 @@ def test_one_refused_question_fails_alone() -> None:
         found = ask_all(endpoint(server), 30)
     refused = [one for one in server.log if one.fault]
     assert 0 < len(refused) < 15
-    assert sum(text == f"[{reasons.REFUSED_BY_SERVICE}]" for text in found.values()) == len(refused)
+    assert sum(text == f"[{missing.REFUSED_BY_SERVICE}]" for text in found.values()) == len(refused)
     assert len(server.log) == len(found) == 30
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("length", reasons.TRUNCATED), ("content_filter", reasons.FILTERED)])
+@pytest.mark.parametrize(("kind", "reason"), [("length", missing.TRUNCATED), ("content_filter", missing.FILTERED)])
 def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str, reason: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed) as caught:
         asyncio.run(ask(endpoint(server), 1))
@@ -193,10 +193,10 @@ def test_every_question_ends_answered_or_failed_with_its_reason() -> None:
     failed = Counter(text for text in found.values() if text.startswith("["))
     logged = Counter(one.fault for one in server.log)
     assert len(found) == 60
-    assert failed[f"[{reasons.TRUNCATED}]"] == logged["length"] > 0
-    assert failed[f"[{reasons.REFUSED_BY_SERVICE}]"] == logged["bad_request"] > 0
+    assert failed[f"[{missing.TRUNCATED}]"] == logged["length"] > 0
+    assert failed[f"[{missing.REFUSED_BY_SERVICE}]"] == logged["bad_request"] > 0
     assert failed.keys() == {
-        f"[{name}]" for name in (reasons.TRUNCATED, reasons.REFUSED_BY_SERVICE, reasons.SERVER_ERROR)
+        f"[{name}]" for name in (missing.TRUNCATED, missing.REFUSED_BY_SERVICE, missing.SERVER_ERROR)
     }
     assert 60 - failed.total() == logged[""]
 
@@ -208,7 +208,7 @@ def down(**parameters: Any) -> tuple[str, int]:
     """Ask a thousand questions of a service that fails always; return what is said, and the number of requests."""
     with serving(**parameters) as server, pytest.raises(EndpointFailed) as caught:
         ask_all(endpoint(server, concurrency=16), 1000)
-    assert caught.value.reason == reasons.CIRCUIT_OPEN
+    assert caught.value.reason == missing.CIRCUIT_OPEN
     return str(caught.value), len(server.log)
 
 
@@ -278,7 +278,7 @@ def test_deadline_of_a_call_holds_however_slowly_the_answer_comes(kind: str) -> 
 def test_no_wait_is_begun_that_ends_after_the_deadline() -> None:
     with serving(faults={"rate_limited_seconds": 1}, retry_after=30) as server, pytest.raises(CallFailed) as caught:
         asyncio.run(ask(endpoint(server, deadline=5), 1))
-    assert caught.value.reason == reasons.RATE_LIMITED
+    assert caught.value.reason == missing.RATE_LIMITED
     assert len(server.log) == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsweep.core.reasons import CIRCUIT_OPEN, REFUSED_BY_SERVICE
+from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.limits import (
     DOWN_AFTER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_server import LlmServer
-from ragsweep.core import reasons
+from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.prices import Prices
 from ragsweep.services.endpoint import Endpoint
@@ -50,7 +50,7 @@ def test_budget_of_calls_is_kept_and_the_rest_has_its_reason(session: ServiceSes
     session.meter.limit(Budget(calls=7), TABLE.money)
     with LlmServer() as server:
         found = ask(session, server, 20, 1, concurrency)
-    assert sorted(found) == [""] * 7 + [reasons.BUDGET_SPENT] * 13
+    assert sorted(found) == [""] * 7 + [missing.BUDGET_SPENT] * 13
     assert len(server.log) == session.meter.totals.calls == 7
 
 
@@ -58,7 +58,7 @@ def test_budget_is_not_exceeded_inside_a_question(session: ServiceSession) -> No
     session.meter.limit(Budget(calls=7), TABLE.money)
     with LlmServer() as server:
         found = ask(session, server, 20, 3)
-    assert found == [""] * 2 + [reasons.BUDGET_SPENT] * 18
+    assert found == [""] * 2 + [missing.BUDGET_SPENT] * 18
     assert len(server.log) == 7
 
 
@@ -83,7 +83,7 @@ def test_budget_of_tokens_or_money_is_exceeded_only_by_calls_in_flight(session: 
     session.meter.limit(budget, TABLE.money)
     with LlmServer(lambda asked: "yes then") as server:
         found = ask(session, server, 20, 1)  # 3 tokens read, 2 written: 5 tokens, 7 of money
-    assert found == [""] * 4 + [reasons.BUDGET_SPENT] * 16
+    assert found == [""] * 4 + [missing.BUDGET_SPENT] * 16
     assert (session.meter.totals.tokens, session.meter.totals.money) == (20, 28)
 
 

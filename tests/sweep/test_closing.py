@@ -13,8 +13,8 @@ import pytest
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.gap import holdout_gap
-from ragsweep.stats.verdict import Unweighed, Verdict
+from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep import closing
 from ragsweep.sweep.closing import ending
 from weighed import METRIC, noisy, scored
@@ -118,7 +118,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     kept(tmp_path, measured("a", 0.5, "tune"), measured("b", 0.7, "tune", seed=1), sweep="first")
     ledger = kept(tmp_path, measured("a", 0.5, "holdout"), measured("b", 0.6, "holdout", seed=1), sweep="second")
     came = ending(ledger, ledger.records("second"))
-    assert isinstance(came.verdict, Verdict)
+    assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
     shown = printed(came)

@@ -16,7 +16,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import FINALS, Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.verdict import Unweighed, Verdict, weigh
+from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
 from ragsweep.sweep.closing import Ending, ending
 from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
@@ -134,7 +134,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     first, second = told(came)["sweep"]["finalists"]
     assert first["lead"] is None
     verdict = weigh(came.finals.named()[0])
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, SweepComparison)
     low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.identity import Built
-from ragsweep.core.reasons import CONVERSATIONAL, NO_REFERENCE, NOTHING_RETRIEVED
+from ragsweep.core.missing import CONVERSATIONAL, NO_REFERENCE, NOTHING_RETRIEVED
 from ragsweep.core.results import Result
 from ragsweep.core.types import (
     Answer,

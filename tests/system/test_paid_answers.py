@@ -10,7 +10,7 @@ import pytest
 from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
-from ragsweep.core import reasons
+from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.evaluation.evaluator import Evaluator
@@ -94,7 +94,7 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
     few = evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
     assert len(server.log) == 2
     assert few.state == PARTIAL
-    assert few.summaries["cost_per_1000"].reasons == {reasons.BUDGET_SPENT: 2}
+    assert few.summaries["cost_per_1000"].reasons == {missing.BUDGET_SPENT: 2}
     whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
     assert whole.state == COMPLETE
@@ -178,7 +178,7 @@ def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp
     server.faults = {"length": 1}
     result = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert result.state == PARTIAL
-    assert result.summaries["token_f1"].reasons[reasons.TRUNCATED] > 0
+    assert result.summaries["token_f1"].reasons[missing.TRUNCATED] > 0
     server.faults = {}
     assert evaluate(session(tmp_path), *overrides(server, tmp_path)).state == COMPLETE
     assert len(server.log) == 8

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 
 ALIKE = 0.7
@@ -46,7 +46,7 @@ class _Sets:
             self._above[high] = low
 
 
-@remembered
+@memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
     """Name the cluster of each question: ``document ID`` of the document it is about, or ``question ID``.
 

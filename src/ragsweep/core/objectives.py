@@ -23,7 +23,7 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
+def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
     """Keep the configs than which no other is as good in every metric and better in one (the Pareto front).
 
     A config of which a metric is not known is on no front, and neither beats any. Those with the same values stay

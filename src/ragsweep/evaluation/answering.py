@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Rows, Work, content_hash
-from ragsweep.core.reasons import failed
+from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 
 Packed = NDArray[np.bytes_]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -330,7 +330,7 @@ def _named(graph: Graph) -> dict[str, Node]:
     return {"chunk": graph.chunks, "ranking": graph.ranking, "context": graph.context}
 
 
-@remembered
+@memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
     """Say which questions are asked of which corpus."""
     questions = dataset.golden.questions

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
-from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.types import NO_CHUNK, Answer, CachingMetric, Case, Chunks, Judgement, Passage, Rankings, Request
 from ragsweep.evaluation.answering import (
     Asking,
@@ -196,13 +196,13 @@ def _queries(asked: Sequence[Asking]) -> list[str]:
     return [one.query or one.text for one in asked if one.searched]
 
 
-@remembered
+@memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
     """Turn the keys of verdicts into those of answers, which know no reference."""
     return [asked_by(key)._replace(reference="").key for key in rows]
 
 
-@remembered
+@memoize_by_identity
 def _query_keys(rows: Rows) -> Rows:
     return _queries([asked_by(key) for key in rows])
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.reasons import Coded
+from ragsweep.core.missing import Coded
 from ragsweep.core.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.questions import Asked

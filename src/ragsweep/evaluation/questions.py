@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.clusters import clusters
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 from ragsweep.evaluation.answering import asking, spoken
 from ragsweep.stages.latency import sample
@@ -136,5 +136,5 @@ class Asked:
         return grouped
 
 
-asked = remembered(Asked)
+asked = memoize_by_identity(Asked)
 """Return what is shared by all who ask these questions."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.reasons import UNEXPLAINED
+from ragsweep.core.missing import UNEXPLAINED
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import (
     Answer,

@@ -10,7 +10,7 @@ from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
-from ragsweep.stats.verdict import Unweighed, Verdict
+from ragsweep.stats.comparison import SweepComparison, Unweighed
 
 __all__ = ["artifacts", "plots", "tables"]
 
@@ -20,7 +20,7 @@ def artifacts(
     results: Sequence[Result],
     failures: Sequence[Failure],
     headline: Sequence[str],
-    verdict: Verdict | Unweighed | None = None,
+    verdict: SweepComparison | Unweighed | None = None,
     decision: Decision | None = None,
 ) -> dict[str, bytes]:
     """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, the verdict, what was answered.
@@ -44,5 +44,5 @@ def artifacts(
             files["plots/metric_by_category.png"] = plots.metric_by_label(results, shown[0], "category")
     if curves := abstention_curves(results):
         files["plots/abstention.png"] = plots.abstention(curves)
-    weighed = verdict_files(verdict, decided) if isinstance(verdict, Verdict) and decided else {}
+    weighed = verdict_files(verdict, decided) if isinstance(verdict, SweepComparison) and decided else {}
     return {**files, **weighed, **answer_files(results)}

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ragsweep.core.results import Result
 from ragsweep.report.naming import rounded
 from ragsweep.report.tables import csv_table, number
-from ragsweep.stats import abstention, quadrants
-from ragsweep.stats.abstention import Point
-from ragsweep.stats.quadrants import KINDS, SERVED, Quadrants, Success
+from ragsweep.stats import context_effect, risk_coverage
+from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
+from ragsweep.stats.risk_coverage import Point
 
 NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
@@ -27,7 +27,7 @@ class Against(NamedTuple):
     base: Result
     result: Result
     success: Success
-    quadrants: Quadrants
+    quadrants: ContextEffect
 
 
 class Cells(NamedTuple):
@@ -47,7 +47,9 @@ def against_no_context(results: Sequence[Result]) -> list[Against]:
         base = next((base for base in bases if _alike(base, result, success_of(result).metric)), None)
         if base is not None and not _without_context(result):
             success = success_of(result)
-            pairs.append(Against(base, result, success, quadrants.compare(base.outcomes, result.outcomes, success)))
+            pairs.append(
+                Against(base, result, success, context_effect.compare(base.outcomes, result.outcomes, success))
+            )
     return pairs
 
 
@@ -142,7 +144,7 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
     for result in results:
         if set(columns) <= result.outcomes.keys():
             support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
-            points = abstention.curve(support, scores, answerable, [value == 1.0 for value in refusal])
+            points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal])
             if points:
                 curves[result.name] = points
     return curves
@@ -161,7 +163,7 @@ def abstention_csv(curves: Mapping[str, Sequence[Point]]) -> bytes:
 def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Say as a word and a text how good the answers of one config are, and which threshold would have been best."""
     for points in abstention_curves(results).values():
-        now, found = points[-1], abstention.best(points)
+        now, found = points[-1], risk_coverage.best(points)
         yield "abstain", f"as it is: {_point(now)}"
         if found != now:
             yield "", f"best in hindsight, from support {found.threshold:.3g} on: {_point(found)}"
@@ -202,11 +204,11 @@ def _told(success: Success) -> str:
     return f"{success.metric} {'from' if success.higher_is_better else 'up to'} {number(success.threshold)}"
 
 
-def _gain(found: Quadrants) -> int:
-    return found.counts[quadrants.HELPED] - found.counts[quadrants.HURT]
+def _gain(found: ContextEffect) -> int:
+    return found.counts[context_effect.HELPED] - found.counts[context_effect.HURT]
 
 
-def _quadrants(found: Quadrants) -> str:
+def _quadrants(found: ContextEffect) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
     left_out = f"; {found.left_out} not compared" if found.left_out else ""
     p = f"p = {found.p_value:.3f}" if found.p_value >= 0.001 else "p < .001"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragsweep.core.results import Result, Summary
 from ragsweep.report.naming import rounded
-from ragsweep.stats.abstention import Point, best
-from ragsweep.stats.verdict import Verdict
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.risk_coverage import Point, best
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
     return _png(figure)
 
 
-def differences(verdict: Verdict, recommended: str | None = None) -> bytes:
+def differences(verdict: SweepComparison, recommended: str | None = None) -> bytes:
     """Draw how much better each config is than the baseline, the best on top; returns a PNG.
 
     Right of the line is better, whichever direction the metric has. Of more than forty configs the best are shown.
@@ -141,7 +141,7 @@ def differences(verdict: Verdict, recommended: str | None = None) -> bytes:
     return _png(figure)
 
 
-def _difference(axes: Axes, line: int, verdict: Verdict, row: int, shape: tuple[str, int]) -> None:
+def _difference(axes: Axes, line: int, verdict: SweepComparison, row: int, shape: tuple[str, int]) -> None:
     """Draw one config: a full point where it cannot be told from the best. ``shape`` is the point's, and its size."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     kept = bool(verdict.may_be_best[row])

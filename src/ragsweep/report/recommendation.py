@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.report.verdict import against_baseline, between, change, name, score
+from ragsweep.stats.comparison import SweepComparison, Unweighed
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE
-from ragsweep.stats.verdict import Unweighed, Verdict
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",
@@ -24,7 +24,7 @@ WORDS = {
 class Decision(NamedTuple):
     """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
 
-    verdict: Verdict | Unweighed
+    verdict: SweepComparison | Unweighed
     where: str = ""  # on which questions, where that is to be said
 
     @property
@@ -45,10 +45,10 @@ class Decision(NamedTuple):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield what is recommended: one line, or none where the verdict has said why nothing is."""
-        if self.where or isinstance(self.verdict, Verdict):
+        if self.where or isinstance(self.verdict, SweepComparison):
             yield "result", self.sentence
 
-    def summary(self, verdict: Verdict | Unweighed) -> str:
+    def summary(self, verdict: SweepComparison | Unweighed) -> str:
         """Say what a verdict found and what was decided in one text: what goes where there is no room for lines."""
         found = verdict.why if isinstance(verdict, Unweighed) else against_baseline(verdict)
         return "; ".join(dict.fromkeys([found, self.sentence]))
@@ -78,7 +78,7 @@ def result_facts(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _own(verdict: Verdict, metric: str) -> dict[str, float] | None:
+def _own(verdict: SweepComparison, metric: str) -> dict[str, float] | None:
     """Return the recommended config's own value of a metric, with its interval."""
     if verdict.recommended is None:
         return None
@@ -86,14 +86,14 @@ def _own(verdict: Verdict, metric: str) -> dict[str, float] | None:
     return {"value": own.value, "low": own.low, "high": own.high}
 
 
-def from_baseline(verdict: Verdict, row: int) -> dict[str, float]:
+def from_baseline(verdict: SweepComparison, row: int) -> dict[str, float]:
     """Return a config's improvement on the baseline: positive is better, whichever direction the metric has."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
     return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}
 
 
-def result(verdict: Verdict) -> str:
+def result(verdict: SweepComparison) -> str:
     """Return the recommendation in one sentence: its kind, the config, its figures, and what it is compared with."""
     found = verdict.recommendation
     if found.kind == BETTER:
@@ -103,7 +103,7 @@ def result(verdict: Verdict) -> str:
     return f"none: {_nothing(verdict)}"
 
 
-def _better(verdict: Verdict) -> str:
+def _better(verdict: SweepComparison) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
     said = f"{_figure(verdict)} is shown better than {name(verdict, 0)} in {verdict.metric}: {change(verdict, row)}"
     if found.from_best is None:
@@ -113,7 +113,7 @@ def _better(verdict: Verdict) -> str:
     return f"{said}; {_decide(verdict)}" if found.decide_by else said
 
 
-def _as_good(verdict: Verdict) -> str:
+def _as_good(verdict: SweepComparison) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
     cost, other = verdict.costs[found.cost], found.best if row == 0 else 0
     saving = f"{_amount(cost[row])} {WORDS[found.cost]} against {_amount(cost[other])}"
@@ -126,7 +126,7 @@ def _as_good(verdict: Verdict) -> str:
     return said if row == 0 else f"{said}; from {name(verdict, 0)}: {change(verdict, row)}"
 
 
-def _nothing(verdict: Verdict) -> str:
+def _nothing(verdict: SweepComparison) -> str:
     found, keep = verdict.recommendation, f"keep {name(verdict, 0)}"
     if found.note:
         return f"{keep}: {found.note}"
@@ -141,7 +141,7 @@ def _nothing(verdict: Verdict) -> str:
     return f"{keep}: {_unseparated(verdict)}"
 
 
-def _unseparated(verdict: Verdict) -> str:
+def _unseparated(verdict: SweepComparison) -> str:
     found, configs = verdict.recommendation, len(verdict.matrix.configs)
     some = verdict.worse.any() or verdict.differences.better.any()
     said = (
@@ -155,7 +155,7 @@ def _unseparated(verdict: Verdict) -> str:
     return f"{said}; {highest}"
 
 
-def _decide(verdict: Verdict) -> str:
+def _decide(verdict: SweepComparison) -> str:
     """Name what to choose the length of the context by: what each length costs."""
     keys = " and ".join(verdict.recommendation.decide_by)
     costs = [
@@ -167,7 +167,7 @@ def _decide(verdict: Verdict) -> str:
     return f"{verdict.metric} can only rise with {keys}, so it cannot decide: choose {keys} by {by}"
 
 
-def _figure(verdict: Verdict) -> str:
+def _figure(verdict: SweepComparison) -> str:
     row = verdict.recommendation.config or 0
     own = verdict.recommended.summaries[verdict.metric] if verdict.recommended else None
     value = score(verdict, float(verdict.means[row]))
@@ -178,12 +178,12 @@ def _figure(verdict: Verdict) -> str:
     )
 
 
-def _from_best(verdict: Verdict) -> str:
+def _from_best(verdict: SweepComparison) -> str:
     found = verdict.recommendation.from_best
     return between(verdict, found.estimate, found.low, found.high) if found else ""
 
 
-def _limits(verdict: Verdict) -> str:
+def _limits(verdict: SweepComparison) -> str:
     limits = verdict.recommendation.limits
     return f" within {_bounds(limits)}" if limits else ""
 

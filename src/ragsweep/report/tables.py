@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.reasons import failed
+from ragsweep.core.missing import failed
 from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
 
 RESULTS_FORMAT = "ragsweep.results/1"

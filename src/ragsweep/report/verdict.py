@@ -12,8 +12,8 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
-from ragsweep.stats.gap import Gap
-from ragsweep.stats.verdict import Unweighed, Verdict
+from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.holdout_gap import Gap
 
 MOST_NAMED = 3
 MOST_SLICES = 2
@@ -23,7 +23,7 @@ SHORT_LIST = 10
 Lines = Iterator[tuple[str, str]]
 
 
-def verdict_lines(verdict: Verdict | Unweighed) -> Lines:
+def verdict_lines(verdict: SweepComparison | Unweighed) -> Lines:
     """Yield what was found, as a word and a text: at most seven lines, to which the result is added."""
     if isinstance(verdict, Unweighed):
         yield "verdict", verdict.why
@@ -55,7 +55,7 @@ def gap_line(gap: Gap | None) -> Lines:
 # --- sentences ---------------------------------------------------------------------------------------------------
 
 
-def against_baseline(verdict: Verdict) -> str:
+def against_baseline(verdict: SweepComparison) -> str:
     """Say which configs are better than the first, and by how much, with intervals that all hold together."""
     found, others = verdict.differences, len(verdict.matrix.configs) - 1
     base = f"{name(verdict, 0)} (the first {'that is compared' if verdict.left_out else 'config'})"
@@ -77,7 +77,7 @@ def against_baseline(verdict: Verdict) -> str:
     return f"{_metric(verdict)}: better than {base}: {told}{more}, of {others} others{fewer}"
 
 
-def best(verdict: Verdict) -> str:
+def best(verdict: SweepComparison) -> str:
     """Say which configs cannot be told from the best."""
     kept, configs = verdict.may_be_best, len(verdict.matrix.configs)
     if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
@@ -92,7 +92,7 @@ def best(verdict: Verdict) -> str:
     return f"best: {value} cannot be told from {_others(verdict, members, top)}"
 
 
-def luck(verdict: Verdict) -> Iterator[str]:
+def luck(verdict: SweepComparison) -> Iterator[str]:
     """Say how much of the best config's lead comes from having been chosen as the best."""
     found = verdict.optimism
     if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
@@ -100,7 +100,7 @@ def luck(verdict: Verdict) -> Iterator[str]:
         yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
 
 
-def seen(verdict: Verdict) -> Iterator[str]:
+def seen(verdict: SweepComparison) -> Iterator[str]:
     """Say what difference these questions could show."""
     if not math.isnan(verdict.power.typical):
         least = score(verdict, verdict.power.typical, fine=True)
@@ -114,7 +114,7 @@ def seen(verdict: Verdict) -> Iterator[str]:
             yield f"{said} of {least} or more among these {configs:,} configs; between two alone, of {alone}"
 
 
-def slices(verdict: Verdict) -> Iterator[str]:
+def slices(verdict: SweepComparison) -> Iterator[str]:
     """Name the configs that are better on average and worse somewhere; those that matter most first."""
     first = {verdict.recommendation.config: 0, verdict.optimism.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
@@ -131,7 +131,7 @@ def slices(verdict: Verdict) -> Iterator[str]:
         )
 
 
-def rest(verdict: Verdict) -> Iterator[str]:
+def rest(verdict: SweepComparison) -> Iterator[str]:
     """Say what was not compared."""
     said = []
     if len(verdict.matrix.questions) < verdict.matrix.asked:
@@ -151,28 +151,28 @@ def rest(verdict: Verdict) -> Iterator[str]:
 # --- words and numbers -------------------------------------------------------------------------------------------
 
 
-def name(verdict: Verdict, row: int) -> str:
+def name(verdict: SweepComparison, row: int) -> str:
     """Name a config within a sentence."""
     return short(verdict.matrix.configs[row])
 
 
-def _metric(verdict: Verdict) -> str:
+def _metric(verdict: SweepComparison) -> str:
     return verdict.metric if verdict.matrix.higher_is_better else f"{verdict.metric} (less is better)"
 
 
-def change(verdict: Verdict, row: int) -> str:
+def change(verdict: SweepComparison, row: int) -> str:
     """Write how much better a config is than the baseline, with its interval; negative where it is worse."""
     found = verdict.differences
     return _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
 
 
-def _change(verdict: Verdict, estimate: float, low: float, high: float) -> str:
+def _change(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
     if not verdict.matrix.higher_is_better:
         estimate, low, high = -estimate, -high, -low
     return between(verdict, estimate, low, high)
 
 
-def between(verdict: Verdict, estimate: float, low: float, high: float) -> str:
+def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
     """Write an improvement with its interval; positive is better."""
     fine = not high - low >= 0.1
     sign = "+" if estimate > 0 else ""
@@ -182,7 +182,7 @@ def between(verdict: Verdict, estimate: float, low: float, high: float) -> str:
     return f"{value} [{score(verdict, low, fine, bare=True)}, {score(verdict, high, fine, bare=True)}]"
 
 
-def score(verdict: Verdict, value: float, fine: bool = False, bare: bool = False) -> str:
+def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
     """Write a number of the metric: shares with two decimals, or three where they are small, and no leading zero."""
     if verdict.unit or abs(value) > 1:
         sign = "-" if value < 0 else ""
@@ -202,17 +202,17 @@ def signed(value: float, plus: bool = True) -> str:
     return f"+{text}" if plus and value > 0 else text
 
 
-def _rounded(verdict: Verdict, value: float) -> float:
+def _rounded(verdict: SweepComparison, value: float) -> float:
     return float(score(verdict, value, fine=True, bare=True).replace(",", "") or 0)
 
 
-def _ordered(verdict: Verdict, mask: np.ndarray) -> list[int]:
+def _ordered(verdict: SweepComparison, mask: np.ndarray) -> list[int]:
     """List the rows of a mask, the best mean first."""
     means = verdict.matrix.better.mean(axis=1)
     return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
 
 
-def _others(verdict: Verdict, rows: Sequence[int], top: int) -> str:
+def _others(verdict: SweepComparison, rows: Sequence[int], top: int) -> str:
     """Name all but the best, neighbouring values of a parameter as a range; the baseline first, if it is among them."""
     named = ranges(verdict.matrix.configs, [*sorted(rows, key=bool), top])  # a range may hold the best
     named = [text for text in named if text != name(verdict, top)]

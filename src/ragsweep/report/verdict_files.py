@@ -12,9 +12,9 @@ from ragsweep.report import plots
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_lines
+from ragsweep.stats.comparison import SweepComparison, Unweighed
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.verdict import Unweighed, Verdict
 
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",
@@ -25,7 +25,7 @@ SLICES = ("label", "value", "questions", "small", "config", "difference", "low",
 MOST_ROWS = 50
 
 
-def verdict_files(verdict: Verdict, decision: Decision) -> dict[str, bytes]:
+def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, bytes]:
     """Make the files by name."""
     files = {
         "verdict/verdict.md": page(verdict, decision).encode("utf-8", "replace"),
@@ -35,7 +35,7 @@ def verdict_files(verdict: Verdict, decision: Decision) -> dict[str, bytes]:
     return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
 
 
-def plain(verdict: Verdict | Unweighed, decision: Decision) -> dict[str, Any]:
+def plain(verdict: SweepComparison | Unweighed, decision: Decision) -> dict[str, Any]:
     """Write the verdict as JSON types: what is said, and the numbers behind it but those of single configs."""
     lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
     said: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
@@ -61,7 +61,7 @@ def plain(verdict: Verdict | Unweighed, decision: Decision) -> dict[str, Any]:
     }
 
 
-def numbers(verdict: Verdict) -> dict[str, float]:
+def numbers(verdict: SweepComparison) -> dict[str, float]:
     """Name the numbers that are worth a column where sweeps stand below each other."""
     told = {
         "verdict/configs": len(verdict.matrix.configs),
@@ -75,7 +75,7 @@ def numbers(verdict: Verdict) -> dict[str, float]:
     return {name: float(value) for name, value in told.items() if math.isfinite(value)}
 
 
-def differences_csv(verdict: Verdict) -> bytes:
+def differences_csv(verdict: SweepComparison) -> bytes:
     """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
     rows = [
         [*row, bool(verdict.may_be_best[n]), float(verdict.kept.p_values[n]), float(verdict.probability[n])]
@@ -94,7 +94,7 @@ def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
         yield [matrix.metric, config, *told, len(matrix.questions), int(found.apart[n]), found.notes[n]]
 
 
-def slices_csv(verdict: Verdict) -> bytes:
+def slices_csv(verdict: SweepComparison) -> bytes:
     """Write one line a slice and config: the difference to the baseline there."""
     rows = [
         [one.label, one.value, one.questions, one.small, verdict.matrix.configs[row],
@@ -105,7 +105,7 @@ def slices_csv(verdict: Verdict) -> bytes:
     return csv_table(SLICES, rows)
 
 
-def page(verdict: Verdict, decision: Decision) -> str:
+def page(verdict: SweepComparison, decision: Decision) -> str:
     """Write what is said, and a table of the best configs."""
     means = verdict.matrix.better.mean(axis=1)
     order = np.argsort(-means, kind="stable").tolist()[:MOST_ROWS]
@@ -128,7 +128,7 @@ def page(verdict: Verdict, decision: Decision) -> str:
     )
 
 
-def _line(verdict: Verdict, row: int) -> tuple[str, ...]:
+def _line(verdict: SweepComparison, row: int) -> tuple[str, ...]:
     return (
         _cell(verdict.matrix.configs[row]),
         f"{verdict.means[row]:.4g}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.reasons import SERVER_ERROR
+from ragsweep.core.missing import SERVER_ERROR
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Usage
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import overdue
-from ragsweep.core.reasons import (
+from ragsweep.core.missing import (
     CONNECTION_LOST,
     MALFORMED,
     RATE_LIMITED,

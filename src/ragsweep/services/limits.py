@@ -10,7 +10,7 @@ import random
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from ragsweep.core.reasons import CIRCUIT_OPEN, REFUSED_BY_SERVICE
+from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5

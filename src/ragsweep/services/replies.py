@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ragsweep.core.reasons import FILTERED, TRUNCATED
+from ragsweep.core.missing import FILTERED, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 

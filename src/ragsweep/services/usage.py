@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import BUDGET_SPENT
+from ragsweep.core.missing import BUDGET_SPENT
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 

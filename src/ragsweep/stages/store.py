@@ -23,7 +23,7 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.leases import LAPSE, Holder, myself
 from ragsweep.core.locks import Locks, locks, private_folder
-from ragsweep.core.room import room
+from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, size, unpack
 from ragsweep.stages.database import FILES, Database, damaged
 from ragsweep.stages.latency import machine
@@ -105,7 +105,7 @@ class Store:
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return an array in a file that nobody else sees; in memory where the disk has no room."""
-        return room(shape, dtype, self.folder / "temporary")
+        return mapped_array(shape, dtype, self.folder / "temporary")
 
     # --- rows --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragsweep.core.objectives import front, objectives
+from ragsweep.core.objectives import objectives, pareto_front
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record
@@ -18,8 +18,8 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.gap import Gap, holdout_gap
-from ragsweep.stats.verdict import LeftOut, Unweighed, Verdict, weigh
+from ragsweep.stats.comparison import LeftOut, SweepComparison, Unweighed, weigh
+from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.sweep.finalists import Finals, choose, finals
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
@@ -43,7 +43,7 @@ class Ending:
     results: Sequence[Result]
     failures: Sequence[Failure]
     looks: int = 0  # how often the holdout of these questions was looked at
-    verdict: Verdict | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
+    verdict: SweepComparison | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
     beyond: Sequence[LeftOut] = ()  # which break a constraint of the search
     left: StudySummary | None = None  # what a search left of its study
     jobs: Mapping[int, Result] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Ending:
         """The configs that no other one beats in every objective, of those that keep all constraints."""
         if len(self.objectives) < 2:
             return []
-        return front(_kept(self.results, self.beyond), self.objectives)
+        return pareto_front(_kept(self.results, self.beyond), self.objectives)
 
     def contenders(self, most: int) -> list[Result]:
         """List who is to be evaluated on the holdout."""
@@ -105,7 +105,7 @@ class Ending:
         tags = self.left.tags() if self.left else {}
         if self.verdict is None or self.decision is None:
             return Parent(files, {}, tags, self._children())
-        metrics = numbers(self.verdict) if isinstance(self.verdict, Verdict) else {}
+        metrics = numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
         metrics |= race_numbers(self.results)
         tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
@@ -144,7 +144,7 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
     known = [record.outcome for record in ledger.finals(records[0].sweep)] if records and records[0].sweep else []
     ended = finals(
-        known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, Verdict) else ""
+        known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
     )
     if ended.verdict is None and len(ended.results) + len(ended.failures) > 1:
         ended = replace(ended, verdict=_weighed(*ended.named(), ()))
@@ -158,10 +158,10 @@ def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:
     return [one for one in results if one.name not in names]
 
 
-def _gap(ledger: Ledger, results: Sequence[Result], verdict: Verdict | Unweighed | None) -> Gap | None:
+def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | Unweighed | None) -> Gap | None:
     if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
         return None
-    metric = verdict.metric if isinstance(verdict, Verdict) else objectives(results[0].config)[0]
+    metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].config)[0]
     tuned = [record.outcome for record in ledger.tuned(results[0].dataset.undivided)]
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 
@@ -171,7 +171,9 @@ def looks(ledger: Ledger, result: Result) -> int:
     return ledger.looks(result.dataset.undivided)
 
 
-def _weighed(results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[LeftOut]) -> Verdict | Unweighed:
+def _weighed(
+    results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[LeftOut]
+) -> SweepComparison | Unweighed:
     try:
         return weigh(results, failures, beyond)
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions

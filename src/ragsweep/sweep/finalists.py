@@ -16,9 +16,9 @@ from ragsweep.report.naming import short
 from ragsweep.report.recommendation import from_baseline
 from ragsweep.report.tables import cell
 from ragsweep.report.verdict import change, signed
-from ragsweep.stats.gap import Gap, holdout_gap
+from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.inference.recommending import COSTS
-from ragsweep.stats.verdict import Unweighed, Verdict
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of configs that are evaluated on the holdout."""
@@ -36,7 +36,7 @@ class Finals:
     tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
     metric: str = ""
     gap: Gap | None = None
-    verdict: Verdict | Unweighed | None = None  # None: there are fewer than two
+    verdict: SweepComparison | Unweighed | None = None  # None: there are fewer than two
 
     @property
     def questions(self) -> int:
@@ -81,17 +81,17 @@ class Finals:
     def _lead(self, one: Result) -> str:
         """Format a config's lead over the baseline on the holdout, with its interval."""
         row = self._row(one)
-        if not isinstance(self.verdict, Verdict) or row is None:
+        if not isinstance(self.verdict, SweepComparison) or row is None:
             return ""
         return change(self.verdict, row) if row else f"(over {short(_plain(one.name))})"
 
     def _lead_facts(self, one: Result) -> dict[str, float] | None:
         row = self._row(one)
-        return from_baseline(self.verdict, row) if isinstance(self.verdict, Verdict) and row else None
+        return from_baseline(self.verdict, row) if isinstance(self.verdict, SweepComparison) and row else None
 
     def _row(self, one: Result) -> int | None:
         """Find a config in the verdict; None where it could not be compared."""
-        configs = self.verdict.matrix.configs if isinstance(self.verdict, Verdict) else ()
+        configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
         return configs.index(_plain(one.name)) if _plain(one.name) in configs else None
 
 
@@ -101,13 +101,15 @@ def check(most: object) -> None:
         raise ConfigError(f"finalists: must be a whole number, 0 for none, given {most!r}")
 
 
-def choose(results: Sequence[Result], verdict: Verdict | Unweighed | None, most: int | None = None) -> list[Result]:
+def choose(
+    results: Sequence[Result], verdict: SweepComparison | Unweighed | None, most: int | None = None
+) -> list[Result]:
     """Choose the configs to evaluate on the holdout: the baseline, the recommended, the best, and the cheapest.
 
     The cheapest are those of the model confidence set. None are chosen where the search saw all questions, or the
     golden set is too small for a holdout. ``most`` limits them, not counting a baseline outside of the confidence set.
     """
-    if not isinstance(verdict, Verdict) or most == 0 or not _is_held_back(results[0]):
+    if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
     kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.optimism.winner
     known = [verdict.costs[name] for name in COSTS if name in verdict.costs]

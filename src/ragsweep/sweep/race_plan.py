@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.objectives import objectives
-from ragsweep.core.remembering import remembered
 from ragsweep.core.results import RACING, Result
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
@@ -85,10 +85,10 @@ def _is_cheap(metric: Metric) -> bool:
     return not isinstance(metric, JudgedMetric) and not _MEASURED_AT_END & set(metric.needs)
 
 
-_ordered = remembered(order_questions)
+_ordered = memoize_by_identity(order_questions)
 
 
-@remembered
+@memoize_by_identity
 def _part(dataset: Dataset, seed: int, until: int) -> Dataset:
     """Return a dataset with the first questions of the race, in its order."""
     questions = dataset.golden.questions

@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Question
 from ragsweep.golden.partition import strata
 from ragsweep.stats.inference.confidence_sequence import betting, evidence, lower_bound, observed
-from ragsweep.stats.inference.leaders import behind, leading
+from ragsweep.stats.inference.running_best import behind, leading
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -14,9 +14,9 @@ from ragsweep.core.objectives import objectives
 from ragsweep.core.results import Result, Summary
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.records.ledger import Sweep
+from ragsweep.stats.comparison import is_mean
 from ragsweep.stats.inference.matrix import paired
 from ragsweep.stats.inference.power import detectable
-from ragsweep.stats.verdict import is_mean
 from ragsweep.sweep.command import Command, check_search, defining
 from ragsweep.sweep.search.storage import check_reachable, is_postgresql
 from ragsweep.sweep.search.summary import StudySummary

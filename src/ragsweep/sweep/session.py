@@ -30,7 +30,7 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.stats.quadrants import settled
+from ragsweep.stats.context_effect import settled
 from ragsweep.sweep.compose import JobConfig, PlainConfig
 from ragsweep.sweep.parameters import spelled
 from ragsweep.sweep.settings import check_metric, checked_metrics, context_budget, coverage, lengths

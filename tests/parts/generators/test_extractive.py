@@ -13,7 +13,7 @@ import yaml
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import NO_ANSWERS
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Embeddings, Floats, Passage, Request
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.generators import Extractive, NoGenerator

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from llm_server import LlmServer, ModelRequest
-from ragsweep.core import reasons
+from ragsweep.core import missing
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.tokens import count
@@ -95,12 +95,12 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
     server.faults, server.seed = {"length": 0.3, "bad_request": 0.2}, 3
     found = answers(generator(server), REQUESTS)
     logged = {one.request.last: one.fault for one in server.log}
-    expected = {"": "", "length": reasons.TRUNCATED, "bad_request": reasons.REFUSED_BY_SERVICE}
+    expected = {"": "", "length": missing.TRUNCATED, "bad_request": missing.REFUSED_BY_SERVICE}
     asked = [prompt().messages(request)[-1]["content"] for request in REQUESTS]
     assert [one.failed for one in found] == [expected[logged[text]] for text in asked]
     assert {one.failed for one in found} == set(expected.values())
     assert all((one.text == "") == (one.failed != "") for one in found)
-    assert all(one.usage.tokens_out > 0 for one in found if one.failed == reasons.TRUNCATED)  # paid all the same
+    assert all(one.usage.tokens_out > 0 for one in found if one.failed == missing.TRUNCATED)  # paid all the same
 
 
 @pytest.mark.parametrize("fault", ["unauthorised", "forbidden", "not_found"])

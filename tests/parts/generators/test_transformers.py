@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import TOO_LONG
+from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt

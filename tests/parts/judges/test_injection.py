@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from injected import CANARY, PAYLOADS
 from llm_server import LlmServer, ModelRequest
-from ragsweep.core.reasons import MALFORMED
+from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Case
 from ragsweep.parts.fences import NOTICE, fence, has_lookalike, neutralise, unfence
 from ragsweep.parts.homoglyphs import fold

@@ -17,7 +17,7 @@ import pytest
 from llm_server import LlmServer, ModelRequest
 from llm_server.requests import example
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
+from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
 from ragsweep.core.types import Case, JudgedMetric, RequestSize
 from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from injected import PAYLOADS
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import CALL_FAILURES, MALFORMED, NOT_SAMPLED, SKIPPED
+from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NOT_SAMPLED, SKIPPED
 from ragsweep.core.types import Case, JudgedMetric
 from ragsweep.parts.fences import NOTICE, unfence
 from ragsweep.parts.judges import OpenAIJudge

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answerability import FATES

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Spans, View
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.trec import align

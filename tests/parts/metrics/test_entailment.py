@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import FaithfulnessNli
 from ragsweep.testing.answers import answered

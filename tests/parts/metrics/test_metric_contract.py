@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragsweep.core.reasons import NOT_CONFIGURED
+from ragsweep.core.missing import NOT_CONFIGURED
 from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answerability import FATES

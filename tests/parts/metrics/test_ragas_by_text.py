@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.reasons import SKIPPED
+from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import (
     Answer,
     Answers,

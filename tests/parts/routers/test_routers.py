@@ -10,7 +10,7 @@ import pytest
 
 from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import MALFORMED, SERVER_ERROR
+from ragsweep.core.missing import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Embeddings, Floats, Request, Turn
 from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
 from ragsweep.testing.routers import RouterContract, routes

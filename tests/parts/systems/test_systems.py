@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import MALFORMED, SYSTEM_RAISED
+from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.systems import Http, Pipeline, Python
 from ragsweep.testing.systems import SystemContract, responses

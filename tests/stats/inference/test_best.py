@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from matrices import matrices, matrix, normal, turned
-from ragsweep.stats.inference.best import optimism, probability_of_best, winner
+from ragsweep.stats.inference.best import probability_of_best, selection_bias, winner
 from ragsweep.stats.inference.matrix import Matrix
 
 
@@ -60,7 +60,7 @@ def test_luck_by_hand() -> None:
     one = matrix([[1.0] + [0.0] * 9, [0.0] + [0.1] * 9])
     # Of all: .1 and .09. Without question 0: 0 and .1, and the second has 0 there. Without another: 1/9 and .8/9.
     gaps = [0.1 - 0.0] + [1 / 9 - 0.0] * 9
-    found = optimism(one)
+    found = selection_bias(one)
     assert found.winner == 0
     assert found.observed == pytest.approx(0.1)
     assert found.optimism == pytest.approx(np.mean(gaps) * math.sqrt(0.9))
@@ -73,7 +73,7 @@ def test_luck_is_foretold_without_bias() -> None:
     for seed in range(400):
         generator = np.random.default_rng(seed)
         one = matrix(generator.normal(0, 0.2, (20, 60)))
-        found = optimism(one)
+        found = selection_bias(one)
         lead.append(found.observed)
         told.append(found.optimism)
     error = 3 * math.hypot(stats.sem(lead), stats.sem(told))
@@ -81,16 +81,16 @@ def test_luck_is_foretold_without_bias() -> None:
 
 
 def test_one_config_needs_no_luck() -> None:
-    assert optimism(normal(1, 30)).optimism == pytest.approx(0, abs=1e-12)
+    assert selection_bias(normal(1, 30)).optimism == pytest.approx(0, abs=1e-12)
 
 
 def test_with_few_clusters_nothing_is_said_of_luck() -> None:
-    few = optimism(matrix(np.eye(3, 9)))
+    few = selection_bias(matrix(np.eye(3, 9)))
     assert few.observed == pytest.approx(1 / 9)
     assert math.isnan(few.optimism)
     assert math.isnan(few.crossfitted)
-    assert math.isnan(optimism(matrix(np.random.default_rng(0).random((3, 60)), np.arange(60) % 9)).optimism)
-    nothing = optimism(matrix(np.empty((2, 0))))
+    assert math.isnan(selection_bias(matrix(np.random.default_rng(0).random((3, 60)), np.arange(60) % 9)).optimism)
+    nothing = selection_bias(matrix(np.empty((2, 0))))
     assert (nothing.winner, math.isnan(nothing.observed)) == (0, True)
     assert np.isnan(probability_of_best(matrix(np.empty((2, 0))))).all()
 
@@ -99,21 +99,21 @@ def test_clusters_are_not_torn_between_folds() -> None:
     """What a config knows of a source helps it on all its questions; folds that tear sources see no luck there."""
     known = np.repeat(np.random.default_rng(0).normal(size=(10, 12)), 6, axis=1)
     sources = np.repeat(np.arange(12), 6)
-    torn, whole = optimism(matrix(known)), optimism(matrix(known, sources))
+    torn, whole = selection_bias(matrix(known)), selection_bias(matrix(known, sources))
     assert whole.optimism > 3 * torn.optimism > 0
 
 
 @given(matrices(), st.integers(0, 99))
 def test_luck_follows_the_direction_and_no_order_of_configs(one: Matrix, seed: int) -> None:
-    found, other = optimism(one), optimism(turned(one))
+    found, other = selection_bias(one), selection_bias(turned(one))
     assert other.optimism == pytest.approx(found.optimism, abs=1e-9)
     assert other.crossfitted == pytest.approx(-found.crossfitted, abs=1e-9)
     order = np.random.default_rng(seed).permutation(len(one.values)).tolist()
-    assert optimism(one.among(order)).optimism == pytest.approx(found.optimism, abs=1e-9)
+    assert selection_bias(one.among(order)).optimism == pytest.approx(found.optimism, abs=1e-9)
 
 
 def test_luck_that_is_rounding_is_zero() -> None:
     """A winner that leads on every question has no luck, whatever the sums of floats leave."""
     base = np.random.default_rng(0).random(90)
     rows = np.array([base, base + 0.1, base + 0.3])
-    assert optimism(matrix(rows)).optimism == 0.0
+    assert selection_bias(matrix(rows)).optimism == 0.0

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.confidence_set import (
-    Kept,
+    ConfidenceSet,
     Pairs,
     Rule,
     affordable,
     best_p_values,
-    indistinguishable,
+    model_confidence_set,
     pairs,
     range_p_values,
 )
@@ -27,8 +27,8 @@ from ragsweep.stats.inference.resampling import clustered, deviations
 RULES = st.sampled_from(["range", "best"])
 
 
-def kept(one: Matrix, rule: Rule = "range", resamples: int = 200) -> Kept:
-    return indistinguishable(one, rule=rule, resamples=resamples)
+def kept(one: Matrix, rule: Rule = "range", resamples: int = 200) -> ConfidenceSet:
+    return model_confidence_set(one, rule=rule, resamples=resamples)
 
 
 def arch_set(losses: np.ndarray, reps: int) -> object:
@@ -56,7 +56,7 @@ def test_range_is_that_of_arch_on_the_same_draws(configs: int, gain: float, seed
 def test_range_is_that_of_arch_on_other_draws() -> None:
     one = normal(8, 120, 0.05, 5)
     theirs = arch_set(-one.values.T, 4000)
-    found = indistinguishable(one)
+    found = model_confidence_set(one)
     assert found.p_values == pytest.approx(theirs.pvalues["Pvalue"].sort_index().to_numpy(), abs=0.03)
     assert np.flatnonzero(found.mask).tolist() == theirs.included
 

@@ -13,7 +13,7 @@ from scipy import stats
 from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.differences import BASELINE, CONSTANT, FEW, IDENTICAL, Differences, against
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.simultaneous import simultaneous
+from ragsweep.stats.inference.max_t import max_t_intervals
 
 ARRAYS = ("estimate", "low", "high", "standard_error", "wilcoxon", "randomisation", "wilcoxon_holm",
           "randomisation_holm", "effect", "apart")  # fmt: skip
@@ -59,7 +59,7 @@ def test_intervals_hold_together() -> None:
     held = 0
     for seed in range(200):
         one = normal(6, 40, seed=seed)
-        bounds = simultaneous(one.values - one.values[0], one.clusters, resamples=500)
+        bounds = max_t_intervals(one.values - one.values[0], one.clusters, resamples=500)
         held += bool(((bounds.low <= 0) & (bounds.high >= 0)).all())
     assert 181 <= held <= 198
 

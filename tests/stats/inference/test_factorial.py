@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from matrices import matrix, normal
 from ragsweep.stats.inference.factorial import Effects, effects
-from ragsweep.stats.inference.simultaneous import simultaneous
+from ragsweep.stats.inference.max_t import max_t_intervals
 
 
 def grid(**levels: str) -> list[dict[str, str]]:
@@ -49,7 +49,7 @@ def test_effects_of_a_full_grid_are_plain_averages_question_by_question() -> Non
         cells[1].mean(axis=(0, 1)) - cells[0].mean(axis=(0, 1)),
         cells[2].mean(axis=(0, 1)) - cells[0].mean(axis=(0, 1)),
     ]
-    expected = simultaneous(np.array(rows), one.clusters)
+    expected = max_t_intervals(np.array(rows), one.clusters)
     for effect, mean, error in zip(found.effects[:2], expected.means, expected.errors, strict=True):
         assert (effect.estimate, effect.standard_error) == (pytest.approx(mean), pytest.approx(error))
         assert effect.low < effect.estimate < effect.high

@@ -14,7 +14,7 @@ import numpy as np
 from ragsweep.commands.command_line import Named
 from ragsweep.commands.gate.arguments import GAIN, LEAST, MARGIN, MOST, Margin, read_questions
 from ragsweep.core.errors import ConfigError, InputError, nearest
-from ragsweep.core.reasons import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.inference import noninferiority

@@ -9,7 +9,7 @@ from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
-from ragsweep.golden.judgements import Grades, judged, read_judgements
+from ragsweep.golden.qrels import Grades, judged, read_qrels
 from ragsweep.golden.reading import Row, Seen, read_rows
 from ragsweep.golden.text_files import check_folder, existing
 
@@ -56,7 +56,7 @@ class Beir:
         labels_file = self._labels_file()
         corpus = read_corpus(existing(self._path / "corpus.jsonl"), faults)
         questions = _read_questions(existing(self._path / "queries.jsonl"), faults)
-        labels = grades.apply(read_judgements(labels_file, faults), faults)
+        labels = grades.apply(read_qrels(labels_file, faults), faults)
         faults.raise_any()
         found = judged(questions, labels, labels_file, f"not in split {self._split}")
         return Dataset(self._path.resolve().name, corpus, golden_set(found, corpus, selection))

@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, Dataset, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Selection, golden_set
-from ragsweep.golden.judgements import LEFT_OUT, Grades, Judgement, Judgements
+from ragsweep.golden.qrels import LEFT_OUT, Grades, Judgement, Judgements
 from ragsweep.golden.reading import Row
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import existing

@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
-from ragsweep.golden.judgements import Grades, judged, read_judgements
+from ragsweep.golden.qrels import Grades, judged, read_qrels
 from ragsweep.golden.reading import Row, Seen
 from ragsweep.golden.text_files import existing, read_lines
 
@@ -82,7 +82,7 @@ class Trec:
         selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
         corpus = read_corpus(existing(self._corpus), faults)
         questions = _read_questions(existing(self._topics), [FIELDS[name] for name in self._fields], faults)
-        labels = grades.apply(read_judgements(existing(self._qrels), faults), faults)
+        labels = grades.apply(read_qrels(existing(self._qrels), faults), faults)
         faults.raise_any()
         found = judged(questions, labels, self._qrels, "not in the qrels")
         return Dataset(self._qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragsweep.core.reasons import NO_ANSWERS
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Answer, Request
 
 

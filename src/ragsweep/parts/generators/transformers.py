@@ -11,7 +11,7 @@ from typing import Any
 
 from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import TOO_LONG
+from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
 from ragsweep.parts.prompts import Prompt
 

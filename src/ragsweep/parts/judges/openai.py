@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.reasons import MALFORMED
+from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.judging import JudgeReply, ResponseSchema, sum_usage

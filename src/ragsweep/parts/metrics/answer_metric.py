@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
+from ragsweep.core.missing import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Scores, View
 from ragsweep.parts.metrics.proportion import Proportion
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.core.languages import code_of, detect_language
-from ragsweep.core.reasons import ABSTAINED, NO_PRICE, NOT_TOLD, UNKNOWN_LANGUAGE
+from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_TOLD, UNKNOWN_LANGUAGE
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Question, Scores, View
 from ragsweep.parts.metrics.answer_metric import AnswerMetric, is_refusal, without_citations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from ragsweep.core.reasons import ANSWERABLE, UNANSWERABLE
+from ragsweep.core.missing import ANSWERABLE, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (
     AnswerMetric,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.reasons import (
+from ragsweep.core.missing import (
     NOTHING_RETRIEVED,
     score_where,
     score_with_approximation,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ragsweep.core.languages import WORD, content_words, detect_language
-from ragsweep.core.reasons import ABSTAINED, NO_CITATIONS, NOTHING_SAID
+from ragsweep.core.missing import ABSTAINED, NO_CITATIONS, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (

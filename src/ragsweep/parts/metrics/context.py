@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.reasons import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
+from ragsweep.core.missing import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
 from ragsweep.core.types import Scores, View
 from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, per_question
 from ragsweep.parts.metrics.ranking import Ndcg, recall

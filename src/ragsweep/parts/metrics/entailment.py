@@ -14,7 +14,7 @@ import numpy as np
 
 from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
+from ragsweep.core.missing import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (

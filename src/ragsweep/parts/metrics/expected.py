@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.reasons import CONVERSATIONAL, NO_DISTRACTORS, NO_SECTION, NO_TEXT, SECTION_UNKNOWN, score_where
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.missing import CONVERSATIONAL, NO_DISTRACTORS, NO_SECTION, NO_TEXT, SECTION_UNKNOWN, score_where
 from ragsweep.core.types import NO_CHUNK, Corpus, Question, Scores, View
 from ragsweep.golden.sections import section, words
 from ragsweep.parts.metrics.proportion import Proportion, divide
@@ -82,7 +82,7 @@ def _unscored(view: View) -> Scores:
     return score_where(nothing > 0, nothing, NO_TEXT)
 
 
-@remembered
+@memoize_by_identity
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
     """Locate the distractors of each question."""
     rows = [
@@ -94,7 +94,7 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
     return _expected(questions, rows, [NO_DISTRACTORS] * len(questions))
 
 
-@remembered
+@memoize_by_identity
 def _sections(questions: Sequence[Question], corpus: Corpus) -> Expected:
     """Locate each question's expected section."""
     rows = [

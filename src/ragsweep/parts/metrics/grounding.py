@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ragsweep.core.languages import WORD, content_words, fold
-from ragsweep.core.reasons import ABSTAINED, NOTHING_SAID
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY, sentences
 from ragsweep.core.types import Answer, Case, Embedder, Judgement, Passage, Question
 from ragsweep.parts.metrics.answer_metric import (

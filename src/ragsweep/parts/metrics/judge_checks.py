@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
+from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
 from ragsweep.core.types import Case, Judgement, Scores, Usage, View
 from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema, sum_usage

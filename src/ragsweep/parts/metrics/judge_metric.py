@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ragsweep.core.identity import content_hash, key_check
-from ragsweep.core.reasons import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
+from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
 from ragsweep.core.types import Case, Judgement, ReplyCache, Scores, Usage, View
 from ragsweep.parts.judging import Judge, sum_usage
 from ragsweep.parts.metrics.injections import is_suspicious

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.languages import code_of, detect_language, fold
-from ragsweep.core.reasons import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
+from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.parts.metrics.answer_metric import AnswerMetric, answer_text
 

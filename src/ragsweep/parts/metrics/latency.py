@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import NOT_PROBED, score_where
+from ragsweep.core.missing import NOT_PROBED, score_where
 from ragsweep.core.types import Scores, View
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import View
 
 
@@ -34,7 +34,7 @@ def evidences(view: View) -> NDArray[np.float64]:
     return _evidences(view.evidence_question, len(view.questions))
 
 
-@remembered
+@memoize_by_identity
 def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[np.float64]:
     return np.bincount(evidence_question, minlength=questions).astype(np.float64)
 

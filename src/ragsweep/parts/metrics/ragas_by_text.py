@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import (
+from ragsweep.core.missing import (
     NO_ANSWERS,
     NO_QUOTES,
     NOTHING_RETRIEVED,

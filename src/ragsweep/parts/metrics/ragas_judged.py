@@ -10,7 +10,7 @@ import math
 from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import MALFORMED, NO_STATEMENTS
+from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Case, CostEstimate, RequestSize, Usage
 from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge, sum_usage

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.reasons import score_with_evidence
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.missing import score_with_evidence
 from ragsweep.core.types import Scores, View
 from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, is_within, name_at, per_question
 
@@ -156,7 +156,7 @@ def _precision(view: View, cutoff: int) -> NDArray[np.float64]:
     return _within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
 
 
-@remembered
+@memoize_by_identity
 def _within(
     question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
@@ -168,7 +168,7 @@ def _mean(view: View, values: NDArray[Any]) -> NDArray[np.float64]:
     return divide(per_question(view, values), evidences(view))
 
 
-@remembered
+@memoize_by_identity
 def _ideal(
     question: NDArray[np.int64], grade: NDArray[np.float64], gain: str, cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
@@ -180,7 +180,7 @@ def _ideal(
     return np.bincount(question, best, questions).astype(np.float64)
 
 
-@remembered
+@memoize_by_identity
 def _discounted(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 

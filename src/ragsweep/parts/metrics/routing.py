@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsweep.core.reasons import CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER
+from ragsweep.core.missing import CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER
 from ragsweep.core.types import Question, Route, Scores, View
 from ragsweep.parts.metrics.answer_metric import to_scores
 from ragsweep.parts.metrics.proportion import Proportion

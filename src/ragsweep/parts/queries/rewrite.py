@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import key_check
-from ragsweep.core.reasons import MALFORMED
+from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Request, RequestSize
 from ragsweep.parts.prompts import fenced_conversation
 

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.room import room
+from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
@@ -147,8 +147,8 @@ def _placed(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Put every pair where it belongs; return its chunk and its count."""
     free = starts[:-1].copy()  # where the next pair of a word goes
-    chunks = room((int(starts[-1]),), np.int32)
-    counts = room((int(starts[-1]),), np.float32)
+    chunks = mapped_array((int(starts[-1]),), np.int32)
+    counts = mapped_array((int(starts[-1]),), np.float32)
     before = 0
     for block in blocks:
         words = renumbered[block.words]

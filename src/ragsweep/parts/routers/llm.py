@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.reasons import MALFORMED
+from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import CostEstimate, Request, RequestSize, Route
 from ragsweep.parts.prompts import fenced_conversation
 from ragsweep.services.endpoint import Endpoint

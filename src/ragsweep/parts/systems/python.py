@@ -14,7 +14,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.reasons import SYSTEM_RAISED
+from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import TRUSTED, is_trusted
 from ragsweep.core.types import Answer, Request, Response, Usage

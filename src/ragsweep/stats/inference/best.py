@@ -22,7 +22,7 @@ TIE = 1e-6
 """Means nearer than this part of the largest number tie."""
 
 
-class Optimism(NamedTuple):
+class SelectionBias(NamedTuple):
     """What choosing the highest mean makes of it. All are in the metric's unit, in its own direction.
 
     ``observed`` is the winner's mean, ``optimism`` how much better it looks than it is (positive where it looks too
@@ -61,7 +61,7 @@ def winner(matrix: Matrix) -> int:
     return int(np.flatnonzero(means >= means.max() - TIE * np.abs(means).max())[0])
 
 
-def optimism(matrix: Matrix) -> Optimism:
+def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate by how much the best of the observed means is too good.
 
     The questions are cut into ten folds, clusters whole. The best config of nine folds is looked at on the tenth: by
@@ -73,10 +73,10 @@ def optimism(matrix: Matrix) -> Optimism:
     observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
     folds = _folds(matrix.clusters)
     if folds is None:
-        return Optimism(best, observed, math.nan, math.nan)
+        return SelectionBias(best, observed, math.nan, math.nan)
     lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
-    return Optimism(best, observed, lucky, observed - sign * lucky)
+    return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
 
 def _gap(better: Doubles, fold: Numbers) -> float:

@@ -29,7 +29,7 @@ SAME = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class ConfidenceSet:
     """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
 
     NaN p-values and nobody left out where ``note`` says why nothing can be said.
@@ -47,7 +47,9 @@ class Pairs(NamedTuple):
     scale: Floats  # (configs, configs); 0 where the difference has no spread
 
 
-def indistinguishable(matrix: Matrix, level: float = 0.95, rule: Rule = "range", resamples: int = RESAMPLES) -> Kept:
+def model_confidence_set(
+    matrix: Matrix, level: float = 0.95, rule: Rule = "range", resamples: int = RESAMPLES
+) -> ConfidenceSet:
     """Keep the configs that cannot be told from the best: it is among them in ``level`` of all cases.
 
     "range" is the model confidence set with the range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011):
@@ -64,11 +66,11 @@ def indistinguishable(matrix: Matrix, level: float = 0.95, rule: Rule = "range",
     if not data.enough:
         unknown = np.full(len(place), np.nan)
         note = f"fewer than {FEWEST} independent questions: nobody can be left out"
-        return Kept(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
+        return ConfidenceSet(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
     drawn = deviations(data.sums, data.sizes, affordable(len(rows), resamples))
     found = range_p_values if rule == "range" else best_p_values
     p_values = found(pairs(data), drawn)[place]
-    return Kept(p_values > 1 - level, p_values)
+    return ConfidenceSet(p_values > 1 - level, p_values)
 
 
 def affordable(configs: int, resamples: int) -> int:

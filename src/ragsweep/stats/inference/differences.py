@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.paired_tests import holm, randomisation, settled, wilcoxon
 from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES
-from ragsweep.stats.inference.simultaneous import simultaneous
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -74,13 +74,13 @@ class Differences:
 def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    Intervals are max-T bootstrap by cluster (see ``simultaneous``), with fixed standard errors; Wilcoxon's test looks
-    at questions one by one, the randomisation test flips clusters together; Holm's correction counts all other configs.
-    With fewer than ten clusters there are no intervals, and the tests, which are exact there, stand alone.
+    Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
+    treats questions one by one, the randomisation test flips clusters together; Holm's correction counts all other
+    configs. With fewer than ten clusters there are no intervals, and the tests, which are exact there, stand alone.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = settled(differences) if differences.size else differences
-    bounds = simultaneous(differences, matrix.clusters, level, resamples)
+    bounds = max_t_intervals(differences, matrix.clusters, level, resamples)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     bounds.low[baseline] = bounds.high[baseline] = 0.0

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.resampling import RESAMPLES
-from ragsweep.stats.inference.simultaneous import simultaneous
 
 Doubles = NDArray[np.float64]
 Method = Literal["full grid", "least squares", "least squares without interactions"]
@@ -78,7 +78,7 @@ def effects(
     inverse = np.linalg.pinv(inputs)
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
-    bounds = simultaneous((contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples)
+    bounds = max_t_intervals((contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples)
     numbers = np.full((len(terms), 4), math.nan)
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
     return Effects(

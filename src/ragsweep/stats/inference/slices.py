@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import bounded
 from ragsweep.stats.inference.paired_tests import holm, randomisation, settled
 from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered
-from ragsweep.stats.inference.simultaneous import bounded
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.reasons import SKIPPED, Coded, coded, failed
+from ragsweep.core.missing import SKIPPED, Coded, coded, failed
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
 from ragsweep.stats.statistics.intervals import means_with_intervals, quantile, quantile_interval

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 
-def room(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
+def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
     """Return an array to fill, in a file that nobody else sees and that is gone with the array.
 
     It lies in memory where the disk has no room, or the system cannot say so beforehand.

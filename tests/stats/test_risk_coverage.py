@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.stats.abstention import Point, best, curve
+from ragsweep.stats.risk_coverage import Point, best, curve
 
 NAN = math.nan
 

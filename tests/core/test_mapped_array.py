@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragsweep.core.room import room
+from ragsweep.core.mapped_array import mapped_array
 
 
 @pytest.mark.parametrize("shape", [(0,), (3,), (2, 5), (0, 4)])
 def test_it_holds_what_is_written(shape: tuple[int, ...]) -> None:
-    array = room(shape, np.float32)
+    array = mapped_array(shape, np.float32)
     array[...] = np.arange(array.size, dtype=np.float32).reshape(shape)
     assert array.shape == shape
     assert array.dtype == np.float32
@@ -22,7 +22,7 @@ def test_it_holds_what_is_written(shape: tuple[int, ...]) -> None:
 
 
 def test_no_file_is_left_and_none_is_seen(tmp_path: Path) -> None:
-    array = room((1000,), np.int64, tmp_path)
+    array = mapped_array((1000,), np.int64, tmp_path)
     array[:] = 7
     assert list(tmp_path.iterdir()) == []
     assert array.sum() == 7000
@@ -31,20 +31,20 @@ def test_no_file_is_left_and_none_is_seen(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells what memory is anonymous")
 def test_it_is_not_the_memory_of_the_process(tmp_path: Path) -> None:
     before = _anonymous()
-    array = room((64 * 2**20,), np.uint8, tmp_path)
+    array = mapped_array((64 * 2**20,), np.uint8, tmp_path)
     array[:] = 1
     assert _anonymous() - before < 16 * 2**20
 
 
 def test_without_a_place_on_the_disk_it_lies_in_memory(tmp_path: Path) -> None:
-    assert room((10,), np.int32, tmp_path / "missing").shape == (10,)
+    assert mapped_array((10,), np.int32, tmp_path / "missing").shape == (10,)
 
 
 def test_a_full_disk_is_seen_before_anything_is_written(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # EFBIG stands for ENOSPC: the same call refuses
     try:
-        array = room((100_000,), np.uint8, tmp_path)
+        array = mapped_array((100_000,), np.uint8, tmp_path)
         array[:] = 3
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

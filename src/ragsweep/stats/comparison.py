@@ -18,8 +18,8 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.objectives import objectives
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result
 from ragsweep.stats.comparable import differing
-from ragsweep.stats.inference.best import Optimism, optimism, probability_of_best
-from ragsweep.stats.inference.confidence_set import Kept, indistinguishable
+from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
+from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
 from ragsweep.stats.inference.differences import Differences, against
 from ragsweep.stats.inference.matrix import Matrix, paired
 from ragsweep.stats.inference.power import LEVEL, Power, detectable, each_level
@@ -55,16 +55,16 @@ class Unweighed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class SweepComparison:
     """What the scores of a sweep say. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
     matrix: Matrix
     objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
     unit: str
     differences: Differences
-    kept: Kept
+    kept: ConfidenceSet
     probability: Doubles  # of being the best, by resampling
-    optimism: Optimism
+    optimism: SelectionBias
     power: Power
     recommendation: Recommendation
     recommended: Result | None  # the config of the recommendation, with its own figures
@@ -105,7 +105,7 @@ class Verdict:
 
 def weigh(
     results: Sequence[Result], failures: Sequence[Failure] = (), set_aside: Sequence[LeftOut] = ()
-) -> Verdict | Unweighed:
+) -> SweepComparison | Unweighed:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
     The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which it knows
@@ -143,25 +143,25 @@ def weigh(
 
 def _weighed(
     results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[LeftOut, ...],
-) -> Verdict | Unweighed:  # fmt: skip
+) -> SweepComparison | Unweighed:  # fmt: skip
     matrix = paired(results, metrics[0])
     if not matrix.questions:
         return Unweighed(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    differences, kept = against(matrix, 0), indistinguishable(matrix, SET_LEVEL)
+    differences, kept = against(matrix, 0), model_confidence_set(matrix, SET_LEVEL)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
     slices = _slices(results, matrix, rows)
     constraints = results[0].config.get("constraints") or {}
     lengths = _context_lengths(results, matrix)
     found = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
-    return Verdict(
+    return SweepComparison(
         matrix=matrix,
         objective=(*objectives(results[0].config), metrics[0])[0],
         unit=results[0].summaries[metrics[0]].unit,
         differences=differences,
         kept=kept,
         probability=probability_of_best(matrix),
-        optimism=optimism(matrix),
+        optimism=selection_bias(matrix),
         power=_power(matrix, differences),
         recommendation=found,
         recommended=None if found.config is None else results[found.config],

@@ -18,20 +18,20 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import looks_line, verdict_lines
-from ragsweep.stats.verdict import Unweighed, Verdict, weigh
+from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
 from ragsweep.sweep.session import Session
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
 
 
-def result_facts(verdict: Verdict | Unweighed) -> dict[str, Any]:
+def result_facts(verdict: SweepComparison | Unweighed) -> dict[str, Any]:
     return facts_of(Decision(verdict))
 
 
-def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> Verdict:
+def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> SweepComparison:
     found = weigh(results, failures)
-    assert isinstance(found, Verdict), found
+    assert isinstance(found, SweepComparison), found
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.remembering import remembered
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question, Scores, View
 
 CONVERSATIONAL = "conversational"
@@ -98,7 +98,7 @@ def score_with_approximation(view: View, scores: Scores) -> Scores:
     return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
 
 
-@remembered
+@memoize_by_identity
 def _without_evidence(
     questions: Sequence[Question], evidence_question: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
@@ -107,7 +107,7 @@ def _without_evidence(
     return lacking, _fixed(np.where(lacking, kinds, "").astype(np.str_))
 
 
-@remembered
+@memoize_by_identity
 def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
     spared = np.array([not question.needs_retrieval for question in questions], dtype=bool)
     return spared, _fixed(np.where(spared, CONVERSATIONAL, "").astype(np.str_))
@@ -133,7 +133,7 @@ def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDAr
     return Scores(kept, np.where(measured, "", reasons).astype(np.str_, copy=False))
 
 
-@remembered
+@memoize_by_identity
 def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
     return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
 
@@ -166,7 +166,7 @@ def _number_afresh(reasons: NDArray[np.str_]) -> Coded:
     return Coded(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
 
 
-_number = remembered(_number_afresh)
+_number = memoize_by_identity(_number_afresh)
 
 
 def _kind(needs_retrieval: bool, answerable: bool) -> str:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrices import matrices
-from ragsweep.stats.inference.leaders import behind, leading
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.running_best import behind, leading
 
 
 def compared(values: np.ndarray, asked: list[int] | None = None, starts: list[int] | None = None) -> np.ndarray:

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def remembered(function: Callable[P, T]) -> Callable[P, T]:
+def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
     """Call a pure function once for the very same arguments, given by position; nobody may change them or the result.
 
     Arguments are compared by identity, not by content (strings, bytes and whole numbers by value): that costs nothing

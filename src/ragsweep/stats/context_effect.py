@@ -29,7 +29,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Quadrants:
+class ContextEffect:
     """How answers with context compare with answers without.
 
     ``kinds`` maps the ids of the questions scored under both to their kind; ``left_out`` counts the others.
@@ -100,7 +100,7 @@ def _by_itself(named: Sequence[str], metrics: Mapping[str, Metric]) -> str:
     return METRIC if isinstance(found, JudgedMetric) and "contexts" in found.uses else found.name
 
 
-def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> Quadrants:
+def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
     """Compare two tables of outcomes, question by question.
 
     A question is solved where ``success`` says so. It is "known already" where both solve it, "helped"
@@ -120,7 +120,7 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
     both = [name for name in base if name in other and not math.isnan(base[name]) and not math.isnan(other[name])]
     solved = {name: (success.solves(base[name]), success.solves(other[name])) for name in both}
     kinds = {name: _kind(*solved[name], bool(refused[name])) for name in both}
-    return Quadrants(kinds, len(base.keys() | other.keys()) - len(both), _always_abstains(without))
+    return ContextEffect(kinds, len(base.keys() | other.keys()) - len(both), _always_abstains(without))
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:

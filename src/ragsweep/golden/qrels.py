@@ -88,7 +88,7 @@ class Grades:
         return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
 
 
-def read_judgements(path: Path, faults: Faults) -> list[Judgement]:
+def read_qrels(path: Path, faults: Faults) -> list[Judgement]:
     """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score"."""
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):

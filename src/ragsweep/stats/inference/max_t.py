@@ -33,7 +33,7 @@ class Bounded:
     critical: float
 
 
-def simultaneous(rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
+def max_t_intervals(rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
     """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``.
 
     The largest deviation in standard errors over all rows, in each resample; its quantile serves all rows (Romano and
@@ -44,7 +44,7 @@ def simultaneous(rows: Doubles, clusters: Numbers, level: float = 0.95, resample
 
 
 def bounded(data: Clustered, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
-    """Bound the means of what is summed up by cluster already, as :func:`simultaneous`."""
+    """Bound the means of what is summed up by cluster already, as :func:`max_t_intervals`."""
     critical = largest_deviation(data, level, resamples) if data.enough else math.nan
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return Bounded(data.means, data.errors, data.means - half, data.means + half, critical)

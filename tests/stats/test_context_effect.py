@@ -22,7 +22,7 @@ from ragsweep.parts.metrics import (
     SuccessRate,
     TokenF1,
 )
-from ragsweep.stats.quadrants import KINDS, Success, compare, exact_mcnemar, settled
+from ragsweep.stats.context_effect import KINDS, Success, compare, exact_mcnemar, settled
 
 NAN = math.nan
 
