@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -206,3 +208,17 @@ def test_dtype_is_taken_as_given_and_auto_follows_the_hardware() -> None:
     assert model_files.resolve_dtype("auto", "cpu", "dtype") == expected
     assert model_files.resolve_dtype("auto", "auto", "dtype") == expected
     assert model_files.resolve_dtype("auto", "cuda", "dtype") == "float32"
+
+
+def test_changed_file_is_hashed_again_though_size_and_mtime_are_equal(tmp_path: Path) -> None:
+    path, other = tmp_path / "weights", tmp_path / "other"
+    path.write_bytes(b"aaaa")
+    first, before = model_files.file_digest(path), path.stat()
+    path.write_bytes(b"bbbb")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = model_files.file_digest(path)
+    other.write_bytes(b"cccc")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+    found = [first, second, model_files.file_digest(path)]
+    assert found == [hashlib.sha256(content).hexdigest() for content in (b"aaaa", b"bbbb", b"cccc")]

