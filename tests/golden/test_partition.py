@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from configs import prepare
 from ragsweep.core.clusters import clusters
@@ -244,5 +243,4 @@ def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tm
 def test_sweeper_that_decides_by_results_is_a_search() -> None:
     for sweeper in ("grid", "basic"):
         assert not read_command(["top_k=1,2", f"hydra/sweeper={sweeper}"], multirun=True).searching
-    named = OmegaConf.create({"sweeper": {"_target_": "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"}})
-    assert searches(named)
+    assert searches("hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper")

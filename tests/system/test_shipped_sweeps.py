@@ -57,11 +57,11 @@ def test_all_sweeps_that_are_promised_are_there() -> None:
 
 
 def cut(typed: list[str]) -> list[str]:
-    """Leave of the cases of a long sweep the first, one in the middle and the last."""
+    """Keep the first and the last case of a long sweep."""
     jobs = read_command(typed[2:], multirun=True)
     if jobs.searching or len(jobs.jobs) <= FEW:
         return typed
-    kept = [jobs.jobs[place] for place in (0, len(jobs.jobs) // 2, -1)]
+    kept = [jobs.jobs[place] for place in (0, -1)]
     own = [[line for line in job if line not in typed] for job in kept]
     return [*typed, f"hydra.sweeper.cases={json.dumps(own)}"]
 
@@ -82,8 +82,8 @@ def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
 def test_every_shipped_sweep_can_be_planned_and_runs_on_the_bundled_questions(
     commands: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    plans = {f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items()}
     runs = {name: cut(typed) for name, typed in commands.items()}
+    plans = {f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items() if runs[name] != typed}
     check(in_one_process({**plans, **runs}, tmp_path), Ledger(tmp_path / ".ragsweep"))
 
 
