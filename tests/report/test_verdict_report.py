@@ -60,7 +60,7 @@ def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) 
 
 def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     page = files["verdict/verdict.md"].decode()
-    assert page.startswith(f"# SweepComparison on {METRIC}\n")
+    assert page.startswith(f"# Verdict on {METRIC}\n")
     assert "- better: b|c (.59 [.59, .59]) is shown better than =a in ndcg: +.192 [" in page
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
