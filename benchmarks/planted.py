@@ -5,7 +5,7 @@
 
 Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
 scores for every rule; 1,999 resamples a replication instead of 10,000. Prints the tables; --write puts them into
-docs/inference.md between the markers. Deterministic: replication r of a scenario has a seed of its own.
+docs/measurements.md between the markers. Deterministic: replication r of a scenario has a seed of its own.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="scenarios whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
     parser.add_argument("--part", choices=("rules", "decisions"), default="rules", help="which tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/inference.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     given = parser.parse_args()
     scenarios = decisions() if given.part == "decisions" else synthetic()
     if "RAGSWEEP_COLLECTIONS" in os.environ and given.part == "rules":
@@ -353,7 +353,7 @@ def main() -> None:
         lines = report(tallies, given.replications)
     print("\n".join(lines))
     if given.write:
-        fill("inference.md", "planted" if given.part == "rules" else "decisions", lines)
+        fill("measurements.md", "planted" if given.part == "rules" else "decisions", lines)
 
 
 if __name__ == "__main__":
