@@ -22,7 +22,7 @@ _HIGHEST = 1e9
 _MOST_SHOWN = 8
 
 
-class Judgement(NamedTuple):
+class Qrel(NamedTuple):
     """One label: what it says of the evidence's relevance is a code, in the file's own terms."""
 
     question: str
@@ -30,10 +30,10 @@ class Judgement(NamedTuple):
     code: str
 
 
-class Judgements(NamedTuple):
+class GradedQrels(NamedTuple):
     """Labels with their grades, and for each question that lost some how many: they have no grade by the config."""
 
-    graded: Sequence[Judgement]
+    graded: Sequence[Qrel]
     lost: Mapping[str, int]
 
 
@@ -56,7 +56,7 @@ class Grades:
                 raise ConfigError(f'dataset.grades: "{code}" has the grade {grade!r}; give a number, or null for none')
         return self
 
-    def apply(self, labels: Sequence[Judgement], faults: Faults) -> Judgements:
+    def apply(self, labels: Sequence[Qrel], faults: Faults) -> GradedQrels:
         """Grade labels; a code without a grade is a fault at the first label that has it."""
         counts = Counter(label.code for label in labels)
         grades = {code: self._grade(code) for code in counts}
@@ -69,7 +69,7 @@ class Grades:
             for label in labels
             if (grade := grades[label.code]) is not None
         ]
-        return Judgements(kept, Counter(label.question for label in labels if grades[label.code] is None))
+        return GradedQrels(kept, Counter(label.question for label in labels if grades[label.code] is None))
 
     def _grade(self, code: str) -> float | None:
         """Return a code's grade, NaN where it has none."""
@@ -88,7 +88,7 @@ class Grades:
         return f'score "{code}" is no whole number of 0 or more; mend it, or {way}; seen: {seen}'
 
 
-def read_qrels(path: Path, faults: Faults) -> list[Judgement]:
+def read_qrels(path: Path, faults: Faults) -> list[Qrel]:
     """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score"."""
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
@@ -103,11 +103,11 @@ def read_qrels(path: Path, faults: Faults) -> list[Judgement]:
             faults.add(where, f"{len(fields)} columns where three are needed: {wanted}")
             continue
         question, document, score = (unicodedata.normalize("NFC", field) for field in fields)
-        labels.append(Judgement(question, Evidence(document, where=where), score))
+        labels.append(Qrel(question, Evidence(document, where=where), score))
     return labels
 
 
-def judged(questions: Sequence[Question], labels: Judgements, source: Path, unlabelled: str) -> Found:
+def judged(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> Found:
     """Give the questions their evidence, and keep those that have labels and those without an answer.
 
     Args:

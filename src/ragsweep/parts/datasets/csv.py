@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, Dataset, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Selection, golden_set
-from ragsweep.golden.qrels import LEFT_OUT, Grades, Judgement, Judgements
+from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import existing
@@ -116,7 +116,7 @@ def _question_values(row: Row) -> dict[str, Any]:
     return values | {"keywords": [keyword for keyword in keywords if keyword], "labels": labels}
 
 
-def _label(row: Row) -> list[Judgement]:
+def _label(row: Row) -> list[Qrel]:
     """Make the label of a row that has one."""
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
@@ -126,10 +126,10 @@ def _label(row: Row) -> list[Judgement]:
     code = cells.pop("grade", "1")
     start = cells.get("start", "")
     values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
-    return [Judgement(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
+    return [Qrel(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
 
 
-def _labelled(questions: Sequence[Question], labels: Judgements, source: str) -> Found:
+def _labelled(questions: Sequence[Question], labels: GradedQrels, source: str) -> Found:
     evidence = defaultdict(list)
     for label in labels.graded:
         evidence[label.question].append(label.evidence)
