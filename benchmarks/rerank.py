@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import Result
+from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover
-from ragsweep.evaluation.laid import chunks_of
 from ragsweep.evaluation.movement import Movement, compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Answer, Embeddings, Rankings, Spans
-from ragsweep.evaluation.answering import lasting_answers, packed
+from ragsweep.evaluation.answering import cacheable_answers, packed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 
@@ -118,14 +118,14 @@ class Small:
         self.score = Node("rerank", Spec("small.Score", "1"), (self.rank,), self._score, "rows", result=np.ndarray)
         self.answer = Node(
             "generate", Spec("small.Answer", "1"), (self.rank,), self._answer, "rows", result=np.ndarray,
-            lasting=lasting_answers,
+            cacheable=cacheable_answers,
         )  # fmt: skip
 
-    def _chunk(self, work: Work, rows: Rows) -> Spans:
+    def _chunk(self, work: StageContext, rows: Rows) -> Spans:
         self.note("made chunk")
         return Spans(np.arange(9, dtype=np.int32), np.zeros(9, np.int64), np.arange(9, dtype=np.int64))
 
-    def _embed(self, work: Work, rows: Rows) -> Embeddings:
+    def _embed(self, work: StageContext, rows: Rows) -> Embeddings:
         spans, filled = work.get(self.chunk), work.space((9, 4), np.float32)
         for start in (0, 3, 6):
             shard = work.piece(f"{start}", lambda start=start: self._shard(spans, start))
@@ -138,12 +138,12 @@ class Small:
         three = spans.document[start : start + 3]
         return Embeddings(np.sin(three[:, None] + np.arange(4, dtype=np.float32)).astype(np.float32), three, three)
 
-    def _index(self, work: Work, rows: Rows) -> dict[str, np.ndarray]:
+    def _index(self, work: StageContext, rows: Rows) -> dict[str, np.ndarray]:
         self.note("made index")
         vectors = work.get(self.embed).vectors
         return {"vectors": vectors, "longest": np.array([np.abs(vectors).max()]), "nothing": np.empty((0, 3))}
 
-    def _rank(self, work: Work, rows: Rows) -> Rankings:
+    def _rank(self, work: StageContext, rows: Rows) -> Rankings:
         vectors = work.get(self.index)["vectors"]
         parts = []
         for row in rows:
@@ -157,11 +157,11 @@ class Small:
             np.concatenate([p.positions for p in parts]), np.concatenate([p.scores for p in parts]), "small"
         )
 
-    def _score(self, work: Work, rows: Rows) -> np.ndarray:
+    def _score(self, work: StageContext, rows: Rows) -> np.ndarray:
         self.note("made score")
         return work.get(self.rank, rows).scores.sum(axis=1, dtype=np.float32)
 
-    def _answer(self, work: Work, rows: Rows) -> np.ndarray:
+    def _answer(self, work: StageContext, rows: Rows) -> np.ndarray:
         said = [Answer(f"{row}: {best}") for row, best in zip(rows, work.get(self.rank, rows).positions, strict=True)]
         for row, one in zip(rows, said, strict=True):
             self.note(f"made answer/{row}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import Corpus, Embeddings, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.retrievers import Vector
@@ -124,13 +124,13 @@ class LongestFirst:
         return np.array([len(text) for _, text in pairs], dtype=np.float32)
 
 
-def built(value: Any, **parameters: Any) -> Built:
+def built(value: Any, **parameters: Any) -> BuiltPart:
     """Pair a part with a spec made of its class and parameters."""
-    return Built(value, Spec(type(value).__name__, "1", parameters))
+    return BuiltPart(value, Spec(type(value).__name__, "1", parameters))
 
 
-def vector(weight: float = 1.0) -> Built:
+def vector(weight: float = 1.0) -> BuiltPart:
     """Make a vector retriever of counted letters."""
     index = Spec("Flat", "1")
     spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
-    return Built(Vector(Letters(weight), Flat(), Flat()), spec)
+    return BuiltPart(Vector(Letters(weight), Flat(), Flat()), spec)

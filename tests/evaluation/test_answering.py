@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.missing import NO_REFERENCE
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
-    Asking,
+    QuestionKey,
     answers_in,
     ask_all,
     asked_by,
     asking,
+    cacheable_answers,
+    cacheable_verdicts,
     case_key,
-    lasting_answers,
-    lasting_verdicts,
     packed,
     request_key,
     verdicts_in,
@@ -54,8 +54,8 @@ def test_key_of_a_question_says_all_that_is_asked(
     question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
     written = query if searched and query != text else ""
     judged = asking(question, searched, query, reference=True)
-    assert asked_by(judged.key) == Asking(text, history, needs, right, searched, written)
-    assert asked_by(asking(question, searched, query).key) == Asking(text, history, needs, "", searched, written)
+    assert asked_by(judged.key) == QuestionKey(text, history, needs, right, searched, written)
+    assert asked_by(asking(question, searched, query).key) == QuestionKey(text, history, needs, "", searched, written)
 
 
 def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:
@@ -71,11 +71,11 @@ def test_request_is_known_by_question_history_and_passages_and_their_order() -> 
 
 
 def test_what_failed_does_not_last_and_what_is_lacking_does() -> None:
-    assert lasting_answers(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
+    assert cacheable_answers(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
         True, False, True,
     ]  # fmt: skip
     verdicts = [Judgement(0.5), Judgement(reason=NO_REFERENCE), Judgement(reason="timed out")]
-    assert lasting_verdicts(packed(verdicts)).tolist() == [True, True, False]
+    assert cacheable_verdicts(packed(verdicts)).tolist() == [True, True, False]
 
 
 # --- rows by content, in a store ---------------------------------------------------------------------------------
@@ -86,10 +86,10 @@ Ask = Callable[[list[str], Callable[[int, Answer], None]], None]
 def node(ask: Ask) -> Node:
     """A node whose keys are hashes of what is asked; here, each stands for itself in capitals."""
 
-    def compute(work: Work, rows: Rows) -> Any:
+    def compute(work: StageContext, rows: Rows) -> Any:
         return ask_all(work, rows, {key: key.upper() for key in rows}, ask)
 
-    return Node("generate", Spec("g", "1"), (), compute, "rows", result=np.ndarray, lasting=lasting_answers)
+    return Node("generate", Spec("g", "1"), (), compute, "rows", result=np.ndarray, cacheable=cacheable_answers)
 
 
 def texts(rows: Any) -> list[str]:

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs import evaluate, prepare
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, Question, Spans
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.outcomes import ChunkNames, qrels_text
 from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.evaluation.question_table import ChunkNames, qrels_text
 from ragsweep.golden.trec import align, read_qrels, read_run
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
@@ -125,7 +125,7 @@ class Reversed:
 
 def reranked(mix: float) -> Result:
     base = experiment()
-    part = Built(Reversed(mix), Spec("toys.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None}))
+    part = BuiltPart(Reversed(mix), Spec("toys.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None}))
     laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1))
     return Evaluator().evaluate(replace(base, graph=laid))
 
@@ -173,7 +173,7 @@ def test_another_process_with_the_store_computes_nothing_and_finds_the_same(tmp_
 def test_index_is_told_with_its_cost_and_size_cold_and_warm(stored: bool, tmp_path: Path) -> None:
     legs = {"vector": vector(), "words": built(Words())}
     spec = Spec("HybridRrf", "1", {"legs": {name: leg.spec for name, leg in legs.items()}})
-    hybrid = Built(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
+    hybrid = BuiltPart(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
     asked = replace(experiment(), graph=graph(Parts(corpus(), built(Whole()), hybrid, built(NoReranker()), 4, 1)))
     executors = [Executor(Store(tmp_path, pytest.fail)) for _ in range(2)] if stored else [Executor()] * 2
     cold, warm = (Evaluator(executor).evaluate(asked).indexes for executor in executors)

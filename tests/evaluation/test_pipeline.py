@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import Rankings
-from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridConvex, Vector
@@ -19,18 +19,18 @@ from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
 NONE = built(NoReranker())
 
 
-def hybrid(alpha: float = 0.5, weight: float = 1.0) -> Built:
+def hybrid(alpha: float = 0.5, weight: float = 1.0) -> BuiltPart:
     legs = {"vector": vector(weight), "words": built(Words())}
     part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
     specs = {name: leg.spec for name, leg in legs.items()}
-    return Built(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
+    return BuiltPart(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
 
 
 def toy_vectors() -> np.ndarray:
     return Letters().embed_documents(corpus().texts).vectors
 
 
-def lay(retriever: Built, reranker: Built = NONE, top_k: int = 2, depth: int = 4) -> Graph:
+def lay(retriever: BuiltPart, reranker: BuiltPart = NONE, top_k: int = 2, depth: int = 4) -> ConfigGraph:
     return graph(Parts(corpus(), built(Whole()), retriever, reranker, depth, top_k))
 
 
@@ -105,7 +105,7 @@ def test_empty_ranking_is_reranked_to_an_empty_ranking() -> None:
 
 
 @pytest.mark.parametrize("retriever", [vector(), hybrid(), built(Words())], ids=["vector", "hybrid", "words"])
-def test_latency_is_probed_for_each_stage_of_a_question(retriever: Built) -> None:
+def test_latency_is_probed_for_each_stage_of_a_question(retriever: BuiltPart) -> None:
     laid, executor = lay(retriever, built(LongestFirst(2), candidates=2)), Executor()
     seconds = {stage: executor.get(node, ["cats", "bread"]) for stage, node in laid.latency.items()}
     assert "rerank" in seconds
@@ -126,7 +126,7 @@ def test_order_in_which_legs_are_written_changes_nothing() -> None:
     one = hybrid()
     legs = dict(reversed(one.value.legs.items()))
     specs = dict(reversed(one.spec.parameters["legs"].items()))
-    turned = Built(HybridConvex(legs), Spec("HybridConvex", "1", {"alpha": 0.5, "legs": specs}))
+    turned = BuiltPart(HybridConvex(legs), Spec("HybridConvex", "1", {"alpha": 0.5, "legs": specs}))
     assert list(turned.value.legs) != list(one.value.legs)
     assert lay(turned).ranking.address == lay(one).ranking.address
 
@@ -150,10 +150,10 @@ def test_probe_asks_one_question_at_a_time_after_a_warm_one() -> None:
     assert retriever.asked == [3, 1, 1, 1, 1]  # the results themselves, one to warm up, three timed
 
 
-def filtered(least: float | None) -> Built:
+def filtered(least: float | None) -> BuiltPart:
     leg = vector()
     part = Vector(leg.value.embedder, leg.value.index, leg.value.exact, least)
-    return Built(part, Spec(leg.spec.target, "1", {**leg.spec.parameters, "min_score": least}))
+    return BuiltPart(part, Spec(leg.spec.target, "1", {**leg.spec.parameters, "min_score": least}))
 
 
 def test_least_score_of_a_leg_drops_candidates_and_searches_nothing_anew() -> None:
@@ -173,6 +173,6 @@ def test_parameter_called_min_score_is_the_parts_own_business_unless_it_says_oth
     class Own(Words):
         min_score = 0.7
 
-    laid = lay(Built(Own(), Spec("Own", "1", {"min_score": 0.7})))
+    laid = lay(BuiltPart(Own(), Spec("Own", "1", {"min_score": 0.7})))
     assert laid.ranking.stage == "retrieve"
     assert laid.ranking.spec.parameters["min_score"] == 0.7

@@ -17,7 +17,7 @@ from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
-from ragsweep.core.types import Answer, Case, Judgement, Scores, View
+from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import Recall
@@ -38,7 +38,7 @@ class Own:
     bounds = (0.0, 1.0)
     quantile = None
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         count = len(view.questions)
         return Scores(np.ones(count), np.full(count, ""))
 
@@ -46,10 +46,10 @@ class Own:
 class Typo(Own):
     name = "typo"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         return self.counted(view)
 
-    def counted(self, view: View) -> Scores:
+    def counted(self, view: EvaluationView) -> Scores:
         return np.arange(int(view.contxt[0]))  # type: ignore[attr-defined]
 
 
@@ -58,7 +58,7 @@ class Within(Own):
 
     name = "within"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         return json.loads("{")
 
 
@@ -67,7 +67,7 @@ class Odd(Own):
         self.name = "odd"
         self.found = found
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         return self.found
 
 
@@ -121,7 +121,7 @@ def test_score_that_is_missing_without_a_reason_gets_one() -> None:
 
 def test_what_would_fail_for_every_config_is_raised() -> None:
     class Refuses(Own):
-        def score(self, view: View) -> Scores:
+        def score(self, view: EvaluationView) -> Scores:
             raise ConfigError("no model")
 
     with pytest.raises(ConfigError, match="no model"):
@@ -148,7 +148,7 @@ class Answered(Own):
 
     name = "answered"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         assert view.answers is not None
         (said,), (passages,) = view.answers.answers, view.answers.passages
         assert isinstance(said, Answer)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.results import Failure
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.usage import UsageMeter
@@ -80,7 +80,7 @@ def test_stage_that_takes_long_leaves_a_line_with_its_rate(
 ) -> None:
     monkeypatch.setattr("ragsweep.report.terminal.WORTH_A_LINE", 0.0)
 
-    def compute(work: Work, rows: Rows) -> int:
+    def compute(work: StageContext, rows: Rows) -> int:
         work.progress(0, 1412)
         work.progress(1412, 1412)
         return 0

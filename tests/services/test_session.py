@@ -93,11 +93,11 @@ def test_connect_reaches_the_clients_that_a_part_holds() -> None:
     class Part:
         __slots__ = ()
 
-    class Caller:
+    class PaidStage:
         def __init__(self) -> None:
             self.service, self.endpoint, self.name = Service("http://x"), Endpoint("http://x", "m"), "caller"
 
-    session, caller = ServiceSession(), Caller()
+    session, caller = ServiceSession(), PaidStage()
     for part in (caller, Part(), 3):
         session.connect(part)
     assert caller.service.session is caller.endpoint.service.session is session

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults import Small
-from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Rankings
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
@@ -28,7 +28,7 @@ class Lengths:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def __call__(self, work: Work, rows: Rows) -> Rankings:
+    def __call__(self, work: StageContext, rows: Rows) -> Rankings:
         self.asked.append(list(rows))
         column = np.array([[len(row)] for row in rows], dtype=np.int32).reshape(len(rows), 1)
         return Rankings(column, column.astype(np.float32), "chunks")
@@ -78,7 +78,7 @@ def test_reading_what_is_no_input_is_our_own_fault() -> None:
 def test_failed_computation_leaves_nothing_behind() -> None:
     outcomes: list[Exception | int] = [RuntimeError("first"), 7]
 
-    def compute(work: Work, rows: Rows) -> int:
+    def compute(work: StageContext, rows: Rows) -> int:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -115,7 +115,7 @@ class Heard:
 def test_listener_hears_start_progress_and_end() -> None:
     heard = Heard()
 
-    def compute(work: Work, rows: Sequence[str]) -> int:
+    def compute(work: StageContext, rows: Sequence[str]) -> int:
         work.progress(1, 2)
         return 0
 
@@ -250,7 +250,7 @@ def test_values_are_the_same_bits_cold_warm_and_without_a_store(tmp_path: Path) 
 def test_part_cannot_write_into_a_value_with_or_without_a_store(tmp_path: Path) -> None:
     source = Lengths().node()
 
-    def spoil(work: Work, rows: Rows) -> Rankings:
+    def spoil(work: StageContext, rows: Rows) -> Rankings:
         found = work.get(source, rows)
         found.positions[:] = 0
         return found
@@ -262,7 +262,7 @@ def test_part_cannot_write_into_a_value_with_or_without_a_store(tmp_path: Path) 
 
 
 def wide(n: int) -> Node:
-    def compute(work: Work, rows: Rows) -> np.ndarray:
+    def compute(work: StageContext, rows: Rows) -> np.ndarray:
         return np.full((len(rows), 1000), n, np.float64)
 
     return Node("retrieve", Spec("wide", "1", {"n": n}), (), compute, "rows", result=np.ndarray)

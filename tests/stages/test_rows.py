@@ -60,16 +60,16 @@ def test_bytes_count_values_and_keys() -> None:
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20), st.booleans()), max_size=30), st.integers(0, 20_000))
 def test_tables_stay_below_the_limit_and_those_used_last_remain(uses: list[tuple[int, int, bool]], most: int) -> None:
     tables, last = RowTables(), {}
-    for n, (name, rows, lasting) in enumerate(uses):
+    for n, (name, rows, cacheable) in enumerate(uses):
         table = tables.of(str(name))
         table.add([f"{n} {row}" for row in range(rows)], np.zeros((rows, 10)))
-        table.lasting = table.lasting and lasting
+        table.cacheable = table.cacheable and cacheable
         tables.hold(str(name), table, most)
-        last[str(name)] = (n, table.lasting)
+        last[str(name)] = (n, table.cacheable)
         held = {other for other in last if tables.of(other).columns is not None}
         assert str(name) in held
         assert all(other in held for other, (_, stays) in last.items() if not stays)
-        free = sum(tables.of(other).bytes for other in held if other != str(name) and tables.of(other).lasting)
+        free = sum(tables.of(other).bytes for other in held if other != str(name) and tables.of(other).cacheable)
         assert tables.bytes <= most or free == 0
         last = {other: used for other, used in last.items() if other in held}
 

@@ -19,7 +19,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from safetensors.numpy import save_file
 
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import NoChunker
@@ -582,14 +582,14 @@ def fused(alpha: float, top_k: int) -> Parts:
     letters = Letters()
     legs = {
         "bm25": built(Words()),
-        "vector": Built(
+        "vector": BuiltPart(
             Vector(letters, Flat(), Flat()),
             Spec("Vector", "1", {"embedder": Spec("L", "1"), "index": Spec("F", "1"), "exact": Spec("F", "1")}),
         ),
     }
     hybrid = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha)
     spec = Spec("HybridConvex", "1", {"alpha": alpha, "legs": {name: leg.spec for name, leg in legs.items()}})
-    return Parts(corpus(), built(NoChunker()), Built(hybrid, spec), built(NoReranker()), 4, top_k)
+    return Parts(corpus(), built(NoChunker()), BuiltPart(hybrid, spec), built(NoReranker()), 4, top_k)
 
 
 GRID = [(alpha / 10, top_k) for alpha in range(11) for top_k in (1, 2, 3)]

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.identity import Built
+from ragsweep.core.identity import BuiltPart
 from ragsweep.core.missing import CONVERSATIONAL, NO_REFERENCE, NOTHING_RETRIEVED
 from ragsweep.core.results import Result
 from ragsweep.core.types import (
     Answer,
     Case,
     Dataset,
+    EvaluationView,
     Evidence,
     GoldenSet,
     Judgement,
@@ -27,7 +28,6 @@ from ragsweep.core.types import (
     Scores,
     Turn,
     Usage,
-    View,
 )
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -89,17 +89,21 @@ class Length:
             failed = bool(self.down) and case.question == self.down
             done(n, Judgement(reason="timed out") if failed else Judgement(float(len(str(case)))))
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Take the verdicts."""
         said = view.judgements[self.name]
         return Scores(np.array([one.value for one in said]), np.array([one.reason for one in said]))
 
 
 def experiment(
-    generator: Any = None, retriever: Built | None = None, judged: Any = None, top_k: int = 2, budget: int | None = None
+    generator: Any = None,
+    retriever: BuiltPart | None = None,
+    judged: Any = None,
+    top_k: int = 2,
+    budget: int | None = None,
 ) -> Experiment:
     given = corpus()
-    judges = {judged.name: Built(judged, built(judged, uses=list(judged.uses)).spec)} if judged else {}
+    judges = {judged.name: BuiltPart(judged, built(judged, uses=list(judged.uses)).spec)} if judged else {}
     parts = Parts(
         given, built(Whole()), retriever or built(Words()), built(NoReranker()), 4, top_k, False, budget,
         built(generator) if generator else None, judges,

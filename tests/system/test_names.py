@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import Faults
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
-from ragsweep.evaluation.outcomes import ChunkNames
+from ragsweep.evaluation.question_table import ChunkNames
 from ragsweep.golden.reading import Row
 from ragsweep.golden.trec import read_run, write_run
 from ragsweep.parts.tracking import files

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ragsweep.core.building import Builder
-from ragsweep.core.identity import Built
+from ragsweep.core.identity import BuiltPart
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings
+from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover, view
-from ragsweep.evaluation.laid import chunks_of
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextRecall, ContextTokens, Recall
 from ragsweep.parts.rerankers import NoReranker
@@ -64,7 +64,7 @@ def _trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def part(group: str, option: str, folder: Path) -> Built:
+def part(group: str, option: str, folder: Path) -> BuiltPart:
     command = read_command(["embedder=letters", f"{group}={option}"], multirun=False, config_dir=str(folder))
     return Builder().build(compose_jobs(command)[0].values[group], group)
 

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal, Union
 
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import find_class
 
@@ -29,10 +29,12 @@ class Builder:
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
         self._connect = connect
-        self._made: dict[str, Built] = {}
-        self._named: dict[str, Built] = {}  # by the config as it is written: most configs of a sweep share most parts
+        self._made: dict[str, BuiltPart] = {}
+        self._named: dict[
+            str, BuiltPart
+        ] = {}  # by the config as it is written: most configs of a sweep share most parts
 
-    def build(self, node: Any, where: str) -> Built:
+    def build(self, node: Any, where: str) -> BuiltPart:
         """Build the part at key ``where``; its own parts are built first.
 
         Raises ConfigError, with the key, for a class that is not trusted or does not exist, for a key or a value the
@@ -46,7 +48,7 @@ class Builder:
             self._named[written] = self._build(node, where)
         return self._named[written]
 
-    def _build(self, node: Any, where: str) -> Built:
+    def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
         made = find_class(str(node["_target_"]), where)
@@ -90,7 +92,7 @@ def public_name(made: type) -> str:
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
 
-def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> Built:
+def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> BuiltPart:
     try:
         value = made(**{name: _value_of(item) for name, item in values.items()})
         if hasattr(value, "check"):
@@ -100,11 +102,11 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
         raise type(fault)(f"{where}: {fault}") from None
     except (TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from fault
-    return Built(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
+    return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
 
 
 def _spec_of(value: Any) -> Any:
-    if isinstance(value, Built):
+    if isinstance(value, BuiltPart):
         return value.spec
     if isinstance(value, Mapping):
         return {key: _spec_of(item) for key, item in value.items()}
@@ -114,7 +116,7 @@ def _spec_of(value: Any) -> Any:
 
 
 def _value_of(value: Any) -> Any:
-    if isinstance(value, Built):
+    if isinstance(value, BuiltPart):
         return value.value
     if isinstance(value, Mapping):
         return {key: _value_of(item) for key, item in value.items()}

@@ -209,7 +209,7 @@ class Rankings(NamedTuple):
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
 
-class Approximate(NamedTuple):
+class IndexComparison(NamedTuple):
     """What a leg with an approximate index found, and what exact search finds; ranks are those of the evidences."""
 
     found: Rankings
@@ -341,7 +341,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class EvaluationView:
     """All that a metric may look at: one config's rankings, and what they cover, for all questions.
 
     Evidence arrays run over the evidences of all questions (relevant ones only, grade > 0). ``first_rank`` is the first
@@ -361,7 +361,7 @@ class View:
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
-    approximate: Mapping[str, Approximate]  # leg -> what its index missed; only legs with an approximate index
+    approximate: Mapping[str, IndexComparison]  # leg -> what its index missed; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one a question

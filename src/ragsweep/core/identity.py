@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class Built(NamedTuple):
+class BuiltPart(NamedTuple):
     """A part made from its config, and what it is."""
 
     value: Any
@@ -89,7 +89,7 @@ Rows = Sequence[str]
 """Keys of the rows that are wanted of a node: the texts of queries, or hashes of what is asked."""
 
 
-class Work(Protocol):
+class StageContext(Protocol):
     """What a stage may ask for while it computes: results of its inputs, and to keep what is done so far."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
@@ -118,21 +118,21 @@ class Node:
     ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries asked for and
     not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
 
-    ``lasting`` says of such a value which rows may be stored (rows,): one that failed is returned, and asked for again
-    by the next process. Where the rows of an input are no rows of this node, ``reads`` tells which ones they are; None
-    where nobody knows before they are computed.
+    ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
+    again by the next process. Where the rows of an input are no rows of this node, ``input_rows`` returns which ones
+    they are; None where that is unknown before they are computed.
     """
 
     stage: str
     spec: Spec
     inputs: tuple[Node, ...]
-    compute: Callable[[Work, Rows], Any] = field(repr=False)
+    compute: Callable[[StageContext, Rows], Any] = field(repr=False)
     kind: Literal["whole", "rows"] = "whole"
     label: str = ""  # a word for people: the leg's name
     result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and words
     stored: bool = True  # False: made faster than read back
-    lasting: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
-    reads: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
+    cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
+    input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
     amount: float = 1.0  # how much work a whole value is (characters of text), to tell how long another will take
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.types import Question, Scores, View
+from ragsweep.core.types import EvaluationView, Question, Scores
 
 CONVERSATIONAL = "conversational"
 UNANSWERABLE = "unanswerable"
@@ -78,19 +78,19 @@ def failed(reason: str) -> bool:
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
-def score_with_evidence(view: View, values: NDArray[Any]) -> Scores:
+def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
     """Keep the values of questions that have relevant evidence; the others get NaN and what they are instead."""
     lacking, reasons = _without_evidence(view.questions, view.evidence_question)
     return Scores(np.where(lacking, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
-def score_with_retrieval(view: View, values: NDArray[Any]) -> Scores:
+def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
     """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
     spared, reasons = _without_retrieval(view.questions)
     return Scores(np.where(spared, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
-def score_with_approximation(view: View, scores: Scores) -> Scores:
+def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
     """Keep the scores where an approximate index was searched; of exact search there is nothing to measure."""
     if view.approximate:
         return scores

@@ -17,7 +17,6 @@ from ragsweep.core.data import (
     NO_CHUNK,
     Answer,
     Answers,
-    Approximate,
     Arrays,
     Case,
     Chunks,
@@ -26,9 +25,11 @@ from ragsweep.core.data import (
     Dataset,
     Division,
     Embeddings,
+    EvaluationView,
     Evidence,
     Floats,
     GoldenSet,
+    IndexComparison,
     Integers,
     Judgement,
     Passage,
@@ -43,14 +44,12 @@ from ragsweep.core.data import (
     TokenVectors,
     Turn,
     Usage,
-    View,
 )
 
 __all__ = [
     "NO_CHUNK",
     "Answer",
     "Answers",
-    "Approximate",
     "Arrays",
     "Case",
     "Chunker",
@@ -63,11 +62,13 @@ __all__ = [
     "Division",
     "Embedder",
     "Embeddings",
+    "EvaluationView",
     "Evidence",
     "Floats",
     "Generator",
     "GoldenSet",
     "HybridRetriever",
+    "IndexComparison",
     "Integers",
     "JudgedMetric",
     "Judgement",
@@ -92,7 +93,6 @@ __all__ = [
     "Usage",
     "VectorIndex",
     "VectorRetriever",
-    "View",
 ]
 
 # --- what a part must offer --------------------------------------------------------------------------------------
@@ -343,5 +343,5 @@ class Metric(Protocol):
     def quantile(self) -> float | None:
         """Which quantile sums up the questions; None for the mean."""
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question of the view."""

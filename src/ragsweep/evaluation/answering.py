@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Rows, Work, content_hash
+from ragsweep.core.identity import Rows, StageContext, content_hash
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 
@@ -28,7 +28,7 @@ KEPT_WITHIN = 1.0
 # --- keys: what is asked, and nothing else -----------------------------------------------------------------------
 
 
-class Asking(NamedTuple):
+class QuestionKey(NamedTuple):
     """What an answer depends on beside the config."""
 
     text: str
@@ -45,22 +45,22 @@ class Asking(NamedTuple):
         return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:5], *written])
 
 
-def asking(question: Question, searched: bool, query: str, reference: bool = False) -> Asking:
+def asking(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
     """Take from a question what is asked, for a judge with the first of its right answers."""
     said = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
-    return Asking(question.text, question.history, question.needs_retrieval, said, searched, written)
+    return QuestionKey(question.text, question.history, question.needs_retrieval, said, searched, written)
 
 
-def spoken(question: Question) -> Asking:
+def spoken(question: Question) -> QuestionKey:
     """Take from a question what was said, for those who know nothing else of it."""
-    return Asking(question.text, question.history, needs_retrieval=True)
+    return QuestionKey(question.text, question.history, needs_retrieval=True)
 
 
-def asked_by(key: str) -> Asking:
+def asked_by(key: str) -> QuestionKey:
     """Read a key."""
     text, history, *rest = json.loads(key)
-    return Asking(text, tuple(Turn(**turn) for turn in history), *rest)
+    return QuestionKey(text, tuple(Turn(**turn) for turn in history), *rest)
 
 
 def request_key(request: Request) -> str:
@@ -106,22 +106,22 @@ def responses_in(rows: Packed) -> list[Response]:
     ]
 
 
-def lasting_routes(rows: Packed) -> NDArray[np.bool_]:
+def cacheable_routes(rows: Packed) -> NDArray[np.bool_]:
     """Say which routes may be stored."""
     return np.array([not route.failed for route in routes_in(rows)], dtype=bool)
 
 
-def lasting_responses(rows: Packed) -> NDArray[np.bool_]:
+def cacheable_responses(rows: Packed) -> NDArray[np.bool_]:
     """Say which responses may be stored."""
     return np.array([not response.answer.failed for response in responses_in(rows)], dtype=bool)
 
 
-def lasting_answers(rows: Packed) -> NDArray[np.bool_]:
+def cacheable_answers(rows: Packed) -> NDArray[np.bool_]:
     """Say which answers may be stored."""
     return np.array([not answer.failed for answer in answers_in(rows)], dtype=bool)
 
 
-def lasting_verdicts(rows: Packed) -> NDArray[np.bool_]:
+def cacheable_verdicts(rows: Packed) -> NDArray[np.bool_]:
     """Say which verdicts may be stored."""
     return np.array([not failed(verdict.reason) for verdict in verdicts_in(rows)], dtype=bool)
 
@@ -145,10 +145,10 @@ def _with_usage(plain: dict[str, Any]) -> dict[str, Any]:
 # --- asking many at once -----------------------------------------------------------------------------------------
 
 
-class Asked(Generic[Item]):
+class ResultCollector(Generic[Item]):
     """Collect results as they arrive, in any order, and keep them at once: what was paid for is not paid twice."""
 
-    def __init__(self, work: Work, rows: Rows) -> None:
+    def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
         self._rows = rows
         self._found: dict[int, Item] = {}
@@ -181,10 +181,13 @@ class Asked(Generic[Item]):
 
 
 def ask_all(
-    work: Work, rows: Rows, contents: Mapping[str, Any], ask: Callable[[list[Any], Callable[[int, Any], None]], None]
+    work: StageContext,
+    rows: Rows,
+    contents: Mapping[str, Any],
+    ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
     """Ask for all rows; ``contents`` says what each key stands for. What arrived before a failure is kept."""
-    asked: Asked[Any] = Asked(work, rows)
+    asked: ResultCollector[Any] = ResultCollector(work, rows)
     try:
         ask([contents[key] for key in rows], asked.done)
     finally:

@@ -12,8 +12,8 @@ import numpy as np
 from ragsweep.core.identity import Rows
 from ragsweep.core.types import CostEstimate, CostEstimator, Question, RequestSize, Usage
 from ragsweep.evaluation.answering import answers_in, responses_in, routes_in, verdicts_in
+from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.evaluation.laid import Caller
 from ragsweep.services.replies import estimate_tokens
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor
@@ -70,7 +70,7 @@ class _Estimator:
         self._executor = executor
         self._known: dict[str, CostEstimate | None] = {}
 
-    def charge(self, caller: Caller, experiment: Experiment, rows: int) -> Charge:
+    def charge(self, caller: PaidStage, experiment: Experiment, rows: int) -> Charge:
         """Estimate the cost of a number of rows."""
         size = self._size(caller, experiment)
         own, one = _own_estimate(caller, size), self._measured(caller)
@@ -83,7 +83,7 @@ class _Estimator:
         calls, read, written = (rows * value for value in one[:3])
         return Charge(calls, read + written, _money(experiment.price, one.model, calls, read, written), estimated)
 
-    def _measured(self, caller: Caller) -> CostEstimate | None:
+    def _measured(self, caller: PaidStage) -> CostEstimate | None:
         """Average the usage of stored rows of the same spec, else of the same class and model; None without any."""
         address = caller.node.address
         if address not in self._known:
@@ -95,11 +95,11 @@ class _Estimator:
             self._known[address] = _mean_of(used, model) if used else None
         return self._known[address]
 
-    def _used(self, caller: Caller, alike: bool) -> list[Used]:
+    def _used(self, caller: PaidStage, alike: bool) -> list[Used]:
         found = self._executor.sample(caller.node, SAMPLED, alike)
         return [one for rows in found for one in READ[caller.node.stage](rows)]
 
-    def _size(self, caller: Caller, experiment: Experiment) -> RequestSize:
+    def _size(self, caller: PaidStage, experiment: Experiment) -> RequestSize:
         """Return the mean size of one request or case, the highest where the chunks are not known yet."""
         questions = experiment.dataset.golden.questions
         rest = _mean([estimate_tokens(_characters(one)) for one in questions]) if "question" in caller.uses else 0.0
@@ -134,7 +134,7 @@ class _Estimator:
         return tokens if budget is None else min(tokens, float(budget))
 
 
-def _own_estimate(caller: Caller, size: RequestSize) -> CostEstimate | None:
+def _own_estimate(caller: PaidStage, size: RequestSize) -> CostEstimate | None:
     return caller.part.estimate_cost(size) if isinstance(caller.part, CostEstimator) else None
 
 

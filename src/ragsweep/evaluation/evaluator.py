@@ -17,27 +17,27 @@ from ragsweep.core.types import (
     NO_CHUNK,
     Answer,
     Answers,
-    Approximate,
     Dataset,
     Division,
     Embeddings,
+    EvaluationView,
+    IndexComparison,
     Judgement,
     Metric,
     Question,
     Rankings,
     Route,
     Usage,
-    View,
 )
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.answering import answers_in, routes_in, verdicts_in
+from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover, view
 from ragsweep.evaluation.generation import passages
-from ragsweep.evaluation.laid import Graph, chunks_of
 from ragsweep.evaluation.movement import compare
-from ragsweep.evaluation.outcomes import ChunkNames, RunTexts, outcomes, qrels_text, run_text
 from ragsweep.evaluation.querying import ranking_key, without_lost, write_queries
-from ragsweep.evaluation.questions import Asked, asked, has_evidence
+from ragsweep.evaluation.question_table import ChunkNames, RunTexts, outcomes, qrels_text, run_text
+from ragsweep.evaluation.questions import QuestionTable, asked, has_evidence
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -61,7 +61,7 @@ class Experiment:
     config: Mapping[str, Any]
     parameters: Mapping[str, str]
     dataset: Dataset
-    graph: Graph
+    graph: ConfigGraph
     top_k: int
     metrics: tuple[Metric, ...]
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
@@ -141,7 +141,7 @@ class Evaluator:
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )
 
-    def _routed(self, graph: Graph, questions: Sequence[Question]) -> tuple[list[Route] | None, Asked]:
+    def _routed(self, graph: ConfigGraph, questions: Sequence[Question]) -> tuple[list[Route] | None, QuestionTable]:
         """Ask the router, where there is one, which questions are searched for."""
         known = asked(questions)
         if graph.route is None:
@@ -150,8 +150,8 @@ class Evaluator:
         return routes, asked(questions, bytes(route.search for route in routes))
 
     def _looked(
-        self, experiment: Experiment, known: Asked, rankings: Rankings, queries: Sequence[Answer] | None
-    ) -> View:
+        self, experiment: Experiment, known: QuestionTable, rankings: Rankings, queries: Sequence[Answer] | None
+    ) -> EvaluationView:
         """Gather all that metrics look at. Latency comes last, when everything is warm."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, known)
@@ -169,14 +169,16 @@ class Evaluator:
         looked = view(coverage, rankings, experiment.top_k, latency, approximate, length)
         return replace(looked, answers=answers, judgements=verdicts)
 
-    def _answers(self, graph: Graph, known: Asked, names: ChunkNames, context: Rankings) -> Answers | None:
+    def _answers(
+        self, graph: ConfigGraph, known: QuestionTable, names: ChunkNames, context: Rankings
+    ) -> Answers | None:
         """Ask for an answer to every question; None where the config names no generator."""
         if graph.answer is None:
             return None
         said = answers_in(self.executor.get(graph.answer, known.answered))
         return Answers(said, passages(names, context), np.zeros(len(said), dtype=np.int64))
 
-    def _reranked(self, experiment: Experiment, known: Asked, after: Rankings) -> dict[str, Any]:
+    def _reranked(self, experiment: Experiment, known: QuestionTable, after: Rankings) -> dict[str, Any]:
         """Score the ranking before reranking, and say what reranking did to it; nothing where nothing is reranked."""
         if not experiment.graph.candidates:
             return {}
@@ -189,7 +191,7 @@ class Evaluator:
         moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}
 
-    def _ranked(self, node: Node, known: Asked) -> Rankings:
+    def _ranked(self, node: Node, known: QuestionTable) -> Rankings:
         """Rank for all questions that need retrieval; conversation gets an empty ranking."""
         found: Rankings = self.executor.get(node, known.queries)
         if len(known.rows) == len(known.questions):
@@ -199,14 +201,14 @@ class Evaluator:
         positions[known.rows], scores[known.rows] = found.positions, found.scores
         return Rankings(positions, scores, found.chunks)
 
-    def _approximate(self, graph: Graph, known: Asked, coverage: Coverage) -> dict[str, Approximate]:
+    def _approximate(self, graph: ConfigGraph, known: QuestionTable, coverage: Coverage) -> dict[str, IndexComparison]:
         legs = {}
         for name, nodes in graph.approximate.items():
             found, exact = (self._ranked(node, known) for node in nodes)
-            legs[name] = Approximate(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
+            legs[name] = IndexComparison(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
         return legs
 
-    def _latency(self, graph: Graph, known: Asked) -> dict[str, NDArray[np.float64]]:
+    def _latency(self, graph: ConfigGraph, known: QuestionTable) -> dict[str, NDArray[np.float64]]:
         return {
             stage: np.append(self.executor.get(node, known.probed), np.nan)[known.probe]
             for stage, node in graph.latency.items()
@@ -222,7 +224,7 @@ class Evaluator:
             self._coverage[key] = Covered(ChunkNames(chunks), coverage)
         return self._coverage[key]
 
-    def _stages(self, before: Mapping[str, StageWork], graph: Graph) -> dict[str, dict[str, float]]:
+    def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
         shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
         spent = _since(before, self.executor.work)
@@ -234,7 +236,7 @@ class Evaluator:
             spent["embed"]["tokens_cut_share"] = max(shares)
         return spent
 
-    def _indexes(self, graph: Graph) -> dict[str, dict[str, float]]:
+    def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Say of each index how long it took to build, whenever that was, and how large it is; NaN where unknown."""
         told = {}
         for node in walk(graph.own):
@@ -273,13 +275,13 @@ def _length(context: Rankings) -> NDArray[np.int64]:
     return np.asarray(np.count_nonzero(context.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
-def _seconds(answers: Sequence[Answer], known: Asked) -> NDArray[np.float64]:
+def _seconds(answers: Sequence[Answer], known: QuestionTable) -> NDArray[np.float64]:
     """Take the seconds of the answers to the questions that are probed, as they were measured when they were made."""
     seconds = np.array([answer.seconds for answer in answers], dtype=np.float64)
     return np.where(known.probe < len(known.probed), seconds, np.nan)
 
 
-def _usage(known: Asked, looked: View, price: Pricing) -> dict[str, dict[str, float]]:
+def _usage(known: QuestionTable, looked: EvaluationView, price: Pricing) -> dict[str, dict[str, float]]:
     """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
     said: list[tuple[str, Sequence[Answer | Judgement | Route]]] = [
         ("judge", some) for some in looked.judgements.values()
@@ -326,7 +328,7 @@ def _cut_share(embeddings: Embeddings) -> float:
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
-def _named(graph: Graph) -> dict[str, Node]:
+def _named(graph: ConfigGraph) -> dict[str, Node]:
     return {"chunk": graph.chunks, "ranking": graph.ranking, "context": graph.context}
 
 
@@ -355,7 +357,7 @@ def _division(division: Division | None) -> dict[str, Any]:
             "held": division.held}  # fmt: skip
 
 
-def stage_latency(looked: View) -> dict[str, dict[str, float]]:
+def stage_latency(looked: EvaluationView) -> dict[str, dict[str, float]]:
     """Sum up each stage's probe: how many questions, and milliseconds by mean and quantile."""
     summed = {}
     for stage, seconds in looked.latency.items():

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core import tokens
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.core.types import NO_CHUNK, Approximate, Chunks, GoldenSet, Question, Rankings, Spans, View
-from ragsweep.evaluation.passages import Asked, Places, find_places, relevant
+from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, GoldenSet, IndexComparison, Question, Rankings, Spans
+from ragsweep.evaluation.passages import AskedEvidence, Places, find_places, relevant
 
 Numbers = NDArray[np.int64]
 
@@ -27,7 +27,7 @@ BLOCK = 2**22
 """Places of rankings that are compared at once: 20 MB."""
 
 
-class Touches(NamedTuple):
+class Overlaps(NamedTuple):
     """The parts of places that stand in chunks: one row a pair, with the characters they share, ordered by place."""
 
     place: Numbers
@@ -36,7 +36,7 @@ class Touches(NamedTuple):
     end: Numbers
 
 
-class Marked(NamedTuple):
+class EvidenceTokens(NamedTuple):
     """Questions and chunks that share text with their evidence, and how many of the chunk's tokens stand in it."""
 
     question: Numbers
@@ -57,9 +57,9 @@ class Coverage:
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
     places: Places
-    touches: Touches
+    touches: Overlaps
     tokens: Numbers  # (chunks,): of each chunk's text, with its title
-    marked: Marked
+    marked: EvidenceTokens
     address: str = ""
     chunks: Chunks | None = None  # the chunking itself
 
@@ -154,7 +154,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     )
 
 
-def _touches(spans: Spans, places: Places) -> Touches:
+def _touches(spans: Spans, places: Places) -> Overlaps:
     """Pair every place with the chunks that share text with it, by binary search in the ordered spans."""
     stride = int(max(spans.end.max(initial=0), places.end.max(initial=0))) + 1
     begin = spans.document.astype(np.int64) * stride + spans.start
@@ -168,7 +168,7 @@ def _touches(spans: Spans, places: Places) -> Touches:
     start = np.where(whole, 0, np.maximum(spans.start[chunk], places.start[place]))
     end = np.where(whole, 1, np.minimum(spans.end[chunk], places.end[place]))
     kept = end > start
-    return Touches(place[kept], chunk[kept], start[kept], end[kept])
+    return Overlaps(place[kept], chunk[kept], start[kept], end[kept])
 
 
 def _ranges(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
@@ -178,7 +178,7 @@ def _ranges(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
     return owner, np.arange(len(owner)) + np.repeat(low - (np.cumsum(length) - length), length)
 
 
-def _check_held(places: Places, touches: Touches, asked: Sequence[Asked]) -> None:
+def _check_held(places: Places, touches: Overlaps, asked: Sequence[AskedEvidence]) -> None:
     held = np.bincount(places.evidence[touches.place], minlength=len(asked)) > 0
     faults = Faults()
     for n in np.flatnonzero(~held).tolist():
@@ -189,7 +189,7 @@ def _check_held(places: Places, touches: Touches, asked: Sequence[Asked]) -> Non
     faults.raise_any()
 
 
-def _pairs(places: Places, touches: Touches, threshold: float, n_chunks: int) -> tuple[Numbers, Numbers]:
+def _pairs(places: Places, touches: Overlaps, threshold: float, n_chunks: int) -> tuple[Numbers, Numbers]:
     share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
     best = np.zeros(len(places.evidence))
     np.maximum.at(best, touches.place, share)
@@ -210,7 +210,7 @@ def count_tokens(chunks: Chunks) -> Numbers:
     return counts
 
 
-def _touched_tokens(chunks: Chunks, touches: Touches, wanted: Numbers) -> tuple[Numbers, Numbers]:
+def _touched_tokens(chunks: Chunks, touches: Overlaps, wanted: Numbers) -> tuple[Numbers, Numbers]:
     """Find the tokens of the wanted touches (first, behind the last), and 0 of the others; reads no other text."""
     first, last = np.zeros_like(touches.chunk), np.zeros_like(touches.chunk)
     document = chunks.spans.document[touches.chunk[wanted]]
@@ -221,13 +221,13 @@ def _touched_tokens(chunks: Chunks, touches: Touches, wanted: Numbers) -> tuple[
     return first, last
 
 
-def _mark(question: Numbers, chunk: Numbers, first: Numbers, last: Numbers, counts: Numbers) -> Marked:
+def _mark(question: Numbers, chunk: Numbers, first: Numbers, last: Numbers, counts: Numbers) -> EvidenceTokens:
     """Count the tokens of every chunk that stand in any evidence of a question, each of them once."""
     size = max(len(counts), 1)
     keys, group = np.unique(question * size + chunk, return_inverse=True)
     inside = _union(group, first, last, len(keys)).astype(np.int64)
     # a whole document is given as all tokens of its chunk: beside an anchor in the same chunk these would count twice
-    return Marked(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
+    return EvidenceTokens(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
 
 
 def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
@@ -249,9 +249,9 @@ def view(
     rankings: Rankings,
     top_k: int,
     latency: Mapping[str, NDArray[np.float64]] | None = None,
-    approximate: Mapping[str, Approximate] | None = None,
+    approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
-) -> View:
+) -> EvaluationView:
     """Lay out all that a metric may look at.
 
     Args:
@@ -270,7 +270,7 @@ def view(
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked = coverage.marked
-    return View(
+    return EvaluationView(
         questions=coverage.questions,
         rankings=rankings,
         top_k=top_k,

@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.types import NO_CHUNK, Answer, CachingMetric, Case, Chunks, Judgement, Passage, Rankings, Request
 from ragsweep.evaluation.answering import (
-    Asking,
     Packed,
+    QuestionKey,
     answers_in,
     ask_all,
     asked_by,
+    cacheable_answers,
+    cacheable_verdicts,
     case_key,
-    lasting_answers,
-    lasting_verdicts,
     packed,
     request_key,
     verdicts_in,
 )
-from ragsweep.evaluation.laid import Caller
-from ragsweep.evaluation.outcomes import ChunkNames
+from ragsweep.evaluation.config_graph import PaidStage
+from ragsweep.evaluation.question_table import ChunkNames
 from ragsweep.evaluation.scoring import judged
 from ragsweep.stages.notebooks import page
 
@@ -41,7 +41,7 @@ LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": N
 
 
 @dataclass(frozen=True)
-class Handed:
+class Context:
     """What is handed on: the nodes of the context, and of the chunks that it is made of."""
 
     corpus: Node
@@ -53,7 +53,7 @@ class Handed:
         """List them, as inputs."""
         return (self.corpus, self.chunks, self.context)
 
-    def passages(self, work: Work, asked: Sequence[Asking]) -> list[tuple[Passage, ...]]:
+    def passages(self, work: StageContext, asked: Sequence[QuestionKey]) -> list[tuple[Passage, ...]]:
         """Assemble what each question's generator is given; conversation gets nothing."""
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         context: Rankings = work.get(self.context, _queries(asked))
@@ -75,8 +75,8 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 class Answering:
     """Make the nodes of answers and verdicts for one config; without a generator there are verdicts only."""
 
-    handed: Handed
-    generator: Built | None = None
+    handed: Context
+    generator: BuiltPart | None = None
     given: Node | None = None  # the answers of a system that exists already
     contents: dict[str, Any] = field(default_factory=dict)
     """What a key of a row stands for, by its hash: filled by who asks, read by who answers, within one process."""
@@ -88,11 +88,11 @@ class Answering:
             return None
         part, contents = self.generator.value, self.contents
 
-        def compute(work: Work, rows: Rows) -> Packed:
+        def compute(work: StageContext, rows: Rows) -> Packed:
             return ask_all(work, rows, contents, part.generate)
 
         return Node(
-            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, lasting=lasting_answers,
+            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable_answers,
             check=key_check(part),
         )  # fmt: skip
 
@@ -103,7 +103,7 @@ class Answering:
         if generate is None:
             return self.given
 
-        def compute(work: Work, rows: Rows) -> Packed:
+        def compute(work: StageContext, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
             given = self.handed.passages(work, asked)
             requests = [Request(one.text, some, one.history) for one, some in zip(asked, given, strict=True)]
@@ -115,18 +115,18 @@ class Answering:
         inputs = (*self.handed.nodes, generate)
         return Node(
             "answer", Spec("ragsweep.generation.answer", "1"), inputs, compute, "rows", result=np.ndarray,
-            lasting=lasting_answers, reads=_reads,
+            cacheable=cacheable_answers, input_rows=_reads,
         )  # fmt: skip
 
-    def callers(self, judged: Mapping[str, Built], verdicts: Mapping[str, Node]) -> list[Caller]:
+    def callers(self, judged: Mapping[str, BuiltPart], verdicts: Mapping[str, Node]) -> list[PaidStage]:
         """List who is asked: the generator, where there is one, and the judges, each by what its verdicts read."""
         answering = []
         if self.generator and self.generate:
-            answering.append(Caller(self.generator.value, self.generate, self.answer, ("question", "contexts")))
+            answering.append(PaidStage(self.generator.value, self.generate, self.answer, ("question", "contexts")))
         judges = [(judged[name].value, verdict) for name, verdict in verdicts.items()]
-        return [*answering, *(Caller(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
+        return [*answering, *(PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
 
-    def verdict(self, metric: Built) -> Node:
+    def verdict(self, metric: BuiltPart) -> Node:
         """Lay out what a judged metric says of this config, by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
@@ -134,12 +134,12 @@ class Answering:
 
         replies = page(_asked_spec(metric.spec), label)
 
-        def ask(work: Work, rows: Rows) -> Packed:
+        def ask(work: StageContext, rows: Rows) -> Packed:
             is_caching = isinstance(part, CachingMetric)
             judge = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
             return ask_all(work, rows, self.contents, judged(part, judge))
 
-        def compute(work: Work, rows: Rows) -> Packed:
+        def compute(work: StageContext, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
             answers = answers_in(work.get(answer, _answer_keys(rows))) if answer else [None] * len(rows)
             given = self.handed.passages(work, asked) if handed else [()] * len(rows)
@@ -147,13 +147,23 @@ class Answering:
             return packed(self._judged(work, judge, cases))
 
         judge = Node(
-            "judge", metric.spec, (), ask, "rows", label, np.ndarray, lasting=lasting_verdicts, check=key_check(part)
+            "judge",
+            metric.spec,
+            (),
+            ask,
+            "rows",
+            label,
+            np.ndarray,
+            cacheable=cacheable_verdicts,
+            check=key_check(part),
         )
         inputs = (*handed, *([answer] if answer else []), judge)
         spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
-        return Node("verdict", spec, inputs, compute, "rows", label, np.ndarray, lasting=lasting_verdicts, reads=_reads)
+        return Node(
+            "verdict", spec, inputs, compute, "rows", label, np.ndarray, cacheable=cacheable_verdicts, input_rows=_reads
+        )
 
-    def _judged(self, work: Work, judge: Node, cases: Sequence[Case | Judgement]) -> list[Judgement]:
+    def _judged(self, work: StageContext, judge: Node, cases: Sequence[Case | Judgement]) -> list[Judgement]:
         """Ask for verdicts on the cases; what is no case is its own verdict."""
         keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
         self.contents.update({key: cases[n] for n, key in keys.items()})
@@ -167,7 +177,7 @@ def _asked_spec(metric: Spec) -> Spec:
     return judge if isinstance(judge, Spec) else metric
 
 
-def _case(part: Any, asked: Asking, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Judgement:
+def _case(part: Any, asked: QuestionKey, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Judgement:
     """Fill in what a metric uses of a question; where something is lacking, the verdict is why."""
     if not asked.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
@@ -192,7 +202,7 @@ def _unfit(part: Any, answer: Answer | None) -> str:
     return ABSTAINED if skipped else ""
 
 
-def _queries(asked: Sequence[Asking]) -> list[str]:
+def _queries(asked: Sequence[QuestionKey]) -> list[str]:
     return [one.query or one.text for one in asked if one.searched]
 
 

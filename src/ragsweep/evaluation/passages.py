@@ -16,7 +16,7 @@ Numbers = NDArray[np.int64]
 Row = tuple[int, int, int, int, bool]
 
 
-class Asked(NamedTuple):
+class AskedEvidence(NamedTuple):
     """A relevant evidence and the question it belongs to."""
 
     n: int  # of the question
@@ -42,12 +42,14 @@ class Places(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-def relevant(questions: Sequence[Question]) -> list[Asked]:
+def relevant(questions: Sequence[Question]) -> list[AskedEvidence]:
     """List the relevant evidences (grade > 0) of all questions, in their order."""
-    return [Asked(n, q, evidence) for n, q in enumerate(questions) for evidence in q.evidence if evidence.grade > 0]
+    return [
+        AskedEvidence(n, q, evidence) for n, q in enumerate(questions) for evidence in q.evidence if evidence.grade > 0
+    ]
 
 
-def find_places(corpus: Corpus, asked: Sequence[Asked], repeated: bool) -> Places:
+def find_places(corpus: Corpus, asked: Sequence[AskedEvidence], repeated: bool) -> Places:
     """Find all passages of all evidences, ordered by evidence, document and start.
 
     Args:
@@ -65,7 +67,7 @@ def find_places(corpus: Corpus, asked: Sequence[Asked], repeated: bool) -> Place
     return Places(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(bool))
 
 
-def _own(corpus: Corpus, asked: Sequence[Asked], faults: Faults) -> Iterator[Row]:
+def _own(corpus: Corpus, asked: Sequence[AskedEvidence], faults: Faults) -> Iterator[Row]:
     # by document, because an anchor is found faster in a text that has just been looked at
     for n in sorted(range(len(asked)), key=lambda n: asked[n].evidence.document):
         evidence = asked[n].evidence
@@ -84,7 +86,7 @@ def _own(corpus: Corpus, asked: Sequence[Asked], faults: Faults) -> Iterator[Row
                 faults.add(asked[n].where, fact)
 
 
-def _repeated(corpus: Corpus, asked: Sequence[Asked]) -> Iterator[Row]:
+def _repeated(corpus: Corpus, asked: Sequence[AskedEvidence]) -> Iterator[Row]:
     anchored = [(n, row.evidence.document, row.evidence.anchor or "") for n, row in enumerate(asked)]
     # the longest word is looked for first, then all of them: that is much cheaper than to resolve
     rows = [(n, own, anchor, seen_words(anchor)) for n, own, anchor in anchored]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Node, Rows, Spec, Work, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.ranking import at_least, widen, within
 from ragsweep.core.spans import cut_within, parents_of
 from ragsweep.core.types import (
@@ -25,9 +25,9 @@ from ragsweep.core.types import (
     TokenVectors,
     VectorRetriever,
 )
+from ragsweep.evaluation.config_graph import Compared, ConfigGraph, PaidStage
 from ragsweep.evaluation.evidence import count_tokens
-from ragsweep.evaluation.generation import Answering, Handed
-from ragsweep.evaluation.laid import Caller, Compared, Graph
+from ragsweep.evaluation.generation import Answering, Context
 from ragsweep.evaluation.querying import query_node
 from ragsweep.evaluation.routing import route_node
 from ragsweep.parts.reordering import reorder, reordering_of
@@ -44,36 +44,38 @@ class Parts:
     """What one config is made of."""
 
     corpus: Corpus
-    chunker: Built
-    retriever: Built
-    reranker: Built
+    chunker: BuiltPart
+    retriever: BuiltPart
+    reranker: BuiltPart
     depth: int
     top_k: int
     compared: bool = False  # search exactly beside approximate indexes
     context_budget: int | None = None  # tokens that the context may have
-    generator: Built | None = None
-    judged: Mapping[str, Built] = field(default_factory=dict)  # metrics that somebody judges, by name
-    router: Built | None = None
-    query: Built | None = None  # writes what is searched with; None: the question as it is
+    generator: BuiltPart | None = None
+    judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # metrics that somebody judges, by name
+    router: BuiltPart | None = None
+    query: BuiltPart | None = None  # writes what is searched with; None: the question as it is
 
 
-def graph(parts: Parts) -> Graph:
+def graph(parts: Parts) -> ConfigGraph:
     """Lay out the stages: equal parts give equal addresses, wherever they stand."""
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
-    ranking = stages.widened(reranked)
+    ranking = stages.map_to_parents(reranked)
     context = stages.context(ranking)
-    answering = Answering(Handed(stages.corpus, stages.handed_on, context), parts.generator)
+    answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     route = route_node(parts.router) if parts.router else None
     query = query_node(parts.query) if parts.query else None
-    before = [Caller(part.value, node) for part, node in ((parts.router, route), (parts.query, query)) if part and node]
+    before = [
+        PaidStage(part.value, node) for part, node in ((parts.router, route), (parts.query, query)) if part and node
+    ]
     candidates = 0 if reranked is first else parts.reranker.value.candidates
-    return Graph(
-        stages.corpus, stages.handed_on, stages.counts, tuple(stages.embeddings), stages.widened(first), candidates,
-        reranked, ranking, context, dict(stages.latency),
-        {leg: Compared(*map(stages.widened, pair)) for leg, pair in stages.approximate.items()},
+    return ConfigGraph(
+        stages.corpus, stages.context_chunks, stages.counts, tuple(stages.embeddings), stages.map_to_parents(first),
+        candidates, reranked, ranking, context, dict(stages.latency),
+        {leg: Compared(*map(stages.map_to_parents, pair)) for leg, pair in stages.approximate.items()},
         answering.answer, verdicts, None, route, query, (*before, *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
@@ -82,7 +84,7 @@ def _stage(
     stage: str,
     parameters: Mapping[str, Any],
     inputs: tuple[Node, ...],
-    compute: Callable[[Work, Rows], Any],
+    compute: Callable[[StageContext, Rows], Any],
 ) -> Node:
     """Make a rows node of a step that belongs to the pipeline itself."""
     return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
@@ -99,13 +101,13 @@ class _Stages:
         corpus = parts.corpus
         given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
         self.corpus = Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
-        self.handed_on, self.chunks = self._chunked(parts.chunker)  # one and the same but for nested chunkers
+        self.context_chunks, self.chunks = self._chunked(parts.chunker)  # one and the same but for nested chunkers
         self.counts = self._whole(
-            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.handed_on),
-            lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.handed_on)))}, dict,
+            "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks),
+            lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}, dict,
         )  # fmt: skip
 
-    def _chunked(self, built: Built) -> tuple[Node, Node]:
+    def _chunked(self, built: BuiltPart) -> tuple[Node, Node]:
         """Lay out what is handed on, and what is searched."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
@@ -114,44 +116,44 @@ class _Stages:
             )
             return whole, whole
         specs = built.spec.parameters
-        _, parents = self._chunked(Built(chunker.parent, specs["parent"]))
+        _, parents = self._chunked(BuiltPart(chunker.parent, specs["parent"]))
 
-        def compute(work: Work) -> Spans:
+        def compute(work: StageContext) -> Spans:
             return cut_within(work.get(self.corpus), work.get(parents), chunker.child)
 
         return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 
     def _whole(
-        self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work], Any], result: type,
+        self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext], Any], result: type,
         label: str = "",
     ) -> Node:  # fmt: skip
         amount = max(self.parts.corpus.characters, 1)
         return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
 
-    def _chunks(self, work: Work) -> Chunks:
+    def _chunks(self, work: StageContext) -> Chunks:
         return Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
 
-    def _texts(self, work: Work) -> Texts:
+    def _texts(self, work: StageContext) -> Texts:
         return Texts(self._chunks(work))
 
     def _timed(self, name: str, node: Node) -> None:
         if not any(known.inputs[0].address == node.address for known in self.latency.values()):
             self.latency[name] = latency_node(node)
 
-    def retriever(self, built: Built, label: str) -> Node:
+    def retriever(self, built: BuiltPart, label: str) -> Node:
         """Lay out one retriever of any kind, and drop from its ranking what scores too low."""
         filtering = getattr(built.value, "FILTERING", ())
-        found = self._unfiltered(Built(built.value, built.spec.without(*filtering)), label)
+        found = self._unfiltered(BuiltPart(built.value, built.spec.without(*filtering)), label)
         least = built.value.min_score if "min_score" in filtering else None
         if least is None:
             return found
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             return at_least(work.get(found, rows), least)
 
         return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
 
-    def _unfiltered(self, built: Built, label: str) -> Node:
+    def _unfiltered(self, built: BuiltPart, label: str) -> Node:
         """Lay out the retriever itself; a single one is a hybrid of one leg that needs no fusion."""
         if isinstance(built.value, HybridRetriever):
             return self._hybrid(built, label)
@@ -159,12 +161,12 @@ class _Stages:
             return self._vector(built, label)
         return self._text(built, label)
 
-    def _text(self, built: Built, label: str) -> Node:
+    def _text(self, built: BuiltPart, label: str) -> Node:
         part, depth = built.value, self.parts.depth
         inputs = (self.corpus, self.chunks)
         index = self._whole("index", built.spec, inputs, lambda work: part.build(self._texts(work)), dict, label)
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Rankings = part.retrieve(work.get(index), rows, depth)
             return found._replace(chunks=self.chunks.address)
 
@@ -172,7 +174,7 @@ class _Stages:
         self._timed(f"retrieve/{label}".strip("/"), node)
         return node
 
-    def _vector(self, built: Built, label: str) -> Node:
+    def _vector(self, built: BuiltPart, label: str) -> Node:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
         embeddings = self._embeddings(embedder, spec)
         queries = Node(
@@ -193,7 +195,7 @@ class _Stages:
             self.approximate[label] = Compared(node, exact)
         return node
 
-    def _searched(self, built: Built, key: str, vectors: tuple[Node, Node], label: str) -> Node:
+    def _searched(self, built: BuiltPart, key: str, vectors: tuple[Node, Node], label: str) -> Node:
         """Lay out the search by the index at this key: to choose it makes the same node, whichever the key is."""
         (embeddings, queries), search, spec = vectors, getattr(built.value, key), built.spec.parameters[key]
         index = self._whole(
@@ -202,7 +204,7 @@ class _Stages:
         )  # fmt: skip
         index = replace(index, check=key_check(search))
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             among, asked = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), among, asked, self.parts.depth)
             return found._replace(chunks=self.chunks.address)
@@ -212,13 +214,13 @@ class _Stages:
         return replace(self._retrieve(rule, (index, embeddings, queries), compute, label), check=key_check(search))
 
     def _retrieve(
-        self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[Work, Rows], Rankings], label: str
+        self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Rankings], label: str
     ) -> Node:
         with_depth = Spec(spec.target, spec.version, {**spec.parameters, "depth": self.parts.depth}, spec.files)
         return Node("retrieve", with_depth, inputs, compute, "rows", label, Rankings)
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
-        def compute(work: Work) -> Embeddings:
+        def compute(work: StageContext) -> Embeddings:
             return embedded(work, embedder, self._texts(work), work.get(self.chunks))
 
         node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
@@ -227,17 +229,17 @@ class _Stages:
             self.embeddings.append(node)
         return node
 
-    def _hybrid(self, built: Built, label: str) -> Node:
+    def _hybrid(self, built: BuiltPart, label: str) -> Node:
         # Sorted, so that neither the order of keys in a config nor that of summation can change a result.
         names = sorted(built.value.legs)
         specs = built.spec.parameters["legs"]
         legs = {
-            name: self.retriever(Built(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/"))
+            name: self.retriever(BuiltPart(built.value.legs[name], specs[name]), f"{label}/{name}".strip("/"))
             for name in names
         }
         depth = self.parts.depth
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
             fused: Rankings = built.value.fuse(found, depth)
             return fused._replace(chunks=self.chunks.address)
@@ -261,7 +263,7 @@ class _Stages:
         def keys(ranking: Rankings, rows: Rows) -> list[list[str]]:
             return _pair_keys(ranking.positions[:, : how.candidates], rows)
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             ranking: Rankings = work.get(first, rows)
             return reorder(ranking, work.get(pairs, [key for row in keys(ranking, rows) for key in row]), how)
 
@@ -270,24 +272,24 @@ class _Stages:
         self.latency["rerank"] = replace(probe, spec=counted)
         return _stage("reorder", how._asdict(), (first, pairs), compute)
 
-    def widened(self, ranking: Node) -> Node:
+    def map_to_parents(self, ranking: Node) -> Node:
         """Put what is handed on in the place of what was found."""
-        if self.handed_on is self.chunks:
+        if self.context_chunks is self.chunks:
             return ranking
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             narrow: Rankings = work.get(ranking, rows)
             found = Spans(*(np.append(column, 0)[narrow.positions] for column in work.get(self.chunks)))
-            wide = parents_of(found, work.get(self.handed_on))
-            return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), self.handed_on.address)
+            wide = parents_of(found, work.get(self.context_chunks))
+            return widen(narrow, np.where(narrow.positions == NO_CHUNK, NO_CHUNK, wide), self.context_chunks.address)
 
-        return replace(_stage("widen", {}, (ranking, self.chunks, self.handed_on), compute), stored=False)
+        return replace(_stage("widen", {}, (ranking, self.chunks, self.context_chunks), compute), stored=False)
 
     def context(self, ranking: Node) -> Node:
         """Cut the ranking to what is handed on: the first chunks, as far as they fit into the budget of tokens."""
         top_k, budget = self.parts.top_k, self.parts.context_budget
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Rankings = work.get(ranking, rows)
             first = found.first(top_k)
             return first if budget is None else within(first, work.get(self.counts)["tokens"], budget)
@@ -305,7 +307,7 @@ class _Stages:
         if isinstance(part, ReadingReranker):
             inputs.append(self._read(part, spec))
 
-        def score_some(work: Work, some: Rows) -> Floats:
+        def score_some(work: StageContext, some: Rows) -> Floats:
             if isinstance(part, ReadingReranker):
                 return part.score_read(
                     work.get(inputs[-1]), [(query, position) for position, query in map(_pair, some)]
@@ -314,7 +316,7 @@ class _Stages:
             scores: Floats = part.score([(query, texts[position]) for position, query in map(_pair, some)])
             return scores
 
-        def score(work: Work, keys: Rows) -> Floats:
+        def score(work: StageContext, keys: Rows) -> Floats:
             parts = [np.empty(0, np.float32)]
             for start in range(0, len(keys), PAIRS):
                 some = keys[start : start + PAIRS]
@@ -326,7 +328,7 @@ class _Stages:
         return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray, check=key_check(part))
 
     def _read(self, part: ReadingReranker, spec: Spec) -> Node:
-        def compute(work: Work) -> TokenVectors:
+        def compute(work: StageContext) -> TokenVectors:
             return read_all(work, part, self._texts(work), work.get(self.chunks))
 
         return self._whole("embed_tokens", spec, (self.corpus, self.chunks), compute, TokenVectors)

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Node, Rows, Spec, Work, content_hash, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.types import Answer, Request, Scores
-from ragsweep.evaluation.answering import Packed, answers_in, ask_all, asked_by, lasting_answers
-from ragsweep.evaluation.laid import Graph
-from ragsweep.evaluation.questions import Asked, asked
+from ragsweep.evaluation.answering import Packed, answers_in, ask_all, asked_by, cacheable_answers
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.questions import QuestionTable, asked
 from ragsweep.stages.executor import Executor
 
 
-def query_node(query: Built) -> Node:
+def query_node(query: BuiltPart) -> Node:
     """Write the query of every question, by what was said: rows are keys of ``answering.Asking``."""
 
-    def compute(work: Work, rows: Rows) -> Packed:
+    def compute(work: StageContext, rows: Rows) -> Packed:
         asked = list(map(asked_by, rows))
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, query.value.write)
@@ -30,12 +30,12 @@ def query_node(query: Built) -> Node:
         compute,
         "rows",
         result=np.ndarray,
-        lasting=lasting_answers,
+        cacheable=cacheable_answers,
         check=key_check(query.value),
     )
 
 
-def _read_spec(query: Built) -> Spec:
+def _read_spec(query: BuiltPart) -> Spec:
     """Leave out what a part's own parts have for other purposes: it cannot change a query."""
     spec, parameters = query.spec, dict(query.spec.parameters)
     for name, unread in getattr(query.value, "UNREAD", {}).items():
@@ -44,7 +44,9 @@ def _read_spec(query: Built) -> Spec:
     return Spec(spec.target, spec.version, parameters, spec.files)
 
 
-def write_queries(executor: Executor, graph: Graph, known: Asked) -> tuple[list[Answer] | None, Asked]:
+def write_queries(
+    executor: Executor, graph: ConfigGraph, known: QuestionTable
+) -> tuple[list[Answer] | None, QuestionTable]:
     """Have a query written for every question with a history; one that failed is searched for with its text.
 
     Returns:
@@ -72,6 +74,6 @@ def without_lost(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
     return Scores(values, np.array(reasons, dtype=np.str_))
 
 
-def ranking_key(graph: Graph, known: Asked) -> str:
+def ranking_key(graph: ConfigGraph, known: QuestionTable) -> str:
     """Return the address of the rankings; where queries were written, one that stands for these, too."""
     return content_hash([graph.ranking.address, known.written]) if known.written else graph.ranking.address

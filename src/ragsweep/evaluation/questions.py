@@ -39,7 +39,7 @@ def label_of(question: Question, label: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QuestionTable:
     """The questions of one golden set as columns; each is made once, when it is first read."""
 
     questions: Sequence[Question]
@@ -136,5 +136,5 @@ class Asked:
         return grouped
 
 
-asked = memoize_by_identity(Asked)
+asked = memoize_by_identity(QuestionTable)
 """Return what is shared by all who ask these questions."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Node, Rows, Work, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
 from ragsweep.core.types import Request
-from ragsweep.evaluation.answering import Packed, ask_all, asked_by, lasting_routes
+from ragsweep.evaluation.answering import Packed, ask_all, asked_by, cacheable_routes
 
 
-def route_node(router: Built) -> Node:
+def route_node(router: BuiltPart) -> Node:
     """Decide every question, by what was said: rows are keys of :class:`ragsweep.evaluation.answering.Asking`."""
 
-    def compute(work: Work, rows: Rows) -> Packed:
+    def compute(work: StageContext, rows: Rows) -> Packed:
         asked = list(map(asked_by, rows))
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, router.value.route)
@@ -24,6 +24,6 @@ def route_node(router: Built) -> Node:
         compute,
         "rows",
         result=np.ndarray,
-        lasting=lasting_routes,
+        cacheable=cacheable_routes,
         check=key_check(router.value),
     )

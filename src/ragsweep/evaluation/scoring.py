@@ -22,6 +22,7 @@ from ragsweep.core.types import (
     Chunks,
     Corpus,
     Dataset,
+    EvaluationView,
     GoldenSet,
     JudgedMetric,
     Judgement,
@@ -32,7 +33,6 @@ from ragsweep.core.types import (
     Route,
     Scores,
     Spans,
-    View,
 )
 from ragsweep.evaluation.evidence import cover, view
 
@@ -48,7 +48,7 @@ Judging = Callable[[Sequence[Case], Done], None]
 _log = logging.getLogger(__name__)
 
 
-def scored(metric: Metric, looked: View) -> Scores:
+def scored(metric: Metric, looked: EvaluationView) -> Scores:
     """Score every question; where the metric raises, or returns no scores, each is NaN and the reason says why.
 
     Raises:
@@ -104,7 +104,7 @@ def _is_ours(metric: object) -> bool:
     return type(metric).__module__.startswith("ragsweep.")
 
 
-def _attempted(metric: Metric, looked: View) -> Scores | str:
+def _attempted(metric: Metric, looked: EvaluationView) -> Scores | str:
     """Score; return what was raised, and where, if the metric fails."""
     try:
         found = metric.score(looked)
@@ -146,7 +146,7 @@ def _place(fault: Exception, metric: object, method: str) -> str:
 # --- one question ------------------------------------------------------------------------------------------------
 
 
-def _example(dataset: Dataset, answered: bool, routed: bool) -> View:
+def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
     """Make a view of one question, over documents that hold its evidence and nothing else."""
     questions = dataset.golden.questions
     question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])

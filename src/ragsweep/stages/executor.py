@@ -243,15 +243,15 @@ class _Kept:
     def keep(self, rows: Rows, value: Any, seconds: float) -> None:
         self.seconds += seconds
         keys, columns = self.table.add(rows, value)
-        if self.node.lasting and keys:
-            wanted = np.flatnonzero(self.node.lasting(columns))
+        if self.node.cacheable and keys:
+            wanted = np.flatnonzero(self.node.cacheable(columns))
             stored = [keys[n] for n in wanted.tolist()]
             self.table.failed |= set(keys).difference(stored)
-            self.table.lasting = self.table.lasting and len(wanted) == len(keys)
+            self.table.cacheable = self.table.cacheable and len(wanted) == len(keys)
             keys, columns = stored, cut(columns, wanted)
         if self.store and keys:
             saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
-            self.table.lasting = self.table.lasting and saved
+            self.table.cacheable = self.table.cacheable and saved
 
 
 class _Work:

@@ -159,7 +159,7 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
             return
         if node.stored and there.known(node, rows):
             return
-        if node.stored and node.lasting:  # each row of it may be paid for: those that are there are not counted
+        if node.stored and node.cacheable:  # each row of it may be paid for: those that are there are not counted
             rows = there.missing(node, rows)
             kept.append(rows)
         found[node.address] = max(found.get(node.address, rows), rows, key=len)
@@ -167,7 +167,7 @@ def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], s
             descend(node, given, rows)
 
     def descend(node: Node, given: Node, rows: Rows) -> None:
-        read = node.reads(given, rows) if node.reads else rows
+        read = node.input_rows(given, rows) if node.input_rows else rows
         if read is not None:
             kept.append(read)  # while it lives, no other rows have its id
             visit(given, read)

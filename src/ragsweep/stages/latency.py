@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, Rows, Spec, Work, content_hash
+from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash
 
 SAMPLE = 50
 """How many questions are probed at most."""
@@ -41,7 +41,7 @@ def latency_node(
     Where the target's rows are not queries, ``keys(value of ranking, queries)`` gives the rows of each query.
     """
 
-    def compute(work: Work, rows: Rows) -> NDArray[np.float64]:
+    def compute(work: StageContext, rows: Rows) -> NDArray[np.float64]:
         wanted = (
             keys(work.get(ranking, rows), rows) if ranking is not None and keys is not None else [[q] for q in rows]
         )
@@ -59,7 +59,7 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
     ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
     """
 
-    def compute(work: Work, rows: Rows) -> NDArray[np.float64]:
+    def compute(work: StageContext, rows: Rows) -> NDArray[np.float64]:
         for given in target.inputs:
             work.get(given, rows)
         return _one_by_one(target, work, [[query] for query in rows])
@@ -68,14 +68,14 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
     return Node("latency", spec, target.inputs, compute, "rows", target.label, np.ndarray, check=target.check)
 
 
-def _one_by_one(target: Node, work: Work, wanted: Sequence[Rows]) -> NDArray[np.float64]:
+def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> NDArray[np.float64]:
     inside = _Inputs(work)
     for row in wanted[:1]:
         target.compute(inside, row)  # loads what is loaded once, and warms the caches
     return np.array([_seconds(target, inside, row) for row in wanted], dtype=np.float64)
 
 
-def _seconds(target: Node, work: Work, row: Rows) -> float:
+def _seconds(target: Node, work: StageContext, row: Rows) -> float:
     begin = time.perf_counter()
     target.compute(work, row)
     return time.perf_counter() - begin
@@ -84,7 +84,7 @@ def _seconds(target: Node, work: Work, row: Rows) -> float:
 class _Inputs:
     """Hand the target its inputs, which are known already."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: StageContext) -> None:
         self._work = work
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:

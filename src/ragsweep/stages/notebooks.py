@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ragsweep.core.identity import Node, Rows, Spec, Work
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stages.blobs import Piece
 from ragsweep.stages.store import Cost, Store
 
@@ -18,7 +18,7 @@ def page(spec: Spec, label: str) -> Node:
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 
-def _never(work: Work, rows: Rows) -> NoReturn:
+def _never(work: StageContext, rows: Rows) -> NoReturn:
     raise AssertionError("notes are put down by who asks")
 
 

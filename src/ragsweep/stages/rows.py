@@ -23,7 +23,7 @@ class RowTable:
     added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; put together when they are read
     seen: int = 0  # the last segment of the store that is in here
     bytes: int = 0
-    lasting: bool = True  # all of it can be had again without computing it
+    cacheable: bool = True  # all of it can be had again without computing it
     failed: set[str] = field(default_factory=set)  # keys of rows that must not be stored
 
     @property
@@ -99,7 +99,7 @@ class RowTables:
         for other, dropped in list(self._tables.items())[:-1]:
             if self.bytes <= most:
                 return
-            if dropped.lasting:
+            if dropped.cacheable:
                 self.bytes -= self._sizes.pop(other)
                 del self._tables[other]
 

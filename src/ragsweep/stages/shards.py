@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Work
+from ragsweep.core.identity import StageContext
 from ragsweep.core.types import Chunks, Embeddings, ReadingReranker, Spans, TokenVectors
 
 SHARD = 256
@@ -34,7 +34,7 @@ class Texts(Sequence[str]):
         return self._chunks.text(int(item) % len(self))
 
 
-def embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
+def embedded(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
     """Embed all chunks, the longest first: neighbours of one length need no padding."""
     order = np.argsort(spans.start - spans.end, kind="stable")
     filled: list[np.ndarray] = []
@@ -53,7 +53,7 @@ def embedded(work: Work, embedder: Any, texts: Texts, spans: Spans) -> Embedding
     return Embeddings(*filled) if filled else embedder.embed_documents([])
 
 
-def read_all(work: Work, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
+def read_all(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
     """Read all chunks, the longest first, and lay them out in their order."""
     order = np.argsort(spans.start - spans.end, kind="stable")
     shards: list[tuple[np.ndarray, TokenVectors]] = []

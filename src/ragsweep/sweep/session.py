@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.identity import Built, content_hash
+from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
-from ragsweep.evaluation.existing import Existing, existing_graph
-from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.questions import asked
 from ragsweep.golden import partition
@@ -65,8 +65,8 @@ class Job:
 class MetricSet(NamedTuple):
     """The metrics that a config names, and those of them that ask a judge, by name."""
 
-    parts: list[Built]
-    judged: dict[str, Built]
+    parts: list[BuiltPart]
+    judged: dict[str, BuiltPart]
 
 
 @dataclass
@@ -172,7 +172,7 @@ class Session:
             self.evaluator.executor.forget_failed()
         return prices
 
-    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> Graph:
+    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> ConfigGraph:
         """Lay out what the config describes."""
         top_k, depth = lengths(plain)
         chunker, retriever, reranker = (
@@ -191,7 +191,7 @@ class Session:
             )
         )  # fmt: skip
 
-    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: Built, built: MetricSet) -> Graph:
+    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
         """Lay out a system that answers by itself."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if self._chosen(plain, group):
@@ -202,9 +202,9 @@ class Session:
         questions = asked(dataset.golden.questions).spoken
         named = {one.document for question in dataset.golden.questions for one in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in named]
-        return existing_graph(Existing(dataset.corpus, system, questions, depth, documents, built.judged))
+        return external_graph(ExternalSystem(dataset.corpus, system, questions, depth, documents, built.judged))
 
-    def _chosen(self, plain: Mapping[str, Any], group: str) -> Built | None:
+    def _chosen(self, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
         """Build a part that may be chosen away: None where it says nothing."""
         built = self.builder.build(plain[group], group)
         return None if getattr(built.value, "SILENT", False) else built

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.identity import Built
+from ragsweep.core.identity import BuiltPart
 from ragsweep.core.objectives import objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.evaluator import has_evidence
-from ragsweep.evaluation.outcomes import check_labels
+from ragsweep.evaluation.question_table import check_labels
 from ragsweep.evaluation.questions import asked
 from ragsweep.stats.inference.recommending import COSTS
 
@@ -27,7 +27,7 @@ def check_metric(metric: object, where: str) -> None:
         )
 
 
-def checked_metrics(built: Sequence[Built], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
+def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return the metrics of a config, checked against each other, the config's settings and the dataset."""
     metrics: dict[str, Metric] = {}
     for one in built:

@@ -13,6 +13,7 @@ from ragsweep.core.types import (
     Case,
     Chunks,
     Corpus,
+    EvaluationView,
     Evidence,
     GoldenSet,
     JudgedMetric,
@@ -23,7 +24,6 @@ from ragsweep.core.types import (
     Spans,
     Turn,
     Usage,
-    View,
 )
 from ragsweep.evaluation.evidence import cover, view
 
@@ -68,7 +68,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
 """The kind of answer, the question, the answer, and the passages of its context."""
 
 
-def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
+def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
     """Make a view of questions with answers of every kind.
 
     Args:
@@ -82,7 +82,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> View:
     return replace(example, judgements=judgements(example, metric)) if isinstance(metric, JudgedMetric) else example
 
 
-def judgements(example: View, metric: JudgedMetric) -> dict[str, list[Judgement]]:
+def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
     """Return a metric's judgements of the answers that did not fail and have all that it uses."""
     assert example.answers is not None
     answers = example.answers.answers
@@ -101,7 +101,7 @@ def _case(question: Question, answer: Answer, passages: Sequence[Passage]) -> Ca
     return Case(question.text, answer.text, tuple(passage.text for passage in passages), reference)
 
 
-def _ranked(questions: tuple[Question, ...], answers: Answers) -> View:
+def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:
     """Rank for each question the documents of its context."""
     chunks = Chunks(
         Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),

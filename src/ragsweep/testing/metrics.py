@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.types import (
-    Approximate,
     Chunks,
     Corpus,
+    EvaluationView,
     Evidence,
     GoldenSet,
+    IndexComparison,
     Metric,
     Question,
     Rankings,
     Scores,
     Spans,
-    View,
 )
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.testing.answers import ROWS, answered
@@ -55,7 +55,7 @@ _EXACT = np.array(
 _SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.nan])
 
 
-def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> View:
+def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> EvaluationView:
     """Make a view of ten questions, one of every kind that a metric meets, over five chunks of two documents.
 
     Args:
@@ -68,7 +68,7 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     rankings, exact = _scored(positions), _scored(_EXACT[rows])
     coverage = cover(Chunks(_CORPUS, _SPANS), GoldenSet(tuple(_QUESTIONS[n] for n in rows)))
     latency = {"retrieve": _SECONDS[rows], "rerank": _SECONDS[rows] * 2}
-    leg = Approximate(rankings, exact, coverage.first_ranks(rankings), coverage.first_ranks(exact))
+    leg = IndexComparison(rankings, exact, coverage.first_ranks(rankings), coverage.first_ranks(exact))
     return view(coverage, rankings, top_k, latency, {"vector": leg})
 
 

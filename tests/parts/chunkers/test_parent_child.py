@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from configs import evaluate
 from cutting import corpus, cut
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.ranking import widen
 from ragsweep.core.spans import parents_of
 from ragsweep.core.tokens import count
 from ragsweep.core.types import Chunker, Corpus, NestedChunker, Rankings
-from ragsweep.evaluation.laid import Graph, chunks_of
+from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
 from ragsweep.parts.rerankers import NoReranker
@@ -95,14 +95,17 @@ def test_widening_equals_a_plain_loop(rows: list[list[int]]) -> None:
 # --- in the pipeline ---------------------------------------------------------------------------------------------
 
 
-def nested(parent: Chunker, child: Chunker, **specs: object) -> Built:
+def nested(parent: Chunker, child: Chunker, **specs: object) -> BuiltPart:
     named = {name: Spec(type(part).__name__, "1", vars(part)) for name, part in (("parent", parent), ("child", child))}
-    return Built(ParentChild(parent, child), Spec("ParentChild", "1", named))
+    return BuiltPart(ParentChild(parent, child), Spec("ParentChild", "1", named))
 
 
 def lay(
-    chunker: Built, retriever: Built | None = None, reranker: Built | None = None, texts: Corpus | None = None
-) -> Graph:
+    chunker: BuiltPart,
+    retriever: BuiltPart | None = None,
+    reranker: BuiltPart | None = None,
+    texts: Corpus | None = None,
+) -> ConfigGraph:
     parts = Parts(texts or corpus(*TEXTS), chunker, retriever or built(Words()), reranker or built(NoReranker()), 8, 2)
     return graph(parts)
 
@@ -111,7 +114,7 @@ PARENT, CHILD = SentenceWindow(2, 2), SentenceWindow(1, 1)
 
 
 @pytest.mark.parametrize("retriever", [built(Words()), vector()], ids=["words", "vector"])
-def test_context_holds_parents_once_in_the_order_of_their_best_children(retriever: Built) -> None:
+def test_context_holds_parents_once_in_the_order_of_their_best_children(retriever: BuiltPart) -> None:
     laid, executor = lay(nested(PARENT, CHILD), retriever), Executor()
     queries = ["red cat", "grey fox", "ape"]
     small, large = executor.get(laid.reranked, queries), executor.get(laid.ranking, queries)
@@ -132,7 +135,7 @@ def test_context_holds_parents_once_in_the_order_of_their_best_children(retrieve
 
 
 def test_parents_are_the_stage_they_are_without_children() -> None:
-    alone, together = lay(Built(PARENT, Spec("SentenceWindow", "1", vars(PARENT)))), lay(nested(PARENT, CHILD))
+    alone, together = lay(BuiltPart(PARENT, Spec("SentenceWindow", "1", vars(PARENT)))), lay(nested(PARENT, CHILD))
     assert together.chunks.address == alone.chunks.address
     assert together.counts.address == alone.counts.address
     assert together.ranking.address != alone.ranking.address

@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.identity import Node
-from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
@@ -23,7 +23,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
 
 
-def lay(index: str, **parameters: int) -> Graph:
+def lay(index: str, **parameters: int) -> ConfigGraph:
     part: dict[str, Any] = {"_target_": f"ragsweep.parts.indexes.{index}", **parameters}
     node = {"_target_": VECTOR, "embedder": {"_target_": "toys.Letters"}, "index": part, "exact": part}
     retriever = Builder().build(node, "retriever")
@@ -31,7 +31,7 @@ def lay(index: str, **parameters: int) -> Graph:
     return graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2))
 
 
-def index_node(laid: Graph) -> Node:
+def index_node(laid: ConfigGraph) -> Node:
     return next(node for node in laid.ranking.inputs if node.stage == "index")
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.languages import STOP_WORDS, code_of, content_words, detect_language, fold
-from ragsweep.core.types import Answer, Answers, JudgedMetric, Passage, Question, Usage, View
+from ragsweep.core.types import Answer, Answers, EvaluationView, JudgedMetric, Passage, Question, Usage
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.answer_metric import without_citations
 from ragsweep.parts.prices import Prices
@@ -63,7 +63,7 @@ ANSWERS = st.builds(
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> View:
+def looks(draw: st.DrawFn) -> EvaluationView:
     """A view of a few questions and whatever was answered."""
     size = draw(st.integers(0, 4))
     passages = st.lists(st.builds(Passage, st.just("p"), TEXTS), max_size=3).map(tuple)
@@ -72,7 +72,7 @@ def looks(draw: st.DrawFn) -> View:
     return replace(answered([]), questions=asked, answers=said)
 
 
-def judged(view: View, metric: Any) -> View:
+def judged(view: EvaluationView, metric: Any) -> EvaluationView:
     return replace(view, judgements=judgements(view, metric)) if isinstance(metric, JudgedMetric) else view
 
 
@@ -82,7 +82,7 @@ def test_shipped_metrics_are_keyed_by_their_names() -> None:
 
 
 @given(looks())
-def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_nan(view: View) -> None:
+def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_nan(view: EvaluationView) -> None:
     for metric in SHIPPED.values():
         values, reasons = metric.score(judged(view, metric))
         lowest, highest = metric.bounds
@@ -94,7 +94,7 @@ def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_n
 
 
 @given(looks())
-def test_failed_answer_is_never_scored(view: View) -> None:
+def test_failed_answer_is_never_scored(view: EvaluationView) -> None:
     assert view.answers is not None
     failed = [bool(answer.failed) for answer in view.answers.answers]
     for metric in SHIPPED.values():
@@ -102,7 +102,9 @@ def test_failed_answer_is_never_scored(view: View) -> None:
 
 
 @given(looks(), st.floats(0.01, 1), st.floats(0.01, 1))
-def test_what_is_right_at_a_high_threshold_is_right_at_a_low_one(view: View, one: float, other: float) -> None:
+def test_what_is_right_at_a_high_threshold_is_right_at_a_low_one(
+    view: EvaluationView, one: float, other: float
+) -> None:
     low, high = (np.nan_to_num(metrics.SuccessRate(threshold).score(view).values) for threshold in sorted((one, other)))
     assert (low >= high).all()
 

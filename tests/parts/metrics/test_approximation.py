@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 from ragsweep.core.building import Builder
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.ranking import nothing
 from ragsweep.core.types import (
-    Approximate,
     Arrays,
     Chunks,
     Dataset,
+    EvaluationView,
     Floats,
     GoldenSet,
+    IndexComparison,
     Question,
     Rankings,
     Spans,
-    View,
 )
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.laid import Graph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import NoChunker, ParentChild
 from ragsweep.parts.indexes import Flat, Hnsw, Ivf
@@ -85,7 +85,7 @@ def test_nothing_to_be_found_is_no_score() -> None:
     spans = Spans(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.empty(0, np.int64)
     looked = view(cover(Chunks(corpus(()), spans), golden_set), rankings, 1, {},
-                  {"": Approximate(rankings, rankings, none, none)})  # fmt: skip
+                  {"": IndexComparison(rankings, rankings, none, none)})  # fmt: skip
     assert AnnRecall(2).score(looked).reasons.tolist() == ["nothing retrieved"]
 
 
@@ -104,7 +104,9 @@ def scored(found: Rankings, exact: Rankings) -> float:
     questions = tuple(Question(str(n), "", answerable=False) for n in range(len(found.positions)))
     spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
     coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
-    looked: View = view(coverage, nothing(len(questions), 1), 1, {}, {"vector": Approximate(found, exact, none, none)})
+    looked: EvaluationView = view(
+        coverage, nothing(len(questions), 1), 1, {}, {"vector": IndexComparison(found, exact, none, none)}
+    )
     return float(AnnRecall(10).score(looked).values.mean())
 
 
@@ -177,7 +179,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", f"toys,{__name__}")
 
 
-def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: Built | None = None) -> Graph:
+def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: BuiltPart | None = None) -> ConfigGraph:
     vector = {
         "_target_": "ragsweep.parts.retrievers.Vector",
         "embedder": {"_target_": "toys.Letters"},
@@ -190,7 +192,7 @@ def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: Bui
     return graph(Parts(corpus(), chunker or built(Whole()), retriever, built(NoReranker()), 4, 2, compared))
 
 
-def evaluated(laid: Graph, executor: Executor | None = None) -> Any:
+def evaluated(laid: ConfigGraph, executor: Executor | None = None) -> Any:
     dataset = Dataset("toy", corpus(), QUESTIONS)
     asked = Experiment("n", (), {}, {}, dataset, laid, 2, METRICS, 0.5, "s")
     return Evaluator(executor or Executor()).evaluate(asked)
@@ -240,8 +242,8 @@ def test_of_nested_chunks_the_ones_that_are_handed_on_count() -> None:
     children = Builder().build({"_target_": "ragsweep.parts.chunkers.FixedSize", "size": 9, "overlap": 0}, "chunker")
     nested = ParentChild(NoChunker(), children.value)
     spec = Spec("ParentChild", "1", {"parent": Spec("NoChunker", "1"), "child": children.spec})
-    laid = lay(BLIND, chunker=Built(nested, spec))
-    result, exact = evaluated(laid), evaluated(lay(FLAT, chunker=Built(nested, spec)))
+    laid = lay(BLIND, chunker=BuiltPart(nested, spec))
+    result, exact = evaluated(laid), evaluated(lay(FLAT, chunker=BuiltPart(nested, spec)))
     found = {name: np.array(one.outcomes["first_evidence_rank"]) for name, one in (("a", result), ("e", exact))}
     had, has = ((ranks > 0) & (ranks <= 2) for ranks in (found["e"], found["a"]))
     assert result.outcomes["ann_evidence_lost_at_2"] == (had & ~has).astype(float).tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.missing import SKIPPED
-from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Spans, View
+from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.trec import align
 from ragsweep.parts import metrics
@@ -17,13 +17,13 @@ from ragsweep.testing.metrics import example
 NAMES = [question.id for question in example().questions]
 
 
-def scores(metric: Metric, looked: View) -> dict[str, float | str]:
+def scores(metric: Metric, looked: EvaluationView) -> dict[str, float | str]:
     values, reasons = metric.score(looked)
     said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
     return dict(zip(NAMES, said, strict=True))
 
 
-def hand(*evidence: Evidence, ranking: list[int], top_k: int) -> View:
+def hand(*evidence: Evidence, ranking: list[int], top_k: int) -> EvaluationView:
     """The document reads "alpha beta gamma delta!", in chunks "alpha beta ", "gamma " and "delta!"."""
     spans = Spans(np.zeros(3, np.int32), np.array([0, 11, 17]), np.array([11, 17, 23]))
     chunks = Chunks(Corpus(["d"], [""], ["alpha beta gamma delta!"]), spans)
@@ -116,7 +116,7 @@ def test_latency_sums_the_stages_in_milliseconds() -> None:
 
 def test_latency_of_a_question_missed_in_one_stage_is_not_that_of_the_other_stages() -> None:
     looked = hand(ranking=[0], top_k=1)
-    partly = View(**{**vars(looked), "latency": {"retrieve": np.array([0.1]), "rerank": np.array([np.nan])}})
+    partly = EvaluationView(**{**vars(looked), "latency": {"retrieve": np.array([0.1]), "rerank": np.array([np.nan])}})
     assert metrics.Latency().score(partly).reasons.tolist() == ["not probed"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.types import Answer, Answers, Question, View
+from ragsweep.core.types import Answer, Answers, EvaluationView, Question
 from ragsweep.parts.metrics import ExactMatch, TokenF1
 from ragsweep.testing.answers import answered
 
@@ -54,7 +54,7 @@ def official(prediction: str, golds: list[str]) -> tuple[float, float]:
     return exact, best
 
 
-def looked(*rows: tuple[Question, str]) -> View:
+def looked(*rows: tuple[Question, str]) -> EvaluationView:
     """Make a view of questions and what was said; a blank answer abstains."""
     answers = [Answer(text, abstained=not text.strip()) for _, text in rows]
     whole = Answers(answers, [()] * len(rows), np.zeros(len(rows), dtype=np.int64))

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Spans, View
+from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.parts import metrics
 
@@ -32,7 +32,7 @@ SHIPPED = shipped()
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> View:
+def looks(draw: st.DrawFn) -> EvaluationView:
     """A view of overlapping chunks of one text, with evidences of many lengths, and a ranking of some of the chunks."""
     letters = [n for n, letter in enumerate(TEXT) if letter != " "]  # a context of blank chunks has no token precision
     starts = sorted(draw(st.sets(st.sampled_from(letters), max_size=6)) | {0})
@@ -67,7 +67,7 @@ def test_shipped_metrics_are_keyed_by_their_names() -> None:
 
 
 @given(looks())
-def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_nan(looked: View) -> None:
+def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_nan(looked: EvaluationView) -> None:
     for metric in SHIPPED.values():
         values, reasons = metric.score(looked)
         lowest, highest = metric.bounds
@@ -79,14 +79,14 @@ def test_every_metric_stays_within_its_bounds_and_gives_a_reason_exactly_where_n
 
 
 @given(looks())
-def test_recall_and_hit_rate_never_fall_with_the_cutoff(looked: View) -> None:
+def test_recall_and_hit_rate_never_fall_with_the_cutoff(looked: EvaluationView) -> None:
     for kind in (metrics.Recall, metrics.HitRate):
         values = np.array([kind(cutoff).score(looked).values for cutoff in range(1, 10)])
         assert (np.diff(np.nan_to_num(values), axis=0) >= 0).all()
 
 
 @given(looks())
-def test_context_recall_and_ndcg_are_those_of_the_ranking_cut_at_top_k(looked: View) -> None:
+def test_context_recall_and_ndcg_are_those_of_the_ranking_cut_at_top_k(looked: EvaluationView) -> None:
     np.testing.assert_array_equal(
         metrics.ContextRecall().score(looked).values, metrics.Recall(looked.top_k).score(looked).values
     )
@@ -96,7 +96,7 @@ def test_context_recall_and_ndcg_are_those_of_the_ranking_cut_at_top_k(looked: V
 
 
 @given(looks())
-def test_number_of_scored_questions_does_not_depend_on_what_was_found(looked: View) -> None:
+def test_number_of_scored_questions_does_not_depend_on_what_was_found(looked: EvaluationView) -> None:
     with_evidence = sum(any(evidence.grade > 0 for evidence in question.evidence) for question in looked.questions)
     for metric in (metrics.Recall(1), metrics.Ndcg(), metrics.ContextPrecision(), metrics.ContextTokenPrecision()):
         assert np.isfinite(metric.score(looked).values).sum() == with_evidence

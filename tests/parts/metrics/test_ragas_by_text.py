@@ -19,6 +19,7 @@ from ragsweep.core.types import (
     Answers,
     Chunks,
     Corpus,
+    EvaluationView,
     Evidence,
     GoldenSet,
     Judgement,
@@ -26,7 +27,6 @@ from ragsweep.core.types import (
     Question,
     Rankings,
     Spans,
-    View,
 )
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.parts.metrics import (
@@ -63,7 +63,7 @@ def scored(metric: Any, sample: Any) -> float:
     return float(asyncio.run(metric._single_turn_ascore(sample, [])))
 
 
-def by_document(relevant: list[int], found: list[int], top_k: int) -> View:
+def by_document(relevant: list[int], found: list[int], top_k: int) -> EvaluationView:
     """Look at one question whose evidences are whole documents, each one chunk."""
     corpus = Corpus(DOCUMENTS, [""] * 6, DOCUMENTS)
     ends = np.array([len(text) for text in DOCUMENTS])
@@ -104,7 +104,7 @@ def test_an_empty_context_has_recall_and_no_precision() -> None:
 # --- by text ------------------------------------------------------------------------------------------------------
 
 
-def by_text(contexts: list[str], quotes: list[str]) -> View:
+def by_text(contexts: list[str], quotes: list[str]) -> EvaluationView:
     """Look at one question with quoted evidence, and what its generator was given."""
     corpus = Corpus(["d"], [""], [" ".join(quotes)])
     spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([len(corpus.texts[0])]))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Metric, Question, Rankings, Spans, View
+from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.golden.trec import align, read_run
 from ragsweep.parts.metrics import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
@@ -20,7 +20,7 @@ from ragsweep.parts.metrics import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg,
 LOG3 = math.log2(3)
 
 
-def example(*evidence: Evidence, ranking: list[int]) -> View:
+def example(*evidence: Evidence, ranking: list[int]) -> EvaluationView:
     """One question; the document reads "alpha beta gamma delta", in chunks "alpha beta ", "gamma " and "delta"."""
     spans = Spans(np.zeros(3, np.int32), np.array([0, 11, 17]), np.array([11, 17, 22]))
     chunks = Chunks(Corpus(["d"], [""], ["alpha beta gamma delta"]), spans)
@@ -28,7 +28,7 @@ def example(*evidence: Evidence, ranking: list[int]) -> View:
     return view(cover(chunks, GoldenSet((Question("q", "", evidence=evidence),))), rankings, 2)
 
 
-def value(metric: Metric, looked: View) -> float:
+def value(metric: Metric, looked: EvaluationView) -> float:
     return float(metric.score(looked).values[0])
 
 

@@ -11,9 +11,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ragsweep.core.building import Builder
-from ragsweep.core.identity import Built, Spec
+from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import NO_CHUNK
-from ragsweep.evaluation.laid import Graph
+from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import LateInteraction
 from ragsweep.stages.executor import Executor
@@ -66,7 +66,7 @@ class Letters:
         ]
 
 
-def lay(part: Any, retriever: Built | None = None, **parameters: Any) -> Graph:
+def lay(part: Any, retriever: BuiltPart | None = None, **parameters: Any) -> ConfigGraph:
     for name, value in parameters.items():
         setattr(part, name, value)
     kept = {name: getattr(part, name) for name in ("candidates", "min_score", "mix")}

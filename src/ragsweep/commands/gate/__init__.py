@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragsweep.commands.command_line import Named, find_record, until_closed
 from ragsweep.commands.gate.arguments import read
-from ragsweep.commands.gate.deciding import EXIT_STATUS, Asked, decide
+from ragsweep.commands.gate.deciding import EXIT_STATUS, GateRules, decide
 from ragsweep.commands.gate.showing import as_json, as_markdown, show
 from ragsweep.core.errors import InputError
 from ragsweep.report.terminal import Terminal
@@ -23,7 +23,7 @@ def gate(arguments: Sequence[str]) -> int:
     given = read(arguments)
     candidate = Named(*find_record(given.path, given.candidate))
     baseline = Named(*find_record(given.path, given.baseline)) if given.baseline else None
-    found = decide(baseline, candidate, Asked(given.margin, given.slice or (), given.questions, given.each))
+    found = decide(baseline, candidate, GateRules(given.margin, given.slice or (), given.questions, given.each))
     for path, text in ((given.json, as_json), (given.markdown, as_markdown)):
         if path:
             _write(path, text(found))

@@ -75,7 +75,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GateRules:
     """What a gate is asked: margins, labels to slice by, a file of questions, and whether each question counts."""
 
     margins: Sequence[Margin]
@@ -84,7 +84,7 @@ class Asked:
     each: bool = False
 
 
-def decide(baseline: Named | None, candidate: Named, asked: Asked) -> Decided:
+def decide(baseline: Named | None, candidate: Named, asked: GateRules) -> Decided:
     """Decide whether the candidate is within each margin of the baseline, and keeps each bound.
 
     All checks must pass for the gate to pass, so that none needs a correction for the others (an intersection-union
@@ -142,7 +142,7 @@ def _check_direction(margin: Margin, result: Result) -> None:
         raise ConfigError(f"{margin.metric}: {more} of it is better; bound it by --{right.replace(' ', '-')}")
 
 
-def _checks(margin: Margin, one: Result, other: Result, asked: Asked, kept: Sequence[str]) -> Iterator[Check]:
+def _checks(margin: Margin, one: Result, other: Result, asked: GateRules, kept: Sequence[str]) -> Iterator[Check]:
     metric, chosen = margin.metric, set(kept)
     filled = _with_worst_cases(one if margin.paired else None, other, metric)
     matrix = paired([one, filled] if margin.paired else [filled], metric)

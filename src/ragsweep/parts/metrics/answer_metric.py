@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
-from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Scores, View
+from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Passage, Question, Scores
 from ragsweep.parts.metrics.proportion import Proportion
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
@@ -22,7 +22,7 @@ class AnswerMetric(Proportion):
 
     needs: tuple[str, ...] = ("answer",)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question; a failed answer is NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
@@ -45,7 +45,7 @@ class JudgedAnswerMetric(Proportion):
     needs: tuple[str, ...] = ("answer",)
     name: str
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question; a judgement without a value is NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))

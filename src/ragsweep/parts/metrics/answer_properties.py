@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.languages import code_of, detect_language
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_TOLD, UNKNOWN_LANGUAGE
 from ragsweep.core.tokens import count
-from ragsweep.core.types import Answer, Passage, Question, Scores, View
+from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Scores
 from ragsweep.parts.metrics.answer_metric import AnswerMetric, is_refusal, without_citations
 from ragsweep.parts.prices import Prices
 
@@ -72,7 +72,7 @@ class CostPer1000(AnswerMetric):
         self.prices = prices
         self.unit = prices.currency
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Add the price of the query, where one was written, to that of the answer."""
         answers = super().score(view)
         if view.queries is None:

@@ -15,7 +15,7 @@ from ragsweep.core.missing import (
     score_with_evidence,
     score_with_retrieval,
 )
-from ragsweep.core.types import NO_CHUNK, Rankings, Scores, View
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Scores
 from ragsweep.parts.metrics.proportion import Proportion, divide, is_within, name_at, per_question
 from ragsweep.parts.metrics.proportion import evidences as count_evidences
 
@@ -33,7 +33,7 @@ class AnnRecall(Proportion):
         self.name = name_at("ann_recall", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         found, whole = np.zeros(len(view.questions)), np.zeros(len(view.questions))
         for leg in view.approximate.values():
@@ -56,7 +56,7 @@ class AnnEvidenceLost(Proportion):
         self.name = name_at("ann_evidence_lost", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         had, has = np.zeros(len(view.grade), dtype=bool), np.zeros(len(view.grade), dtype=bool)
         for leg in view.approximate.values():

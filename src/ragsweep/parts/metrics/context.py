@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.missing import NO_TEXT, NOTHING_RETRIEVED, score_where, score_with_evidence, score_with_retrieval
-from ragsweep.core.types import Scores, View
+from ragsweep.core.types import EvaluationView, Scores
 from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, per_question
 from ragsweep.parts.metrics.ranking import Ndcg, recall
 
@@ -19,7 +19,7 @@ class ContextRecall(Proportion):
     VERSION = "1"
     name = "context_recall"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, recall(_cut(view), view.top_k))
 
@@ -33,7 +33,7 @@ class ContextPrecision(Proportion):
     VERSION = "1"
     name = "context_precision"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _context_lengths(view)))
 
@@ -47,7 +47,7 @@ class ContextNdcg(Proportion):
         self.name = f"context_{Ndcg(gain=gain).name}"
         self.gain = gain
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return Ndcg(view.top_k, self.gain).score(_cut(view))
 
@@ -61,7 +61,7 @@ class EvidenceCoverage(Proportion):
     VERSION = "1"
     name = "evidence_coverage"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, divide(per_question(view, view.evidence_covered), evidences(view)))
 
@@ -75,7 +75,7 @@ class ContextTokenPrecision(Proportion):
     VERSION = "1"
     name = "context_token_precision"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
@@ -94,7 +94,7 @@ class ContextTokens(Proportion):
     higher_is_better = False
     bounds = (0.0, None)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_retrieval(view, view.context_tokens.sum(axis=1))
 
@@ -107,7 +107,7 @@ class EmptyRate(Proportion):
     needs = ("retrieval",)
     higher_is_better = False
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_retrieval(view, _ranking_lengths(view) == 0)
 
@@ -121,7 +121,7 @@ class Results(Proportion):
     higher_is_better = None
     bounds = (0.0, None)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_retrieval(view, _ranking_lengths(view))
 
@@ -135,7 +135,7 @@ class TopScore(Proportion):
     higher_is_better = None
     bounds = (None, None)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         found = _ranking_lengths(view) > 0
         first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
@@ -145,15 +145,15 @@ class TopScore(Proportion):
         return score_where(reasons == "", scores.values, reasons)
 
 
-def _ranking_lengths(view: View) -> NDArray[np.int64]:
+def _ranking_lengths(view: EvaluationView) -> NDArray[np.int64]:
     return np.asarray((view.rankings.positions >= 0).sum(axis=1))
 
 
-def _context_lengths(view: View) -> NDArray[np.int64]:
+def _context_lengths(view: EvaluationView) -> NDArray[np.int64]:
     return np.asarray((view.context >= 0).sum(axis=1))
 
 
-def _cut(view: View) -> View:
+def _cut(view: EvaluationView) -> EvaluationView:
     """Set the ranks of chunks beyond the context's token budget to 0."""
     if view.context_length is None:
         return view

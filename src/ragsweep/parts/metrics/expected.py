@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import CONVERSATIONAL, NO_DISTRACTORS, NO_SECTION, NO_TEXT, SECTION_UNKNOWN, score_where
-from ragsweep.core.types import NO_CHUNK, Corpus, Question, Scores, View
+from ragsweep.core.types import NO_CHUNK, Corpus, EvaluationView, Question, Scores
 from ragsweep.golden.sections import section, words
 from ragsweep.parts.metrics.proportion import Proportion, divide
 
@@ -39,7 +39,7 @@ class DistractorRate(Proportion):
     needs = ("distractors",)
     higher_is_better = False
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         if view.chunks is None:
             return _unscored(view)
@@ -62,7 +62,7 @@ class SectionHit(Proportion):
     name = "section_hit"
     needs = ("section",)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         if view.chunks is None:
             return _unscored(view)
@@ -77,7 +77,7 @@ class SectionHit(Proportion):
         return score_where(named.reasons == "", hits, named.reasons)
 
 
-def _unscored(view: View) -> Scores:
+def _unscored(view: EvaluationView) -> Scores:
     nothing = np.zeros(len(view.questions))
     return score_where(nothing > 0, nothing, NO_TEXT)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
-from ragsweep.core.types import Case, Judgement, Scores, Usage, View
+from ragsweep.core.types import Case, EvaluationView, Judgement, Scores, Usage
 from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema, sum_usage
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
@@ -56,7 +56,7 @@ class JudgeSuspicious(Proportion):
     needs = ("judge",)
     higher_is_better = False
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question that some metric judged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
         for judgements in view.judgements.values():
@@ -77,7 +77,7 @@ class JudgeSpread(Proportion):
     higher_is_better = False
     bounds = (0.0, None)
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question that some metric judged more than once."""
         spread = np.full((len(view.judgements), len(view.questions)), np.nan)
         for row, judgements in zip(spread, view.judgements.values(), strict=True):
@@ -169,7 +169,7 @@ def _schema() -> ResponseSchema:
     return response_schema(create_model("Rightness", reason=(str, ...), verdict=(int, ...)))
 
 
-def _missing_reasons(view: View) -> NDArray[np.str_]:
+def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
     """Return why no metric judged a question, failures first (questions,); empty where one did."""
     found = []
     for n in range(len(view.questions)):

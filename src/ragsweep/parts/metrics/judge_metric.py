@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.identity import content_hash, key_check
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
-from ragsweep.core.types import Case, Judgement, ReplyCache, Scores, Usage, View
+from ragsweep.core.types import Case, EvaluationView, Judgement, ReplyCache, Scores, Usage
 from ragsweep.parts.judging import Judge, sum_usage
 from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.parts.metrics.judge_cache import CachedJudge
@@ -78,13 +78,13 @@ class JudgeMetric:
 
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question by its judgement; conversation and declined answers have none."""
         judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
         reasons = np.array([self._reason(view, n, one) for n, one in enumerate(judgements)], dtype=np.str_)
         return score_where(reasons == "", np.array([one.value for one in judgements], dtype=np.float64), reasons)
 
-    def _reason(self, view: View, n: int, judgement: Judgement) -> str:
+    def _reason(self, view: EvaluationView, n: int, judgement: Judgement) -> str:
         if not view.questions[n].needs_retrieval:
             return CONVERSATIONAL
         is_skipped = self.SKIPS_ABSTAINED and "answer" in self.uses and view.answers is not None

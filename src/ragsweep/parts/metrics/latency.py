@@ -6,7 +6,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NOT_PROBED, score_where
-from ragsweep.core.types import Scores, View
+from ragsweep.core.types import EvaluationView, Scores
 
 
 class Latency:
@@ -34,7 +34,7 @@ class Latency:
         self.quantile = quantile
         self.stage = stage
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question that was probed in every stage."""
         stages = [seconds for name, seconds in view.latency.items() if self.stage in (None, name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.types import View
+from ragsweep.core.types import EvaluationView
 
 
 class Proportion:
@@ -23,13 +23,13 @@ class Proportion:
     quantile: float | None = None
 
 
-def per_question(view: View, weights: NDArray[Any]) -> NDArray[np.float64]:
+def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
     """Sum one number per evidence (evidences,) to one per question (questions,)."""
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
 
-def evidences(view: View) -> NDArray[np.float64]:
+def evidences(view: EvaluationView) -> NDArray[np.float64]:
     """Count the evidences of each question (questions,)."""
     return _evidences(view.evidence_question, len(view.questions))
 

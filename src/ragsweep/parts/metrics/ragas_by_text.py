@@ -14,7 +14,7 @@ from ragsweep.core.missing import (
     score_where,
     score_with_evidence,
 )
-from ragsweep.core.types import Question, Scores, View
+from ragsweep.core.types import EvaluationView, Question, Scores
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 from ragsweep.parts.metrics.proportion import Proportion
 
@@ -28,7 +28,7 @@ class RagasIdBasedContextPrecision(Proportion):
     VERSION = "1"
     name = "ragas_id_based_context_precision"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         scores = ContextPrecision().score(view)
         empty = (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1) == 0
@@ -57,7 +57,7 @@ class _ByText(Proportion):
             raise ConfigError(f"threshold is {threshold}; it must be between 0 and 1")
         self.threshold = threshold
 
-    def _score(self, view: View, measure: Callable[[Sequence[str], Sequence[str]], float]) -> Scores:
+    def _score(self, view: EvaluationView, measure: Callable[[Sequence[str], Sequence[str]], float]) -> Scores:
         """Apply ``measure(texts of the context, quotes)`` to every question that has both."""
         values = np.full(len(view.questions), np.nan)
         reasons = np.full(len(view.questions), NO_ANSWERS, dtype=object)
@@ -79,7 +79,7 @@ class RagasNonLlmContextPrecision(_ByText):
     VERSION = "1"
     name = "ragas_non_llm_context_precision"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return self._score(view, self._precision)
 
@@ -95,7 +95,7 @@ class RagasNonLlmContextRecall(_ByText):
     VERSION = "1"
     name = "ragas_non_llm_context_recall"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return self._score(view, self._recall)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import score_with_evidence
-from ragsweep.core.types import Scores, View
+from ragsweep.core.types import EvaluationView, Scores
 from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, is_within, name_at, per_question
 
 GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -43,7 +43,7 @@ class Ndcg(Proportion):
         self.cutoff = cutoff
         self.gain = gain
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discounted(view.grade, view.credited_rank, self.gain)
@@ -60,7 +60,7 @@ class Recall(Proportion):
         self.name = name_at("recall", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, recall(view, self.cutoff))
 
@@ -74,7 +74,7 @@ class Precision(Proportion):
         self.name = name_at("precision", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, _precision(view, self.cutoff))
 
@@ -88,7 +88,7 @@ class F1(Proportion):
         self.name = name_at("f1", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         found, exact = recall(view, self.cutoff), _precision(view, self.cutoff)
         return score_with_evidence(view, divide(2 * found * exact, found + exact))
@@ -103,7 +103,7 @@ class HitRate(Proportion):
         self.name = name_at("hit_rate", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         return score_with_evidence(view, per_question(view, is_within(view.first_rank, self.cutoff)) > 0)
 
@@ -117,7 +117,7 @@ class Mrr(Proportion):
         self.name = name_at("mrr", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         inverse = np.where(is_within(view.first_rank, self.cutoff), 1.0 / np.maximum(view.first_rank, 1), 0.0)
         best = np.zeros(len(view.questions))
@@ -137,7 +137,7 @@ class MeanAveragePrecision(Proportion):
         self.name = name_at("map", cutoff)
         self.cutoff = cutoff
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         rank = np.where(is_within(view.credited_rank, self.cutoff), view.credited_rank, 0)
         found = np.flatnonzero(rank)
@@ -147,12 +147,12 @@ class MeanAveragePrecision(Proportion):
         return score_with_evidence(view, _mean(view, precision))
 
 
-def recall(view: View, cutoff: int | None) -> NDArray[np.float64]:
+def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
     """Return the proportion of evidences found within the cutoff (questions,); 0 for a question without any."""
     return divide(_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
-def _precision(view: View, cutoff: int) -> NDArray[np.float64]:
+def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
     return _within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
 
 
@@ -164,7 +164,7 @@ def _within(
     return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 
-def _mean(view: View, values: NDArray[Any]) -> NDArray[np.float64]:
+def _mean(view: EvaluationView, values: NDArray[Any]) -> NDArray[np.float64]:
     return divide(per_question(view, values), evidences(view))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragsweep.core.missing import CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER
-from ragsweep.core.types import Question, Route, Scores, View
+from ragsweep.core.types import EvaluationView, Question, Route, Scores
 from ragsweep.parts.metrics.answer_metric import to_scores
 from ragsweep.parts.metrics.proportion import Proportion
 
@@ -15,7 +15,7 @@ class RouterAccuracy(Proportion):
     needs = ("router",)
     name = "router_accuracy"
 
-    def score(self, view: View) -> Scores:
+    def score(self, view: EvaluationView) -> Scores:
         """Score every question; a failed decision is NaN with its reason."""
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.missing import Coded
-from ragsweep.core.types import NO_CHUNK, Chunks, Question, Rankings, Scores, View
+from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.questions import Asked
+from ragsweep.evaluation.questions import QuestionTable
 from ragsweep.golden.trec import Run, write_qrels, write_run
 
 COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
@@ -96,7 +96,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
     return write_qrels(found)
 
 
-def check_labels(asked: Asked, metrics: Collection[str]) -> None:
+def check_labels(asked: QuestionTable, metrics: Collection[str]) -> None:
     """Raise InputError for labels that would take the column of something else."""
     faults = Faults()
     for label, where in asked.places.items():
@@ -107,7 +107,11 @@ def check_labels(asked: Asked, metrics: Collection[str]) -> None:
 
 
 def outcomes(
-    looked: View, asked: Asked, scores: Mapping[str, Scores], reasons: Mapping[str, Coded], names: ChunkNames
+    looked: EvaluationView,
+    asked: QuestionTable,
+    scores: Mapping[str, Scores],
+    reasons: Mapping[str, Coded],
+    names: ChunkNames,
 ) -> dict[str, list[Any]]:
     """Lay out one row a question: what it is, what was found, every score, and why a score is missing."""
     positions = looked.rankings.positions
@@ -124,7 +128,7 @@ def outcomes(
     }
 
 
-def _answered(looked: View) -> dict[str, list[Any]]:
+def _answered(looked: EvaluationView) -> dict[str, list[Any]]:
     """Say what was answered, and how many chunks a budget of tokens left out; nothing where there is neither."""
     columns: dict[str, list[Any]] = {}
     if looked.context_length is not None:
@@ -150,7 +154,7 @@ def _unscored(reasons: Mapping[str, Coded], questions: int) -> list[str]:
     return [texts[number] for number in kind.tolist()]
 
 
-def _first_rank(looked: View) -> NDArray[np.int64]:
+def _first_rank(looked: EvaluationView) -> NDArray[np.int64]:
     """Find the first rank that covers any evidence of each question; 0 where none does."""
     never = np.iinfo(np.int64).max
     first = np.full(len(looked.questions), never)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Evidence, GoldenSet, Passage, Question
+from ragsweep.evaluation.align_context import UNKNOWN, Place, located
 from ragsweep.evaluation.evidence import cover
-from ragsweep.evaluation.located import UNKNOWN, Place, located
 
 CORPUS = Corpus(
     ["a", "b", "a:0-5"], ["Alpha", "", ""], ["one two\n  three four five", "six seven eight nine", "ten eleven twelve"]

@@ -13,46 +13,46 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Built, Node, Rows, Spec, Work, content_hash, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.types import Chunks, Corpus, Rankings, Request, Spans
+from ragsweep.evaluation.align_context import Located, located
 from ragsweep.evaluation.answering import (
     Packed,
     ask_all,
     asked_by,
-    lasting_answers,
-    lasting_responses,
+    cacheable_answers,
+    cacheable_responses,
     packed,
     responses_in,
 )
+from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
 from ragsweep.evaluation.evidence import count_tokens
-from ragsweep.evaluation.generation import Answering, Handed
-from ragsweep.evaluation.laid import Caller, Graph
-from ragsweep.evaluation.located import Located, located
+from ragsweep.evaluation.generation import Answering, Context
 from ragsweep.stages.graph import SOURCE
 
 
 @dataclass(frozen=True)
-class Existing:
+class ExternalSystem:
     """A system, the questions that it is asked (keys of ``Asking``, by what was said), and who judges its answers."""
 
     corpus: Corpus
-    system: Built
+    system: BuiltPart
     questions: Sequence[str]
     depth: int
     documents: Sequence[str] = ()  # those that evidence is looked for in
-    judged: Mapping[str, Built] = field(default_factory=dict)
+    judged: Mapping[str, BuiltPart] = field(default_factory=dict)
 
 
-def existing_graph(parts: Existing) -> Graph:
+def external_graph(parts: ExternalSystem) -> ConfigGraph:
     """Lay out the stages; all of the context that a system used is its context, whatever ``top_k`` is."""
     stages = _Stages(parts)
     ranking = stages.ranking
-    answering = Answering(Handed(stages.searched, stages.chunks, ranking), given=stages.answer)
+    answering = Answering(Context(stages.searched, stages.chunks, ranking), given=stages.answer)
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
-    return Graph(
+    return ConfigGraph(
         stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
         stages.answer, verdicts, stages.located, None, None,
-        (Caller(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
+        (PaidStage(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def existing_graph(parts: Existing) -> Graph:
 class _Stages:
     """Make the nodes, each when it is first read."""
 
-    parts: Existing
+    parts: ExternalSystem
 
     @cached_property
     def corpus(self) -> Node:
@@ -73,7 +73,7 @@ class _Stages:
         """Ask the system: rows by what was said."""
         system = self.parts.system
 
-        def compute(work: Work, rows: Rows) -> Packed:
+        def compute(work: StageContext, rows: Rows) -> Packed:
             asked = [asked_by(key) for key in rows]
             contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
             return ask_all(work, rows, contents, system.value.ask)
@@ -85,7 +85,7 @@ class _Stages:
             compute,
             "rows",
             result=np.ndarray,
-            lasting=lasting_responses,
+            cacheable=cacheable_responses,
             check=key_check(system.value),
         )
 
@@ -94,13 +94,13 @@ class _Stages:
         """Look for all contexts; made faster than read back, and no array."""
         questions, documents = list(self.parts.questions), sorted(self.parts.documents)
 
-        def compute(work: Work, rows: Rows) -> Located:
+        def compute(work: StageContext, rows: Rows) -> Located:
             said = responses_in(work.get(self.respond, questions))
             return located(work.get(self.corpus), [response.contexts for response in said], documents)
 
         spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
         node = self._made("locate", spec, (self.corpus, self.respond), compute)
-        return replace(node, reads=lambda given, rows: questions)
+        return replace(node, input_rows=lambda given, rows: questions)
 
     @cached_property
     def searched(self) -> Node:
@@ -115,7 +115,7 @@ class _Stages:
 
     @cached_property
     def counts(self) -> Node:
-        def compute(work: Work, rows: Rows) -> dict[str, Any]:
+        def compute(work: StageContext, rows: Rows) -> dict[str, Any]:
             return {"tokens": count_tokens(Chunks(work.get(self.searched), work.get(self.chunks)))}
 
         return self._made("count", Spec("ragsweep.evidence.count_tokens", "1"), (self.searched, self.chunks), compute)
@@ -127,7 +127,7 @@ class _Stages:
         for number, key in enumerate(self.parts.questions):
             place.setdefault(asked_by(key).text, number)
 
-        def compute(work: Work, rows: Rows) -> Rankings:
+        def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Located = work.get(self.located)
             return found.rankings([place[text] for text in rows], self.parts.depth, self.chunks.address)
 
@@ -138,13 +138,13 @@ class _Stages:
     def answer(self) -> Node:
         """The system's answers: rows by question, as those of a generator."""
 
-        def compute(work: Work, rows: Rows) -> Packed:
+        def compute(work: StageContext, rows: Rows) -> Packed:
             said = responses_in(work.get(self.respond, _spoken(rows)))
             return packed([response.answer for response in said])
 
         return Node(
             "answer", Spec("ragsweep.existing.answer", "1"), (self.respond,), compute, "rows", result=np.ndarray,
-            stored=False, lasting=lasting_answers, reads=lambda node, rows: _spoken(rows),
+            stored=False, cacheable=cacheable_answers, input_rows=lambda node, rows: _spoken(rows),
         )  # fmt: skip
 
     def _made(self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, result: type = dict) -> Node:

@@ -17,7 +17,7 @@ class Compared(NamedTuple):
     exact: Node
 
 
-class Caller(NamedTuple):
+class PaidStage(NamedTuple):
     """A part that may call a service: the node of what it says, and the one for whose rows it is asked."""
 
     part: Any
@@ -27,7 +27,7 @@ class Caller(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Graph:
+class ConfigGraph:
     """The nodes of one config that somebody reads."""
 
     corpus: Node
@@ -46,7 +46,7 @@ class Graph:
     located: Node | None = None  # where the context of a system that exists already stands
     route: Node | None = None  # None where the golden set says which questions need the corpus
     query: Node | None = None  # what questions with a history are searched with; None where that is their text
-    callers: tuple[Caller, ...] = ()
+    callers: tuple[PaidStage, ...] = ()
 
     @property
     def own(self) -> tuple[Node, ...]:
@@ -70,6 +70,6 @@ class Graph:
         return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 
-def chunks_of(laid: Graph, get: Callable[[Node], Any]) -> Chunks:
+def chunks_of(laid: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
     """Join a chunking's spans with the texts they belong to."""
     return Chunks(get(laid.corpus), get(laid.chunks), laid.chunks.address)
