@@ -60,7 +60,7 @@ def record(folder: Path, *results: Result) -> list[str]:
     ledger = Ledger(folder)
     runs = [f"{n:x}" * 32 for n in range(1, len(results) + 1)]
     for run, result in zip(runs, results, strict=True):
-        ledger.mirrored(ledger.write(None, 0, result), run)
+        ledger.mark_tracked(ledger.write(None, 0, result), run)
     return runs
 
 
@@ -71,7 +71,7 @@ def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
     sweep = ledger.open_sweep(parent, Sweep("", "sweep", parent, jobs, tuple(result.name for result in results)))
     runs = [f"{n:02x}{parent}" for n in range(len(results))]
     for n, (run, result) in enumerate(zip(runs, results, strict=True)):
-        ledger.mirrored(ledger.write(sweep.id, n, result), run)
+        ledger.mark_tracked(ledger.write(sweep.id, n, result), run)
     ledger.set_status(sweep.id, FINISHED)
     return runs
 

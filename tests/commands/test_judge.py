@@ -152,7 +152,7 @@ def judged(scores: list[float], replicate: int = 0, **parameters: str) -> Result
 def recorded(folder: Path, *results: Result) -> None:
     ledger = Ledger(folder)
     for n, one in enumerate(results):
-        ledger.mirrored(ledger.write(None, n, one), f"run{n}abc")
+        ledger.mark_tracked(ledger.write(None, n, one), f"run{n}abc")
 
 
 def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

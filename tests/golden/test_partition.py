@@ -195,15 +195,15 @@ def looked_at(partition: str = HOLDOUT, whole: str = "w") -> object:
 
 def test_each_sweep_and_each_config_by_itself_looks_at_the_holdout_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    assert ledger.looks("w") == 0
+    assert ledger.holdout_views("w") == 0
     for job in (0, 1, 1):  # the last is run again
         ledger.write("sweep-1", job, looked_at())  # type: ignore[arg-type]
-    assert ledger.looks("w") == 1
+    assert ledger.holdout_views("w") == 1
     ledger.write("sweep-2", 0, looked_at())  # type: ignore[arg-type]
     ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
     ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
-    assert ledger.looks("w") == 4
-    assert Ledger(tmp_path).looks("w") == 4  # whoever asks
+    assert ledger.holdout_views("w") == 4
+    assert Ledger(tmp_path).holdout_views("w") == 4  # whoever asks
 
 
 def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path:
         ledger.write(None, 0, looked_at(partition))  # type: ignore[arg-type]
     ledger.write(None, 0, looked_at(whole="another"))  # type: ignore[arg-type]
     ledger.write(None, 0, Failure("failed", (), {}, "error"))
-    assert ledger.looks("w") == 0
+    assert ledger.holdout_views("w") == 0
 
 
 def held_of(count: int, first: int = 0) -> DatasetFacts:
@@ -229,7 +229,7 @@ def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_
     for one in (before, before, before, now):
         ledger.write(None, 0, replace(plain, dataset=one))
     assert now.undivided != before.undivided
-    assert Ledger(tmp_path).looks(now.undivided) == expected
+    assert Ledger(tmp_path).holdout_views(now.undivided) == expected
 
 
 def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tm
     ledger.write(None, 0, replace(a_result(), dataset=held_of(400)))
     more = replace(held_of(401), partition=TUNE)
     ledger.write(None, 0, replace(a_result(), dataset=more))
-    assert ledger.looks(more.undivided) == 1
+    assert ledger.holdout_views(more.undivided) == 1
 
 
 def test_sweeper_that_decides_by_results_is_a_search() -> None:

@@ -29,10 +29,10 @@ def folder(tmp_path: Path) -> Path:
     for key in ("one", "two"):
         sweep = opened(ledger, *(f"top_k={n}" for n in range(JOBS)), key=key)
         for job in range(JOBS - 1):
-            ledger.mirrored(ledger.write(sweep.id, job, replace(a_result(), name=f"{key} {job}")), f"run {job}")
+            ledger.mark_tracked(ledger.write(sweep.id, job, replace(a_result(), name=f"{key} {job}")), f"run {job}")
         ledger.write(sweep.id, JOBS - 1, Failure("f", (), {}, "error"))
     ledger.set_status("one-0", "FINISHED")
-    ledger.claim("two-0", 77)
+    ledger.claims.claim_job("two-0", 77)
     for name in ("single", "other"):
         ledger.write(None, 0, replace(a_result(), name=name))
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
@@ -46,23 +46,23 @@ def known(folder: Path) -> list[object]:
     found: list[object] = []
     for sweep in ledger.sweeps():
         found += [sweep, ledger.sweep(sweep.id), ledger.latest(sweep.id.partition("-")[0])]
-        for record in (*ledger.records(sweep.id), *ledger.unshown(sweep.id), *ledger.finals(sweep.id)):
+        for record in (*ledger.records(sweep.id), *ledger.untracked(sweep.id), *ledger.finalists(sweep.id)):
             found.append(shown(record.outcome))
-    found += [shown(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tuned("w"))]
-    return [*found, *map(str, ledger.abandoned()), *ledger.claims("one-0"), ledger.looks("w")]
+    found += [shown(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))]
+    return [*found, *map(str, ledger.abandoned()), *ledger.claims.jobs("one-0"), ledger.holdout_views("w")]
 
 
 def used(folder: Path) -> None:
     """Write as a sweep does."""
     ledger = Ledger(folder)
     sweep = opened(ledger, "top_k=3", key="three")
-    ledger.claim(sweep.id, 0)
+    ledger.claims.claim_job(sweep.id, 0)
     record = ledger.write(sweep.id, 0, a_result(), fenced=True)
-    ledger.show(record)
-    ledger.mirrored(record, "run")
+    ledger.claims.claim_upload(record)
+    ledger.mark_tracked(record, "run")
     ledger.retry("one-0")
     ledger.set_status(sweep.id, "FINISHED")
-    assert ledger.others("two-0") == []
+    assert ledger.claims.others("two-0") == []
 
 
 def shown(outcome: Result | Failure) -> object:
@@ -76,7 +76,10 @@ def change(folder: Path, statement: str) -> None:
 
 
 FIRST = "(SELECT id FROM records WHERE sweep = 'one-0' AND job = 1)"
-WITHOUT_ID = "sweep, job, status, signature, place, run, mirrored, text, scores, counts, own, shared, digest, created"
+WITHOUT_ID = (
+    "sweep, kind, job, status, partition, golden, signature, tracker, run, tracked, text, scores, counts, own, shared,"
+    " digest, created"
+)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +95,11 @@ WITHOUT_ID = "sweep, job, status, signature, place, run, mirrored, text, scores,
         f"UPDATE records SET sweep = 'two-0', job = 77 WHERE id = {FIRST}",
         f"UPDATE records SET sweep = NULL WHERE id = {FIRST}",
         f"UPDATE records SET status = 'partial' WHERE id = {FIRST}",
+        f"UPDATE records SET kind = 'finalist' WHERE id = {FIRST}",
+        f"UPDATE records SET partition = 'tune' WHERE id = {FIRST}",
         f"UPDATE records SET run = 'another' WHERE id = {FIRST}",
-        f"UPDATE records SET mirrored = 0 WHERE id = {FIRST}",
-        f"UPDATE records SET place = 'elsewhere' WHERE id = {FIRST}",
+        f"UPDATE records SET tracked = 0 WHERE id = {FIRST}",
+        f"UPDATE records SET tracker = 'elsewhere' WHERE id = {FIRST}",
         f"UPDATE records SET signature = 'other' WHERE id = {FIRST}",
         f"UPDATE records SET scores = zeroblob(length(scores)) WHERE id = {FIRST}",
         f"UPDATE records SET text = replace(text, 'one 1', 'one 2') WHERE id = {FIRST}",
@@ -149,14 +154,3 @@ def test_damaged_file_is_read_whole_or_refused_in_one_sentence(
             said.append(str(fault))
     assert said
     assert [one for one in said if "\n" in one or not re.search(r"ledger\.db.*(restore|move it away)", one)] == []
-
-
-def test_ledger_of_the_version_before_is_sealed_when_it_is_opened(folder: Path) -> None:
-    before = known(folder)
-    with closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
-        connection.execute("DROP TABLE seals")
-        connection.execute("PRAGMA user_version = 2")
-    assert known(folder) == before
-    change(folder, f"DELETE FROM records WHERE id = {FIRST}")
-    with pytest.raises(InputError, match=SENTENCE):
-        known(folder)

@@ -36,7 +36,7 @@ def opened(ledger: Ledger, *names: str, key: str = "key") -> Sweep:
 def test_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "top_k=3", "top_k=5")
-    ledger.mirrored(ledger.write(sweep.id, 0, result()), "child")
+    ledger.mark_tracked(ledger.write(sweep.id, 0, result()), "child")
     (record,) = Ledger(tmp_path).records(sweep.id)
     assert (record.job, record.run) == (0, "child")
     assert isinstance(record.outcome, Result)
@@ -105,20 +105,20 @@ def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Pat
     code = (
         "import sys, time; from pathlib import Path; from ragsweep.records.ledger import Ledger\n"
         "ledger = Ledger(Path(sys.argv[1]))\n"
-        "print(ledger.claim(sys.argv[2], 0), flush=True); time.sleep(60)"
+        "print(ledger.claims.claim_job(sys.argv[2], 0), flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), sweep.id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "None\n"
-        taken = ledger.claim(sweep.id, 0)
+        taken = ledger.claims.claim_job(sweep.id, 0)
         assert isinstance(taken, Claim)
         assert (taken.holder.process, taken.lives) == (other.pid, True)
-        assert ledger.claim(sweep.id, 1) is None
+        assert ledger.claims.claim_job(sweep.id, 1) is None
         other.kill()
-    assert [(claim.job, claim.lives) for claim in ledger.claims(sweep.id)] == [(0, False), (1, True)]
-    assert ledger.claim(sweep.id, 0) is None
-    assert [(claim.job, claim.attempts) for claim in ledger.claims(sweep.id)] == [(0, 2), (1, 1)]
+    assert [(claim.number, claim.lives) for claim in ledger.claims.jobs(sweep.id)] == [(0, False), (1, True)]
+    assert ledger.claims.claim_job(sweep.id, 0) is None
+    assert [(claim.number, claim.attempts) for claim in ledger.claims.jobs(sweep.id)] == [(0, 2), (1, 1)]
 
 
 def test_process_of_another_machine_lives_as_long_as_its_heart_beats(tmp_path: Path) -> None:
@@ -126,28 +126,28 @@ def test_process_of_another_machine_lives_as_long_as_its_heart_beats(tmp_path: P
     sweep = opened(ledger, "a")
     for silent, free in ((LAPSE / 2, False), (2 * LAPSE, True)):
         with ledger._file.transaction() as connection:
-            connection.execute("DELETE FROM claims WHERE job = 0")
-            row = (sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
-            connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        assert (ledger.claim(sweep.id, 0) is None) == free
+            connection.execute("DELETE FROM claims WHERE kind = 'config'")
+            row = ("config", sweep.id, 0, "elsewhere", 1, "", time.time() - silent, 1)
+            connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        assert (ledger.claims.claim_job(sweep.id, 0) is None) == free
 
 
 def test_what_is_written_down_is_claimed_by_nobody_and_never_again(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "a", "b")
-    ledger.claim(sweep.id, 0)
+    ledger.claims.claim_job(sweep.id, 0)
     ledger.write(sweep.id, 0, result("a"))
-    assert ledger.claims(sweep.id) == []
-    assert ledger.claim(sweep.id, 0) == "finished"
-    ledger.claim(sweep.id, 1)
-    ledger.release(sweep.id, 1)
-    assert ledger.claims(sweep.id) == []
+    assert ledger.claims.jobs(sweep.id) == []
+    assert ledger.claims.claim_job(sweep.id, 0) == "finished"
+    ledger.claims.claim_job(sweep.id, 1)
+    ledger.claims.release_job(sweep.id, 1)
+    assert ledger.claims.jobs(sweep.id) == []
 
 
 def test_failed_job_that_is_run_again_keeps_its_run(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     sweep = opened(ledger, "a")
-    ledger.mirrored(ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), "place"), "run")
+    ledger.mark_tracked(ledger.write(sweep.id, 0, Failure("a", ("a",), {}, "no luck"), "place"), "run")
     assert ledger.jobs(sweep.id, "failed") == {0}
     ledger.retry(sweep.id)
     assert ledger.records(sweep.id) == []
@@ -155,7 +155,7 @@ def test_failed_job_that_is_run_again_keeps_its_run(tmp_path: Path) -> None:
     again = ledger.write(sweep.id, 0, result("a"), "place")
     assert ledger.run(again) == "run"
     (waiting,) = ledger.records(sweep.id)
-    assert (waiting.id, waiting.run, waiting.mirrored, waiting.place) == (again, "run", False, "place")
+    assert (waiting.id, waiting.run, waiting.tracked, waiting.tracker) == (again, "run", False, "place")
 
 
 def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_record_that_was_changed_on_disk_is_not_believed(tmp_path: Path) -> None
     ledger.write(sweep.id, 0, result("a"))
     with ledger._file.transaction() as connection:
         connection.execute("UPDATE records SET scores = x'000000000000f03f'")
-    with pytest.raises(InputError, match=r"ledger\.db: record 1 \(job 0\) is not what was written"):
+    with pytest.raises(InputError, match=r"ledger\.db: record 1 \(config 0\) is not what was written"):
         ledger.records(sweep.id)
 
 

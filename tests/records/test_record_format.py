@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from configs import evaluate
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary, TargetResult
-from ragsweep.records.record_format import Encoded, decode, encode
+from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 from ragsweep.sweep.session import Session
 
 text = st.text(max_size=6) | st.sampled_from(["ümlaut", "\ud800", "", "nan", "context"])
@@ -36,6 +36,11 @@ facts = st.builds(
     st.lists(text, max_size=2).map(tuple),
 )  # fmt: skip
 numbers = st.dictionaries(text, st.dictionaries(text, number | count, max_size=2), max_size=2)
+
+
+def read(encoded: Encoded) -> Result | Failure:
+    shared = decode_shared(encoded.shared, encoded.shared_digest) if encoded.shared_digest else {}
+    return decode(encoded, shared)
 
 
 @st.composite
@@ -92,9 +97,7 @@ def shown(value: Any) -> Any:
 @given(results | failures)
 def test_what_is_encoded_is_decoded_as_it_was(outcome: Result | Failure) -> None:
     kept = encode(outcome)
-    assert shown(decode(kept)) == shown(outcome)
-    for part in (kept.text, kept.own or "[]", kept.shared or "[]"):
-        json.loads(part, parse_constant=pytest.fail)  # strict JSON, which every reader knows
+    assert shown(read(kept)) == shown(outcome)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,7 @@ def measured() -> list[Result]:
 
 def test_measured_result_is_decoded_as_it_was_but_for_its_rankings(measured: list[Result]) -> None:
     assert measured[0].rankings
-    assert shown(decode(encode(measured[0]))) == shown(replace(measured[0], rankings={}, qrels={}))
+    assert shown(read(encode(measured[0]))) == shown(replace(measured[0], rankings={}, qrels={}))
 
 
 def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured: list[Result]) -> None:
@@ -113,8 +116,8 @@ def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured:
     assert one.shared == other.shared
     assert one.shared_digest == other.shared_digest == hashlib.sha256(one.shared).hexdigest()
     said = {"question_id", "question", "answerable", "evidence", *measured[0].groups}
-    assert said <= set(json.loads(one.shared)[0])
-    assert set(json.loads(one.own)[0]) == {"context", "unscored"}
+    assert said <= set(json.loads(one.shared))
+    assert set(json.loads(one.own)) == {"context", "unscored"}
     questions = measured[0].dataset.questions
     assert len(one.scores) == 8 * questions * len(measured[0].summaries)
     assert len(one.counts) == 8 * questions * 2  # length of the ranking, first rank
@@ -126,32 +129,15 @@ def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured:
         lambda kept: replace(kept, shared=kept.shared.replace(b"true", b"false")),
         lambda kept: replace(kept, scores=kept.scores[:-8]),
         lambda kept: replace(kept, counts=kept.counts + bytes(8)),
-        lambda kept: replace(kept, text=kept.text.replace("ragsweep.record/1", "ragsweep.record/9")),
+        lambda kept: replace(kept, text=kept.text.replace("ragsweep.record/2", "ragsweep.record/9")),
         lambda kept: replace(kept, text=kept.text[:100]),
-        lambda kept: replace(kept, own=b"[{}]"),
-        lambda kept: replace(kept, text="[[]]"),
+        lambda kept: replace(kept, own=b"{}"),
+        lambda kept: replace(kept, text="[]"),
     ],
 )
 def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
     with pytest.raises(InputError, match="a record of the ledger is damaged"):
-        decode(harm(encode(measured[0])))
-
-
-def test_record_of_a_time_before_answers_is_read(measured: list[Result]) -> None:
-    def older(kept: Encoded) -> Encoded:
-        document, *lost = json.loads(kept.text)
-        del document["usage"], document["state"]
-        groups = [group for values in document["groups"].values() for group in values.values()]
-        for rows in (document["summaries"], *groups):
-            rows.update({name: row[:11] for name, row in rows.items()})
-        kept_lost = [[path, number] for path, number in (lost[0] if lost else []) if path[-1] not in (11, 12)]
-        return replace(kept, text=json.dumps([document, *([kept_lost] if kept_lost else [])]))
-
-    old = decode(older(encode(measured[0])))
-    assert isinstance(old, Result)
-    assert (old.state, old.usage) == ("COMPLETE", {})
-    assert shown(old.outcomes) == shown(measured[0].outcomes)
-    assert old.summaries["mrr"].value == measured[0].summaries["mrr"].value
+        read(harm(encode(measured[0])))
 
 
 def test_result_that_is_partial_is_kept_as_such(measured: list[Result]) -> None:

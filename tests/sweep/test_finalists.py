@@ -14,7 +14,8 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
-from ragsweep.records.ledger import FINALS, Ledger
+from ragsweep.records.claims import FINALIST
+from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
 from ragsweep.sweep.closing import Ending, ending
@@ -98,7 +99,7 @@ def ended(folder: Path, *held_out: Result | Failure) -> Ending:
     for job, one in enumerate(FIELD[:2]):
         ledger.write("search", job, one)
     for place, other in enumerate(held_out):
-        ledger.write("search", FINALS + place, other)
+        ledger.write("search", place, other, kind=FINALIST)
     return ending(ledger, ledger.records("search"))
 
 
@@ -164,13 +165,13 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     for job, one in enumerate(FIELD[:4]):
         ledger.write("search", job, one)
     for place, one in enumerate(FIELD[:3]):
-        ledger.write("search", FINALS + place, held(one, 0.5, place))
-    assert ledger.looks("w") == 1
-    ledger.write("search", FINALS + 1, held(FIELD[1], 0.5))  # again, after a fault
-    assert ledger.looks("w") == 1
+        ledger.write("search", place, held(one, 0.5, place), kind=FINALIST)
+    assert ledger.holdout_views("w") == 1
+    ledger.write("search", 1, held(FIELD[1], 0.5), kind=FINALIST)  # again, after a fault
+    assert ledger.holdout_views("w") == 1
     ledger.write("search", 4, FIELD[4])
-    ledger.write("search", FINALS + 3, held(FIELD[3], 0.5))  # the search went on, and chooses anew
-    assert ledger.looks("w") == 2
+    ledger.write("search", 3, held(FIELD[3], 0.5), kind=FINALIST)  # the search went on, and chooses anew
+    assert ledger.holdout_views("w") == 2
     # They are no configs of the search: nobody who reads these compares them with the others.
     assert [record.job for record in ledger.records("search")] == [0, 1, 2, 3, 4]
     assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}

@@ -20,8 +20,8 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.leases import LAPSE, myself
 from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
-from ragsweep.records.ledger import FINISHED, RUNNING, WHOLE, Ledger, Sweep
-from ragsweep.sweep.sharing import join, leave, sweep_key
+from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
+from ragsweep.sweep.sharing import leave, sweep_key
 from studies import LEFT, ended_jobs, select, working
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
 from test_search_command import SEARCH
@@ -72,7 +72,7 @@ def check_joined(folder: Path, trials: int) -> None:
     assert ended_jobs(study) == list(range(trials))
     assert select(study, LEFT) == [(0,)]
     assert select(ledger, "SELECT job FROM records ORDER BY job") == numbers
-    assert select(ledger, "SELECT count(*) FROM records WHERE mirrored = 0") == [(0,)]
+    assert select(ledger, "SELECT count(*) FROM records WHERE tracked = 0") == [(0,)]
     assert select(ledger, "SELECT count(*) FROM claims") == [(0,)]
     assert select(ledger, "SELECT status FROM sweeps") == [(FINISHED,)]
     (parent,) = runs(folder, "sweep")
@@ -176,11 +176,11 @@ def opened(tmp_path: Path) -> tuple[Ledger, Sweep]:
     return ledger, ledger.open_sweep("key", Sweep("", "search", "", ((),), ("trial 0",)))
 
 
-def pretend(ledger: Ledger, sweep: Sweep, number: int, host: str = "elsewhere", silent: float = 0.0) -> None:
+def pretend(ledger: Ledger, sweep: Sweep, kind: str, number: int, host: str = "elsewhere", silent: float = 0.0) -> None:
     """Another process's claim."""
     with sqlite3.connect(ledger.path) as connection:
-        values = (sweep.id, number, host, 1, "", time.time() - silent)
-        connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, 1)", values)
+        values = (kind, sweep.id, number, host, 1, "", time.time() - silent)
+        connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1)", values)
     connection.close()
 
 
@@ -188,35 +188,35 @@ def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Swe
     ledger, sweep = opened
     assert sweep_key(sweep) == "key"
     assert leave(ledger, sweep) == ""
-    pretend(ledger, sweep, WHOLE - 1)
+    pretend(ledger, sweep, "command", 1)
     assert "process 1 on elsewhere" in leave(ledger, sweep)
     with sqlite3.connect(ledger.path) as connection:
         assert connection.execute("SELECT host FROM claims").fetchall() == [("elsewhere",)]
     connection.close()
     assert ledger.abandoned() == []  # there still is somebody at it
-    assert isinstance(ledger.claim(sweep.id, WHOLE), Claim)
-    join(ledger, sweep)
+    assert isinstance(ledger.claims.claim_sweep(sweep.id), Claim)
+    ledger.claims.join_sweep(sweep.id)
     ledger.set_status(sweep.id, FINISHED)
     assert "closed this search already" in leave(ledger, sweep)
 
 
 def test_who_has_long_been_silent_does_not_keep_a_search_open(opened: tuple[Ledger, Sweep]) -> None:
     ledger, sweep = opened
-    pretend(ledger, sweep, WHOLE - 1, silent=LAPSE + 1)
-    assert ledger.others(sweep.id) == []
+    pretend(ledger, sweep, "command", 1, silent=LAPSE + 1)
+    assert ledger.claims.others(sweep.id) == []
     assert leave(ledger, sweep) == ""
 
 
 def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tuple[Ledger, Sweep]) -> None:
     ledger, sweep = opened
     failure = Failure("trial 0", (), {}, "no luck")
-    pretend(ledger, sweep, 0)
-    assert isinstance(ledger.claim(sweep.id, 0), Claim)
-    assert ledger.claim(sweep.id, 0, given=True) is None
-    pretend(ledger, sweep, 0)
+    pretend(ledger, sweep, "config", 0)
+    assert isinstance(ledger.claims.claim_job(sweep.id, 0), Claim)
+    assert ledger.claims.claim_job(sweep.id, 0, given=True) is None
+    pretend(ledger, sweep, "config", 0)
     with pytest.raises(InputError, match="given to another process meanwhile"):
         ledger.write(sweep.id, 0, failure, fenced=True)
-    ledger.claim(sweep.id, 0, given=True)
+    ledger.claims.claim_job(sweep.id, 0, given=True)
     ledger.write(sweep.id, 0, failure, fenced=True)
     with pytest.raises(InputError, match="given to another process meanwhile"):  # it is written down already
         ledger.write(sweep.id, 0, failure, fenced=True)

@@ -9,7 +9,7 @@ import mlflow
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.records.ledger import FINALS, Ledger
+from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.search.summary import read_summary
 from ragsweep.sweep.sweeping import run
@@ -170,8 +170,8 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     assert "has been looked at once" in done.stdout
     ledger = Ledger(tmp_path / ".ragsweep")
     (sweep,) = ledger.sweeps()
-    finals = ledger.finals(sweep.id)
-    assert [record.job for record in finals] == [FINALS + n for n in range(len(finals))]
+    finals = ledger.finalists(sweep.id)
+    assert [record.job for record in finals] == list(range(len(finals)))
     assert {record.outcome.dataset.partition for record in finals} == {"holdout"}  # type: ignore[union-attr]
     assert len(ledger.records(sweep.id)) == 3
     told = results(tmp_path)["finalists"]
@@ -182,9 +182,9 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     assert len(children) == len(finals) == len(told)
     again = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
     assert "is finished already" in again.stdout
-    assert [one.id for one in ledger.finals(sweep.id)] == [one.id for one in finals]
+    assert [one.id for one in ledger.finalists(sweep.id)] == [one.id for one in finals]
     more = ragsweep(*typed, "hydra.sweeper.n_trials=5", "finalists=5")
     assert more.returncode == 0, more.stderr
-    assert len(ledger.finals(sweep.id)) > len(finals)
+    assert len(ledger.finalists(sweep.id)) > len(finals)
     assert [record.outcome.name for record in ledger.records(sweep.id)].count("defaults") == 1
     assert "has been looked at twice" in more.stdout

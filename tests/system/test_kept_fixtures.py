@@ -74,12 +74,9 @@ def test_the_store_serves_what_an_earlier_release_put_there(folder: Path) -> Non
     entries = dict(store._database.ask("SELECT address, kind FROM entries"))
     assert whole == sorted(address for address, kind in entries.items() if kind == "whole")
     assert set(entries.values()) == {"whole", "rows"}
-    said = in_one_process({"verify": ["store", "verify"]}, folder)["verify"]
-    assert said[0] == 0, said
     assert not warned
 
 
-@pytest.mark.xfail(reason="studies of 0.1.0 are refused: their trials have no owner; the fixtures are to be made anew")
 def test_what_an_earlier_release_left_is_shown_continued_and_agreed_with(folder: Path) -> None:
     same_commands(folder)
     before = stored_trials(folder / DATABASES["study"])

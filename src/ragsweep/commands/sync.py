@@ -11,7 +11,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep import mirroring
+from ragsweep.sweep import mlflow_sync
 
 _ABOUT = """Send to MLflow what the ledger holds and MLflow lacks: after an outage, or where its database is gone.
 What is there already is left alone. Rankings (TREC run files) are not in the ledger and so not sent."""
@@ -31,7 +31,7 @@ def sync(arguments: Sequence[str]) -> int:
     if risk := tracker.risk():
         terminal.line("warning", risk)
     tracker.check()
-    sent = mirroring.sync(Ledger(Path(flags.path)), tracker, terminal, flags.all)
+    sent = mlflow_sync.sync(Ledger(Path(flags.path)), tracker, terminal, flags.all)
     terminal.line("sync", f"{sent} result{'s' if sent != 1 else ''} sent" if sent else "nothing was missing")
     terminal.line("look", tracker.view_command())
     return 0

@@ -1,4 +1,4 @@
-"""Rows of the ledger's file that say which process works on which job, for as long as it lives."""
+"""Claims: which process works on what. One table for sweeps and searches alike; a dead process loses its claims."""
 
 from __future__ import annotations
 
@@ -6,74 +6,205 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.leases import BEAT, Holder, myself
+from ragsweep.core.leases import BEAT, LAPSE, Holder, myself
 from ragsweep.records.ledger_file import LedgerFile
+
+CONFIG, FINALIST = "config", "finalist"
+"""Kinds of jobs: a config of a sweep, or a search's best config on the holdout."""
+
+COMMAND, UPLOAD, KEY = "command", "upload", "key"
+"""Further kinds of claims: the commands at a sweep, a record sent to the tracker, the opening of sweeps of one key."""
+
+
+def job_tag(kind: str, number: int) -> str:
+    """Return the text that names a job among the runs of its sweep: ``3``, ``finalist-0``."""
+    return str(number) if kind == CONFIG else f"{kind}-{number}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who works on a job, how often it was begun, and whether that process still lives."""
+    """The process that works on something, how often it was begun, and whether that process is alive."""
 
-    job: int
+    kind: str
+    number: int
     holder: Holder
     attempts: int
     lives: bool
 
     @property
-    def mine(self) -> bool:
-        """Whether it is this process's."""
+    def is_own(self) -> bool:
+        """Whether this process holds it."""
         return self.holder == myself()
 
 
-def take(connection: sqlite3.Connection, sweep: str, job: int) -> None:
-    """Write a job down as this process's, whoever had it before."""
-    me = myself()
-    connection.execute(
-        "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
-        " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
-        " attempts = attempts + 1",
-        (sweep, job, me.host, me.process, me.started, time.time()),
-    )
+class Claims:
+    """The claims in a ledger's file.
 
-
-def taken(connection: sqlite3.Connection, condition: str, values: Sequence[Any]) -> list[Claim]:
-    """Read the claims of which a condition holds, those of dead processes included."""
-    rows = connection.execute(
-        f"SELECT job, host, process, started, heartbeat, attempts FROM claims WHERE {condition}", values
-    ).fetchall()
-    return [_claim(row) for row in rows]
-
-
-def drop(connection: sqlite3.Connection, condition: str, values: Sequence[Any]) -> None:
-    """Delete those claims of this process of which a condition holds."""
-    me = myself()
-    connection.execute(
-        f"DELETE FROM claims WHERE {condition} AND host = ? AND process = ? AND started = ?",
-        (*values, me.host, me.process, me.started),
-    )
-
-
-class Heart:
-    """Keep this process's claims alive in the eyes of other machines for as long as somebody has the file."""
+    Methods that claim return None; where another living process has the claim, they return that.
+    """
 
     def __init__(self, file: LedgerFile) -> None:
-        self._file = weakref.ref(file)  # whoever forgets the ledger closes its file
-        self._beating = False
+        self._file = file
+        self._beats = False
 
-    def beat(self) -> None:
-        """Begin, unless it beats already."""
-        if not self._beating:
-            self._beating = True
-            threading.Thread(target=_beat, args=(self._file,), name="ragsweep-heartbeat", daemon=True).start()
+    # --- sweeps ------------------------------------------------------------------------------------------------
+
+    def claim_sweep(self, sweep: str) -> Claim | None:
+        """Claim a sweep for this process's command, unless another command is at it."""
+        with self._taking() as connection:
+            for claim in find_claims(connection, COMMAND, sweep):
+                if claim.lives and not claim.is_own:
+                    return claim
+            take(connection, COMMAND, sweep, 0)
+        return None
+
+    def join_sweep(self, sweep: str) -> None:
+        """Claim a sweep beside the commands that are at it."""
+        with self._taking() as connection:
+            held = [claim.number for claim in find_claims(connection, COMMAND, sweep)]
+            take(connection, COMMAND, sweep, max(held, default=-1) + 1)
+
+    def leave_sweep(self, sweep: str) -> None:
+        """Give up the claim of this process's command at a sweep."""
+        with self._file.transaction() as connection:
+            _drop(connection, COMMAND, sweep)
+
+    def is_abandoned(self, sweep: str) -> bool:
+        """Return whether no living process's command is at a sweep."""
+        with self._file.reading() as connection:
+            return not any(claim.lives for claim in find_claims(connection, COMMAND, sweep))
+
+    def others(self, sweep: str) -> list[Holder]:
+        """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
+        with self._file.reading() as connection:
+            found = find_claims(connection, COMMAND, sweep, since=time.time() - LAPSE)
+        return [claim.holder for claim in found if claim.lives and not claim.is_own]
+
+    def claim_key(self, key: str) -> Claim | None:
+        """Claim the right to open and close sweeps of a key."""
+        with self._taking() as connection:
+            return _take_free(connection, KEY, key, 0)
+
+    def release_key(self, key: str) -> None:
+        """Give up this process's right to open and close sweeps of a key."""
+        with self._file.transaction() as connection:
+            _drop(connection, KEY, key)
+
+    # --- jobs --------------------------------------------------------------------------------------------------
+
+    def claim_job(
+        self, sweep: str, job: int, kind: str = CONFIG, given: bool = False
+    ) -> Claim | Literal["finished"] | None:
+        """Claim a job; return "finished" where there is nothing left to do.
+
+        ``given``: jobs are assigned elsewhere (by a study), and this one to this process, replacing any other owner.
+        """
+        with self._taking() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM records WHERE sweep = ? AND kind = ? AND job = ? AND status IN ('finished', 'dropped')",
+                (sweep, kind, job),
+            ).fetchone()
+            if found:
+                return "finished"
+            if not given:
+                return _take_free(connection, kind, sweep, job)
+            take(connection, kind, sweep, job)
+        return None
+
+    def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
+        """List the claims on a sweep's jobs, those of dead processes included."""
+        with self._file.reading() as connection:
+            return find_claims(connection, kind, sweep)
+
+    def release_job(self, sweep: str, job: int | None = None) -> None:
+        """Give up this process's claim on a job that was not done; None: on all jobs of the sweep."""
+        with self._file.transaction() as connection:
+            for kind in (CONFIG, FINALIST):
+                _drop(connection, kind, sweep, job)
+
+    # --- uploads -----------------------------------------------------------------------------------------------
+
+    def claim_upload(self, record: int) -> Claim | bool:
+        """Claim the upload of a record to the tracker; return True, or False where it is tracked or replaced."""
+        with self._taking() as connection:
+            found = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
+            if found is None or found[0]:
+                return False
+            return _take_free(connection, UPLOAD, "", record) or True
+
+    def release_uploads(self) -> None:
+        """Give up this process's claims on uploads."""
+        with self._file.transaction() as connection:
+            _drop(connection, UPLOAD, "")
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _taking(self) -> Iterator[sqlite3.Connection]:
+        with self._file.transaction() as connection:
+            yield connection
+        self.keep_alive()
+
+    def keep_alive(self) -> None:
+        """Begin to renew this process's claims, unless that has begun."""
+        if not self._beats:
+            self._beats = True
+            file = weakref.ref(self._file)  # a ledger that is dropped closes its file
+            threading.Thread(target=_beat, args=(file,), name="ragsweep-heartbeat", daemon=True).start()
+
+
+def find_claims(
+    connection: sqlite3.Connection, kind: str, sweep: str, number: int | None = None, since: float = 0.0
+) -> list[Claim]:
+    """Read claims of one kind, those of dead processes included; ``number``: of one job only."""
+    rows = connection.execute(
+        "SELECT number, host, process, started, heartbeat, attempts FROM claims"
+        " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
+        (kind, sweep, number, since),
+    ).fetchall()
+    found = []
+    for place, host, process, started, heartbeat, attempts in rows:
+        holder = Holder(host, process, started)
+        found.append(Claim(kind, place, holder, attempts, holder.lives(time.time() - heartbeat)))
+    return found
+
+
+def take(connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> None:
+    """Claim something, replacing any previous owner."""
+    me = myself()
+    connection.execute(
+        "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
+        " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
+        " attempts = attempts + 1",
+        (kind, sweep, number, me.host, me.process, me.started, time.time()),
+    )
+
+
+def _take_free(connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> Claim | None:
+    for claim in find_claims(connection, kind, sweep, number):
+        if claim.lives and not claim.is_own:
+            return claim
+    take(connection, kind, sweep, number)
+    return None
+
+
+def _drop(connection: sqlite3.Connection, kind: str, sweep: str, number: int | None = None) -> None:
+    me = myself()
+    connection.execute(
+        "DELETE FROM claims WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1)"
+        " AND host = ? AND process = ? AND started = ?",
+        (kind, sweep, number, me.host, me.process, me.started),
+    )
 
 
 def _beat(kept: weakref.ref[LedgerFile]) -> None:
+    """Renew this process's claims, for other machines, for as long as the file is in use."""
     me = myself()
     while True:
         time.sleep(BEAT)
@@ -86,8 +217,3 @@ def _beat(kept: weakref.ref[LedgerFile]) -> None:
                 (time.time(), me.host, me.process, me.started),
             )
         del file
-
-
-def _claim(row: Sequence[Any]) -> Claim:
-    holder = Holder(row[1], row[2], row[3])
-    return Claim(row[0], holder, row[5], holder.lives(time.time() - row[4]))

@@ -1,6 +1,6 @@
-"""Keep what was measured in one SQLite file: the truth that tables, reports and MLflow are made from.
+"""The ledger: one SQLite file of what was measured, from which tables, reports and MLflow runs are made.
 
-One transaction a config. Every value is JSON (NaN as null) and nothing is ever executed that was read.
+One transaction a config. Nothing that is read can run code.
 """
 
 from __future__ import annotations
@@ -12,56 +12,52 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.leases import LAPSE, Holder
 from ragsweep.core.results import DatasetFacts, Failure, Result
-from ragsweep.golden.partition import HOLDOUT
-from ragsweep.records import claims, seals
-from ragsweep.records.claims import Claim
+from ragsweep.golden.partition import HOLDOUT, TUNE
+from ragsweep.records import seals
+from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag, take
 from ragsweep.records.ledger_file import LedgerFile, damaged
-from ragsweep.records.record_format import Encoded, decode, encode
-
-FINALS = 1_000_000
-"""From this number on, a search's jobs are its best configs on the holdout: no trials, and no configs of the sweep."""
-
-WHOLE = -1
-"""The number under which a sweep itself is claimed, by the process that runs the command.
-
-Further commands that work on the same search have the numbers below it.
-"""
-
-SHOWING = "records"
-"""What the records that are being shown in the tracker are claimed under, by their own numbers."""
+from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
+
+DECIDED = "status NOT IN ('retry', 'racing')"
+"""Condition of the records that are outcomes, not states on the way to one."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A multirun: its jobs' overrides in order, what tells each from its siblings, and its parent run."""
+    """A multirun: its jobs' overrides in order, the name of each among its siblings, and its parent run."""
 
     id: str
     name: str
     parent: str  # the MLflow run; empty without tracking
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
-    place: str = ""  # where it is tracked
+    tracker: str = ""  # identity of the tracker
     status: str = RUNNING
 
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one job, and its MLflow run: half written or an earlier attempt's where not ``mirrored``."""
+    """The outcome of one job, and its MLflow run: incomplete or an earlier attempt's where not ``tracked``."""
 
     id: int
     sweep: str | None
-    job: int
+    kind: str  # CONFIG or FINALIST
+    job: int  # its number among the jobs of its kind
     run: str | None
-    mirrored: bool
-    place: str  # where it is tracked
+    tracked: bool
+    tracker: str  # identity of the tracker
     outcome: Result | Failure
+
+    @property
+    def tag(self) -> str:
+        """The text that names the job among the runs of its sweep."""
+        return job_tag(self.kind, self.job)
 
 
 class Ledger:
@@ -69,7 +65,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
-        self._heart = claims.Heart(self._file)
+        self.claims = Claims(self._file)
 
     @property
     def path(self) -> Path:
@@ -87,24 +83,24 @@ class Ledger:
             return self._sweep(connection, row) if row else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
-        """Write a sweep down before its first job starts, as the next round of its key, and claim it."""
+        """Record a sweep before its first job starts, as the next round of its key, and claim it."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
             connection.execute(
                 "INSERT INTO sweeps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    identifier, key, rounds, sweep.place, sweep.name, sweep.parent, RUNNING, json.dumps(sweep.jobs),
+                    identifier, key, rounds, sweep.tracker, sweep.name, sweep.parent, RUNNING, json.dumps(sweep.jobs),
                     json.dumps(sweep.names), time.time(),
                 ),
             )  # fmt: skip
             seals.seal_sweep(connection, identifier)
-            claims.take(connection, identifier, WHOLE)
-        self._heart.beat()
+            take(connection, COMMAND, identifier, 0)
+        self.claims.keep_alive()
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
-        """Read a sweep back; in a job's process, say."""
+        """Read a sweep."""
         with self._file.reading() as connection:
             row = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps WHERE id = ?", (identifier,)).fetchone()
             if row is None:
@@ -120,15 +116,15 @@ class Ledger:
             return [self._sweep(connection, row) for row in rows]
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Say how far a sweep is; one that is not RUNNING is claimed by nobody."""
+        """Set the status of a sweep; one that is not RUNNING has no commands at it."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
             seals.seal_sweep(connection, sweep)
             if status != RUNNING:
-                connection.execute("DELETE FROM claims WHERE sweep = ? AND job <= ?", (sweep, WHOLE))
+                connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Say how many jobs a search has: it may be continued with more than it was begun with."""
+        """Set the jobs of a search, which may be continued with more than it was begun with."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE sweeps SET jobs = ?, names = ? WHERE id = ?",
@@ -137,113 +133,73 @@ class Ledger:
             seals.seal_sweep(connection, sweep)
 
     def set_parent(self, sweep: str, parent: str) -> None:
-        """Note a sweep's parent run, which is made only when there is something to show."""
+        """Set a sweep's parent run."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
             seals.seal_sweep(connection, sweep)
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps that are running by name only: the processes of their commands are dead."""
-        return [one for one in self.sweeps() if one.status == RUNNING and not self._held(one.id)]
+        """List the sweeps with status RUNNING whose commands' processes are dead."""
+        return [one for one in self.sweeps() if one.status == RUNNING and self.claims.is_abandoned(one.id)]
 
-    def others(self, sweep: str) -> list[Holder]:
-        """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
-        with self._file.reading() as connection:
-            recent = sweep, WHOLE, time.time() - LAPSE
-            found = claims.taken(connection, "sweep = ? AND job <= ? AND heartbeat > ?", recent)
-        return [claim.holder for claim in found if claim.lives and not claim.mine]
-
-    def leave(self, sweep: str) -> None:
-        """Say that this process's command is not at a sweep any more."""
-        with self._file.transaction() as connection:
-            claims.drop(connection, "sweep = ? AND job <= ?", (sweep, WHOLE))
-
-    # --- jobs --------------------------------------------------------------------------------------------------
-
-    def claim(self, sweep: str, job: int, given: bool = False) -> Claim | Literal["finished"] | None:
-        """Take a job for this process; None if it is now ours, else who has it, or that it is finished.
-
-        A sweep as a whole is had by any command that is at it. ``given``: it is decided elsewhere who works on what,
-        and this process was given the job, whoever had it before.
-        """
-        with self._file.transaction() as connection:
-            found = connection.execute(
-                "SELECT 1 FROM records WHERE sweep = ? AND job = ? AND status IN ('finished', 'dropped')",
-                (sweep, job),
-            ).fetchone()
-            if found:
-                return "finished"
-            which = "job <= ?" if job == WHOLE else "job = ?"
-            for claim in claims.taken(connection, f"sweep = ? AND {which}", (sweep, job)):
-                if claim.lives and not claim.mine and not given:
-                    return claim
-            claims.take(connection, sweep, job)
-        self._heart.beat()
-        return None
-
-    def release(self, sweep: str, job: int) -> None:
-        """Give a job of this process back that was not done, and that is to be done later."""
-        with self._file.transaction() as connection:
-            claims.drop(connection, "sweep = ? AND job = ?", (sweep, job))
-
-    def release_mine(self, sweep: str) -> None:
-        """Give back all jobs of a sweep that this process holds; its command stays at the sweep."""
-        if any(claim.mine for claim in self.claims(sweep)):
-            with self._file.transaction() as connection:
-                claims.drop(connection, "sweep = ? AND job > ?", (sweep, WHOLE))
-
-    def claims(self, sweep: str) -> list[Claim]:
-        """List who works on which job, dead processes included."""
-        with self._file.reading() as connection:
-            return claims.taken(connection, "sweep = ? AND job > ?", (sweep, WHOLE))
+    # --- records -----------------------------------------------------------------------------------------------
 
     def write(
-        self, sweep: str | None, job: int, outcome: Result | Failure, place: str = "", fenced: bool = False
+        self,
+        sweep: str | None,
+        job: int,
+        outcome: Result | Failure,
+        tracker: str = "",
+        kind: str = CONFIG,
+        fenced: bool = False,
     ) -> int:
-        """Write down what became of a job, all of it or nothing, and return the record's number.
+        """Write the outcome of a job, all of it or nothing, and return the record's number.
 
-        A repeated job replaces its record and keeps its run. Rankings are not kept: they are large, and the tracker
-        has them. ``fenced``: raise InputError where this process does not have the job any more.
+        A repeated job replaces its record and keeps its run. Rankings are left to store and tracker. ``fenced``: raise
+        InputError where this process has lost the job to another one.
         """
-        kept = encode(outcome)
+        encoded = encode(outcome)
+        facts = outcome.dataset if isinstance(outcome, Result) else None
+        job_of = "sweep = ? AND kind = ? AND job = ?"
         with self._file.transaction() as connection:
-            if fenced and not any(one.mine for one in claims.taken(connection, "sweep = ? AND job = ?", (sweep, job))):
+            if fenced and not any(one.is_own for one in find_claims(connection, kind, sweep or "", job)):
                 raise InputError(f"job {job} was given to another process meanwhile; this result comes too late")
-            before = connection.execute(
-                "SELECT run, id FROM records WHERE sweep = ? AND job = ?", (sweep, job)
-            ).fetchone()
+            before = connection.execute(f"SELECT run, id FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
             if before:
                 connection.execute("DELETE FROM records WHERE id = ?", (before[1],))
                 seals.forget_record(connection, before[1])
-            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (sweep, job))
-            connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (kept.shared_digest, kept.shared))
+            connection.execute("DELETE FROM claims WHERE sweep = ? AND kind = ? AND number = ?", (sweep, kind, job))
+            connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (encoded.shared_digest, encoded.shared))
             cursor = connection.execute(
-                "INSERT INTO records (sweep, job, status, signature, place, run, mirrored, text, scores, counts, own,"
-                " shared, digest, created) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO records (sweep, kind, job, status, partition, golden, signature, tracker, run, tracked,"
+                " text, scores, counts, own, shared, digest, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    sweep, job, kept.status, kept.signature, place, before[0] if before else None, kept.text,
-                    kept.scores, kept.counts, kept.own, kept.shared_digest, kept.digest(), time.time(),
+                    sweep, kind, job, encoded.status, facts.partition if facts else "",
+                    facts.undivided if facts else "", encoded.signature, tracker, before[0] if before else None,
+                    encoded.text, encoded.scores, encoded.counts, encoded.own, encoded.shared_digest, encoded.digest(),
+                    time.time(),
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
             seals.seal_records(connection, "id = ?", (record,))
-            if isinstance(outcome, Result):
-                _note_look(connection, outcome.dataset, _look(connection, sweep, job) or f"record {record}")
+            if facts:
+                _note_view(connection, facts, _viewer(connection, sweep, kind) or f"record {record}")
             return record
 
-    def forget_unread(self) -> None:
-        """Forget what several records had in common of which none is left: each rung of a race has other questions."""
+    def drop_unused(self) -> None:
+        """Delete the shared columns that no record uses any more: each rung of a race has other questions."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
-    def looks(self, golden: str) -> int:
-        """Count how often each question of a golden set's holdout was looked at, on average and rounded up.
+    def holdout_views(self, golden: str) -> int:
+        """Count how often each question of a golden set's holdout was used, on average and rounded up.
 
-        A sweep looks once, and so does a config by itself. A look at the holdout of another golden set counts by the
-        share of these questions that it saw: a set that has grown by a question has been seen nearly as often.
+        A sweep counts once, and so does a single config. A use of another golden set's holdout counts by the share of
+        these questions in it: a set that grew by a question has been used nearly as often.
         """
         with self._file.reading() as connection:
-            found = connection.execute("SELECT golden, count(*) FROM looks GROUP BY golden").fetchall()
+            found = connection.execute("SELECT golden, count(*) FROM holdout_views GROUP BY golden").fetchall()
             held = dict(connection.execute("SELECT golden, questions FROM holdouts").fetchall())
         own, total = set(json.loads(held.get(golden, "[]"))), 0.0
         for other, count in found:
@@ -251,30 +207,16 @@ class Ledger:
             total += count * (1.0 if other == golden else len(shared) / max(len(own), 1))
         return math.ceil(total - 1e-9)
 
-    def tuned(self, golden: str) -> list[Record]:
+    def tune_records(self, golden: str) -> list[Record]:
         """Read what was measured on the tune questions of the golden set with this digest."""
-        marks = '"partition":"tune"', f'"whole_digest":"{golden}"'
-        return self._records("instr(text, ?) AND instr(text, ?) AND status = 'finished' ORDER BY id", marks)
+        return self._records("partition = ? AND golden = ? AND status = 'finished' ORDER BY id", (TUNE, golden))
 
-    def show(self, record: int) -> bool | Claim:
-        """Take it upon this process to show a record; False if it is shown, or replaced, else who is at it."""
+    def mark_tracked(self, record: int, run: str) -> None:
+        """Set the MLflow run that shows a record."""
         with self._file.transaction() as connection:
-            found = connection.execute("SELECT mirrored FROM records WHERE id = ?", (record,)).fetchone()
-            if found is None or found[0]:
-                return False
-            for claim in claims.taken(connection, "sweep = ? AND job = ?", (SHOWING, record)):
-                if claim.lives and not claim.mine:
-                    return claim
-            claims.take(connection, SHOWING, record)
-        self._heart.beat()
-        return True
-
-    def mirrored(self, record: int, run: str) -> None:
-        """Note the MLflow run that shows a record."""
-        with self._file.transaction() as connection:
-            connection.execute("UPDATE records SET run = ?, mirrored = 1 WHERE id = ?", (run, record))
+            connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
             seals.seal_records(connection, "id = ?", (record,))
-            connection.execute("DELETE FROM claims WHERE sweep = ? AND job = ?", (SHOWING, record))
+            connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
         """Return the MLflow run that an earlier attempt at a record's job left."""
@@ -283,116 +225,116 @@ class Ledger:
         return found[0] if found else None
 
     def retry(self, sweep: str) -> None:
-        """Let the jobs of a sweep be run again that failed, or that came to a part of their scores only."""
+        """Open the jobs of a sweep again that failed, or of which too few questions could be scored."""
         again = "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')"
         with self._file.transaction() as connection:
             connection.execute(again, (sweep,))
             seals.seal_records(connection, "sweep = ? AND status = 'retry'", (sweep,))
 
-    def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the jobs of a sweep whose record has one of these statuses (``record_format.STATUS``, or "failed").
-
-        Those on the holdout at the end of a search are not among them.
-        """
-        with self._file.reading() as connection:
-            rows = connection.execute("SELECT job, status FROM records WHERE sweep = ?", (sweep,)).fetchall()
-        return {job for job, status in rows if status in statuses and job < FINALS}
-
-    def record(self, sweep: str, job: int) -> Record:
-        """Read the record of a job."""
-        return self._records("records.sweep = ? AND job = ?", (sweep, job), sweep)[0]
-
     def forget_runs(self, sweep: str) -> None:
-        """Forget the runs of a sweep's records: the tracker that had them has lost them."""
+        """Forget the runs of a sweep's records, which the tracker has lost."""
         with self._file.transaction() as connection:
-            connection.execute("UPDATE records SET run = NULL, mirrored = 0 WHERE sweep = ?", (sweep,))
+            connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
             seals.seal_records(connection, "sweep = ?", (sweep,))
 
-    def records(self, sweep: str) -> list[Record]:
-        """Read what became of a sweep's jobs so far, in the order of the jobs."""
-        part = "records.sweep = ? AND job < ? AND status NOT IN ('retry', 'racing') ORDER BY job"
-        return self._records(part, (sweep, FINALS), sweep)
+    def jobs(self, sweep: str, *statuses: str) -> set[int]:
+        """Return the numbers of a sweep's configs whose record has one of these statuses."""
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT job, status FROM records WHERE sweep = ? AND kind = ?", (sweep, CONFIG)
+            ).fetchall()
+        return {job for job, status in rows if status in statuses}
 
-    def unshown(self, sweep: str) -> list[Record]:
-        """Read those of a sweep that the tracker does not show whole, its best configs on the holdout included."""
-        return self._records(
-            "records.sweep = ? AND mirrored = 0 AND status NOT IN ('retry', 'racing')", (sweep,), sweep
-        )
+    def record(self, sweep: str, job: int) -> Record:
+        """Read the record of a config of a sweep."""
+        return self._records("records.sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job), sweep)[0]
+
+    def records(self, sweep: str) -> list[Record]:
+        """Read the outcomes of a sweep's configs so far, in the order of the jobs."""
+        condition = f"records.sweep = ? AND kind = ? AND {DECIDED} ORDER BY job"
+        return self._records(condition, (sweep, CONFIG), sweep)
+
+    def finalists(self, sweep: str) -> list[Record]:
+        """Read the outcomes of a search's best configs on the holdout."""
+        return self._records("records.sweep = ? AND kind = ? ORDER BY job", (sweep, FINALIST), sweep)
+
+    def untracked(self, sweep: str) -> list[Record]:
+        """Read the outcomes of a sweep, finalists included, that the tracker does not have."""
+        return self._records(f"records.sweep = ? AND tracked = 0 AND {DECIDED}", (sweep,), sweep)
 
     def raced(self, sweep: str) -> list[Record]:
-        """Read what is known of a sweep's jobs so far, those that are still in a race included."""
-        part = "records.sweep = ? AND job < ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
-        return self._records(part, (sweep, FINALS), sweep)
-
-    def finals(self, sweep: str) -> list[Record]:
-        """Read what became of a search's best configs on the holdout."""
-        return self._records("records.sweep = ? AND job >= ? ORDER BY job", (sweep, FINALS), sweep)
+        """Read what is measured of a sweep's configs so far, those that are still in a race included."""
+        condition = "records.sweep = ? AND kind = ? AND status IN ('finished', 'racing', 'dropped') ORDER BY job"
+        return self._records(condition, (sweep, CONFIG), sweep)
 
     def singles(self) -> list[Record]:
-        """Read the records of configs that were run by themselves."""
+        """Read the outcomes of configs that belong to no sweep."""
         return self._records("records.sweep IS NULL ORDER BY id", (), None)
 
     def of_run(self, run: str) -> list[Record]:
         """Read the records of the MLflow run of this id, or of all whose id begins so."""
         return self._records("substr(run, 1, ?) = ? ORDER BY id", (len(run), run))
 
+    # --- reading -----------------------------------------------------------------------------------------------
+
     def _records(self, condition: str, values: Sequence[Any], *whole: str | None) -> list[Record]:
-        """Read records of which a condition holds; ``whole`` are sweeps that must be there even if no row is."""
+        """Read records of which a condition holds; ``whole`` are sweeps that are checked even where no row is found."""
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {seals.RECORD}, seals.seal, text, scores, counts, own, data FROM records"
-                " LEFT JOIN shared ON shared.name = records.shared"
+                f"SELECT {seals.RECORD}, seals.seal, text, scores, counts, own FROM records"
                 f" LEFT JOIN seals ON seals.name = 'record ' || records.id WHERE {condition}",
                 values,
             ).fetchall()
             for sweep in {*whole, *(row[1] for row in rows)}:
-                self._check_list(connection, sweep)
-        return [self._record(row[:11], *row[11:]) for row in rows]
+                if wrong := seals.unlisted(connection, sweep):
+                    what = f"the sweep {sweep}" if sweep else "single configs"
+                    raise damaged(self.path, f"record {wrong[0]} of {what} is lost, or was not written by ragsweep")
+            shared = {name: self._shared(connection, name) for name in {row[11] for row in rows}}
+        return [self._record(row[:14], row[14], row[15:], shared[row[11]]) for row in rows]
 
-    def _check_list(self, connection: sqlite3.Connection, sweep: str | None) -> None:
-        """Raise InputError where the records of a sweep, or those of none, are not those that were written."""
-        if wrong := seals.unlisted(connection, sweep):
-            what = f"the sweep {sweep}" if sweep else "configs by themselves"
-            raise damaged(self.path, f"record {wrong[0]} of {what} is lost, or was not written by ragsweep")
-
-    def _record(self, row: Sequence[Any], seal: str, *blocks: Any) -> Record:
-        number, sweep, job, status, signature, place, run, mirrored, shared, digest, _ = row
-        kept = Encoded(*(status, signature, *blocks, shared))
+    def _shared(self, connection: sqlite3.Connection, digest: str) -> dict[str, list[Any]]:
+        if not digest:
+            return {}
+        found = connection.execute("SELECT data FROM shared WHERE name = ?", (digest,)).fetchone()
         try:
-            if seals.seal(row) == seal and kept.digest() == digest:
-                return Record(number, sweep, job, run, bool(mirrored), place, decode(kept))
+            return decode_shared(bytes(found[0]), digest)
+        except (InputError, TypeError, ValueError):  # it is gone, or of another type
+            raise damaged(self.path, f"the golden set's columns {digest:.12} are not what was written") from None
+
+    def _record(self, row: Sequence[Any], seal: str, blocks: Sequence[Any], shared: dict[str, list[Any]]) -> Record:
+        number, sweep, kind, job, status, _, _, signature, tracker, run, tracked, name, digest, _ = row
+        encoded = Encoded(*(status, signature, *blocks, b"", name))
+        try:
+            if seals.seal(row) == seal and encoded.digest() == digest:
+                return Record(number, sweep, kind, job, run, bool(tracked), tracker, decode(encoded, shared))
         except (InputError, TypeError, ValueError):  # a column holds something of another type
             pass
-        raise damaged(self.path, f"record {number} (job {job}) is not what was written")
-
-    # --- inside ------------------------------------------------------------------------------------------------
+        raise damaged(self.path, f"record {number} ({kind} {job}) is not what was written")
 
     def _sweep(self, connection: sqlite3.Connection, row: Sequence[Any]) -> Sweep:
-        identifier, _, _, place, name, parent, status, jobs, names, _ = row
+        identifier, _, _, tracker, name, parent, status, jobs, names, _ = row
         if not seals.is_sealed(connection, identifier, row):
             raise damaged(self.path, f"the sweep {identifier} is not what was written")
         return Sweep(
-            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), place, status
+            identifier, name, parent, tuple(map(tuple, json.loads(jobs))), tuple(json.loads(names)), tracker, status
         )
 
-    def _held(self, sweep: str) -> bool:
-        with self._file.reading() as connection:
-            return any(claim.lives for claim in claims.taken(connection, "sweep = ? AND job <= ?", (sweep, WHOLE)))
 
-
-def _note_look(connection: sqlite3.Connection, facts: DatasetFacts, by: str) -> None:
-    """Note which questions the holdout has, and, where a result is of these, that they were looked at."""
+def _note_view(connection: sqlite3.Connection, facts: DatasetFacts, viewer: str) -> None:
+    """Record the holdout's questions, and, where a result is of these, that they were used."""
     if facts.held:
         connection.execute(
             "INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (facts.undivided, json.dumps(list(facts.held)))
         )
     if facts.partition == HOLDOUT:
-        connection.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (facts.undivided, by, time.time()))
+        connection.execute(
+            "INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (facts.undivided, viewer, time.time())
+        )
 
 
-def _look(connection: sqlite3.Connection, sweep: str | None, job: int) -> str | None:
-    """Name a look at the holdout: a sweep looks once, and a search once after so many trials."""
-    if sweep is None or job < FINALS:
+def _viewer(connection: sqlite3.Connection, sweep: str | None, kind: str) -> str | None:
+    """Name a use of the holdout: a sweep uses it once, and a search once after so many trials."""
+    if sweep is None or kind == CONFIG:
         return sweep
-    trials = "SELECT count(*) FROM records WHERE sweep = ? AND job < ?"
-    return f"{sweep} after {connection.execute(trials, (sweep, FINALS)).fetchone()[0]}"
+    trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
+    return f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"

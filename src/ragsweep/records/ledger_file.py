@@ -1,4 +1,4 @@
-"""The SQLite file of the ledger: its tables, and who may write when."""
+"""The SQLite file of the ledger: its tables, transactions and connections."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from pathlib import Path
 
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import private_file, private_folder
-from ragsweep.records.seals import seal_all
 
-VERSION = 3
-READABLE = (2, 3)
-"""Versions that are read; the earlier one had no seals, and gets them when it is opened."""
+VERSION = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
-    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL,
+    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
     parent TEXT NOT NULL, status TEXT NOT NULL, jobs TEXT NOT NULL, names TEXT NOT NULL, created REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS sweeps_by_key ON sweeps (key, round);
 CREATE TABLE IF NOT EXISTS records (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, job INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT,
-    place TEXT NOT NULL, run TEXT, mirrored INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL,
-    counts BLOB NOT NULL, own BLOB NOT NULL, shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sweep TEXT, kind TEXT NOT NULL, job INTEGER NOT NULL, status TEXT NOT NULL,
+    partition TEXT NOT NULL, golden TEXT NOT NULL, signature TEXT, tracker TEXT NOT NULL, run TEXT,
+    tracked INTEGER NOT NULL, text TEXT NOT NULL, scores BLOB NOT NULL, counts BLOB NOT NULL, own BLOB NOT NULL,
+    shared TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, job) WHERE sweep IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS one_record_a_job ON records (sweep, kind, job) WHERE sweep IS NOT NULL;
+CREATE INDEX IF NOT EXISTS records_by_golden ON records (golden, partition);
 CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS claims (
-    sweep TEXT NOT NULL, job INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL,
-    heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (sweep, job)
+    kind TEXT NOT NULL, sweep TEXT NOT NULL, number INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL,
+    started TEXT NOT NULL, heartbeat REAL NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (kind, sweep, number)
 );
 CREATE TABLE IF NOT EXISTS holdouts (golden TEXT PRIMARY KEY, questions TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS seals (name TEXT PRIMARY KEY, sweep TEXT, seal TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS seals_by_sweep ON seals (sweep);
-CREATE TABLE IF NOT EXISTS looks (golden TEXT NOT NULL, by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, by));
+CREATE TABLE IF NOT EXISTS holdout_views (
+    golden TEXT NOT NULL, viewer TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (golden, viewer)
+);
 """
 
-
 UNREADABLE = "Could not decode"
-"""What sqlite3 says of a text that is none: no fault of the system's, as its kind says."""
+"""sqlite3's message for a damaged text, which it raises as an OperationalError."""
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Say in one sentence what is wrong with the file, and the way out."""
+    """Make the error of a damaged file, with the way out."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it away and run the command again: its stages are"
         " stored"
@@ -103,11 +103,11 @@ class LedgerFile:
         """Yield this thread's connection; a transaction that an exception leaves open is undone."""
         known, inside = self._connections, False
         try:
-            if getattr(known, "process", None) != os.getpid():  # another process's must not be used after a fork
+            if getattr(known, "process", None) != os.getpid():  # a connection must not be used after a fork
                 known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
                 known.connection.execute("PRAGMA journal_mode=WAL")
                 known.process = os.getpid()
-            inside = known.connection.in_transaction  # somebody else's, who ends it
+            inside = known.connection.in_transaction  # which the outer block ends
             yield known.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
             if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
@@ -121,13 +121,11 @@ class LedgerFile:
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version not in READABLE:
+        if tables and version != VERSION:
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
-                " move it away, or set store.path to another folder"
+                " move it away, or set store.path to another folder; its results stay in MLflow"
             )
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
-        if tables and version < VERSION:
-            seal_all(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -142,7 +142,7 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None
     seen = looks(ledger, results[0]) if results else 0
     jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
-    known = [record.outcome for record in ledger.finals(records[0].sweep)] if records and records[0].sweep else []
+    known = [record.outcome for record in ledger.finalists(records[0].sweep)] if records and records[0].sweep else []
     ended = finals(
         known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
     )
@@ -162,13 +162,13 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | U
     if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
         return None
     metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].config)[0]
-    tuned = [record.outcome for record in ledger.tuned(results[0].dataset.undivided)]
+    tuned = [record.outcome for record in ledger.tune_records(results[0].dataset.undivided)]
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 
 
 def looks(ledger: Ledger, result: Result) -> int:
     """Count how often the holdout of a result's questions was looked at."""
-    return ledger.looks(result.dataset.undivided)
+    return ledger.holdout_views(result.dataset.undivided)
 
 
 def _weighed(

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.records.ledger import FINALS, Sweep
+from ragsweep.records.claims import FINALIST
+from ragsweep.records.ledger import Sweep
 from ragsweep.report.tables import headline
 from ragsweep.sweep.closing import ending
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.jobs import attempt
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
 
@@ -32,14 +33,16 @@ class HoldoutEvaluation:
         numbers = self._numbers(sweep, chosen)
         for position, (result, config) in enumerate(zip(chosen, self._compose(chosen), strict=True)):
             number = numbers[result.name]
-            if context.ledger.claim(sweep.id, number) is None:
-                at = (position, len(chosen))
-                records = Records(context.ledger, context.tracker, sweep, number, at, secrets=context.secrets)
-                self._evaluate(result, config, records)
+            if context.ledger.claims.claim_job(sweep.id, number, FINALIST) is None:
+                writer = OutcomeWriter(
+                    context.ledger, context.tracker, sweep, number, FINALIST, (position, len(chosen)),
+                    secrets=context.secrets,
+                )  # fmt: skip
+                self._evaluate(result, config, writer)
 
     def is_done(self, sweep: Sweep, most: int) -> bool:
         """Return whether all finalists are evaluated."""
-        finals = [record.outcome for record in self.context.ledger.finals(sweep.id)]
+        finals = [record.outcome for record in self.context.ledger.finalists(sweep.id)]
         complete = {one.name for one in finals if isinstance(one, Result) and one.state != PARTIAL}
         return all(result.name + SUFFIX in complete for result in self._finalists(sweep, most))
 
@@ -48,9 +51,9 @@ class HoldoutEvaluation:
 
     def _numbers(self, sweep: Sweep, chosen: Sequence[Result]) -> dict[str, int]:
         """Number the finalists' jobs; those of an earlier attempt or choice keep theirs."""
-        finals = self.context.ledger.finals(sweep.id)
+        finals = self.context.ledger.finalists(sweep.id)
         found = {record.outcome.name.removesuffix(SUFFIX): record.job for record in finals}
-        first = max(found.values(), default=FINALS - 1) + 1
+        first = max(found.values(), default=-1) + 1
         new = [result.name for result in chosen if result.name not in found]
         return found | {name: first + position for position, name in enumerate(new)}
 
@@ -60,7 +63,7 @@ class HoldoutEvaluation:
         jobs = tuple(_on_holdout(result.overrides) for result in chosen)
         return compose_jobs(dataclasses.replace(self.command, jobs=jobs, cases={}))
 
-    def _evaluate(self, tuned: Result, config: JobConfig, records: Records) -> None:
+    def _evaluate(self, tuned: Result, config: JobConfig, records: OutcomeWriter) -> None:
         job = Job(config, tuned.name + SUFFIX, _on_holdout(tuned.overrides), records.number)
         try:
             result = attempt(self.context, job, records)

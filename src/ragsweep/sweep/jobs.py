@@ -21,7 +21,7 @@ from ragsweep.stages.graph import walk
 from ragsweep.sweep import search_command
 from ragsweep.sweep.command import defining
 from ragsweep.sweep.race_plan import evaluate_rung
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
 Returned = float | tuple[float, ...] | dict[str, object] | None
@@ -51,7 +51,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
         _stop_after(ledger, sweep, job.config.values["max_failures"])
         if until is not None and (come := _come(ledger, sweep, job.number, int(until))):
             return _so_far(come, {})
-        taken = ledger.claim(sweep.id, job.number, given)
+        taken = ledger.claims.claim_job(sweep.id, job.number, given=given)
         if taken == "finished":
             stored = _stored(ledger, sweep, job.number)
             if stored.state == DROPPED:
@@ -62,7 +62,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
         job.name = search_command.trial_name(job.overrides, sweep.name) if search else sweep.names[job.number]
     job.name = context.secrets.mask_text(job.name or " ".join(defining(job.overrides)) or "defaults")
     job.searching = search is not None
-    records = Records(ledger, context.tracker, sweep, job.number, fenced=given, secrets=context.secrets)
+    records = OutcomeWriter(ledger, context.tracker, sweep, job.number, fenced=given, secrets=context.secrets)
     before = context.session.services.meter.totals
     if until is not None:
         result = attempt(context, job, records, int(until))
@@ -93,7 +93,7 @@ def _come(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
     return known if known.race["asked"] >= until else None
 
 
-def attempt(context: RunContext, job: Job, records: Records, until: int | None = None) -> Result:
+def attempt(context: RunContext, job: Job, records: OutcomeWriter, until: int | None = None) -> Result:
     """Evaluate a job; where that fails, write it down, and raise what was raised. ``until``: on a rung of a race."""
     started = time.time()
     try:
@@ -107,7 +107,7 @@ def attempt(context: RunContext, job: Job, records: Records, until: int | None =
         raise
     except BaseException:
         if records.sweep:
-            records.ledger.release(records.sweep.id, records.number)
+            records.ledger.claims.release_job(records.sweep.id, records.number)
         raise
 
 

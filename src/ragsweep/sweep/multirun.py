@@ -18,15 +18,15 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
-from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, WHOLE, Record, Sweep
+from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mirroring, race_loop, races
+from ragsweep.sweep import mlflow_sync, race_loop, races
 from ragsweep.sweep.closing import Ending, ending
 from ragsweep.sweep.command import Command
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.loop import InProcess
 from ragsweep.sweep.race_loop import raised
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Multirun:
         if found is None:
             self.terminal.plan(planned)
             return self._open(key)
-        if isinstance(taken := self.ledger.claim(found.id, WHOLE), Claim):
+        if taken := self.ledger.claims.claim_sweep(found.id):
             return self._join(found, taken, planned)
         if found.status == FINISHED and self._is_done(found):
             self._show_again(found)
@@ -107,16 +107,16 @@ class Multirun:
         came = ending(self.ledger, self.ledger.records(sweep.id))  # which may find that the ledger is damaged
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         came.show(self.terminal)
-        if self.tracker.identity and (sent := mirroring.sync_sweep(self.ledger, self.tracker, sweep)):
+        if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
         self.terminal.look(self.tracker.view_command(), sweep.name, self.ledger.sweep(sweep.id).parent)
-        self.ledger.release(sweep.id, WHOLE)
+        self.ledger.claims.leave_sweep(sweep.id)
 
     def _open(self, key: str) -> Sweep:
         name = self._name()
         sweep = self.ledger.open_sweep(key, Sweep("", name, "", self._jobs(), self._names(), self.tracker.identity))
         adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
-        return dataclasses.replace(sweep, parent=mirroring.open_parent(self.ledger, self.tracker, sweep, adopt))
+        return dataclasses.replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
 
     def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
         """Take up a sweep that did not end well: what is finished stays, and is mirrored where it is not yet."""
@@ -125,7 +125,7 @@ class Multirun:
         self.terminal.line("resume", f"{done} of {len(sweep.jobs)} configs are done already")
         self.terminal.plan(planned)
         self.ledger.set_status(sweep.id, RUNNING)
-        return mirroring.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
+        return mlflow_sync.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
 
     def _go(self, sweep: Sweep) -> int:
         status, why = KILLED, "interrupted"
@@ -151,7 +151,7 @@ class Multirun:
             logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
             why = self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
         finally:
-            self.ledger.release_mine(sweep.id)  # of a job that could not be written down, on a full disk for instance
+            self.ledger.claims.release_job(sweep.id)  # of jobs that could not be recorded, on a full disk
         return why
 
     def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
@@ -179,21 +179,21 @@ class Multirun:
 
         In a race they go on with the others, who are measured against them, and alone only after these.
         """
-        died = [claim for claim in self.ledger.claims(sweep.id) if claim.job in pending]
+        died = [claim for claim in self.ledger.claims.jobs(sweep.id) if claim.number in pending]
         if self.race is None:
-            return [claim.job for claim in died][:1] or pending
-        again = [claim.job for claim in died if claim.attempts > 1]
+            return [claim.number for claim in died][:1] or pending
+        again = [claim.number for claim in died if claim.attempts > 1]
         return [job for job in pending if job not in again] or again[:1]
 
     def _pending(self, sweep: Sweep) -> list[int]:
         """List the jobs to be run; those that other processes are at are waited for."""
-        while any(claim.lives for claim in self.ledger.claims(sweep.id)):
+        while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):
             time.sleep(0.2)
         self._bury(sweep)
         return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, *DONE))
 
     def _state(self, sweep: Sweep) -> object:
-        attempts = sorted((claim.job, claim.attempts) for claim in self.ledger.claims(sweep.id))
+        attempts = sorted((claim.number, claim.attempts) for claim in self.ledger.claims.jobs(sweep.id))
         return self.ledger.jobs(sweep.id, *DONE), attempts
 
     def _launch_once(self, sweep: Sweep, numbers: Sequence[int], launch: Launch) -> str:
@@ -222,13 +222,13 @@ class Multirun:
 
     def _bury(self, sweep: Sweep) -> None:
         """Write down as failed the jobs whose process died again and again."""
-        for claim in self.ledger.claims(sweep.id):
-            if not claim.lives and claim.attempts >= ATTEMPTS and claim.job < len(sweep.jobs):
+        for claim in self.ledger.claims.jobs(sweep.id):
+            if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
-                self._keep_failure(sweep, claim.job, lost(sweep, claim.job, error))
+                self._keep_failure(sweep, claim.number, lost(sweep, claim.number, error))
 
     def _keep_failure(self, sweep: Sweep, job: int, failure: Failure) -> None:
-        Records(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
+        OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Report what came of the sweep and end its parent run.
@@ -248,17 +248,17 @@ class Multirun:
 
     def _report(self, sweep: Sweep, status: str, why: str) -> str:
         """Show what came of the sweep, and send it to the tracker; return how the sweep ended."""
-        mirroring.catch_up(self.ledger, self.tracker, sweep, self.terminal)
+        mlflow_sync.catch_up(self.ledger, self.tracker, sweep, self.terminal)
         records = self.ledger.records(sweep.id)
-        both = [*records, *self.ledger.finals(sweep.id)]
+        both = [*records, *self.ledger.finalists(sweep.id)]
         came, status = self._sum_up(sweep, records, status, why)
-        if status == FINISHED and self.tracker.identity and not all(record.mirrored for record in both):
+        if status == FINISHED and self.tracker.identity and not all(record.tracked for record in both):
             status = FAILED
         came.show(self.terminal)
         self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
         if self.tracker.identity:
-            mirroring.end_lost(self.tracker, sweep, self._elsewhere())
-            mirroring.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
+            mlflow_sync.end_lost(self.tracker, sweep, self._elsewhere())
+            mlflow_sync.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
         return status
 
     def _elsewhere(self) -> bool:

@@ -13,7 +13,7 @@ from ragsweep.records.ledger import Sweep
 from ragsweep.sweep.race_loop import Rung
 from ragsweep.sweep.race_plan import KEY, RacePlan, race_plan
 from ragsweep.sweep.racing import Betting
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import RunContext
 
 _WHERE = "hydra.sweeper.race"
@@ -57,7 +57,7 @@ class RaceContext:
     def drop(self, job: int, result: Result, facts: Mapping[str, Any]) -> None:
         """Write down, show and track that a config is dropped."""
         run = self.run
-        records = Records(run.ledger, run.tracker, self.sweep, job, secrets=run.secrets)
+        records = OutcomeWriter(run.ledger, run.tracker, self.sweep, job, secrets=run.secrets)
         records.keep_dropped(replace(result, state=DROPPED, race={**result.race, **facts}), run.terminal)
 
 
@@ -157,7 +157,7 @@ class BettingRace:
     def end(self, returned: Mapping[int, Any]) -> None:
         """Report a race without a drop; the results of whole configs are in the ledger."""
         now = self._running
-        now.run.ledger.forget_unread()
+        now.run.ledger.drop_unused()
         if now.race.has_cost and all(one.state != DROPPED for one in now.results().values()):
             text = f"nobody was dropped so far, and no question saved; {self.facts['guarantee']}"
             now.run.terminal.line("race", text)

@@ -1,4 +1,4 @@
-"""Keep what became of a job: in the ledger first, then on the screen and in the tracker, which may be out of reach."""
+"""Write the outcome of a job: to the ledger first, then to the screen and the tracker, which may be out of reach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
-from ragsweep.records.ledger import SHOWING, Ledger, Sweep
+from ragsweep.records.claims import CONFIG, job_tag
+from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report import artifacts
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import looks_line
@@ -26,86 +27,87 @@ Kept = TypeVar("Kept", Result, Failure)
 
 
 @dataclass(frozen=True)
-class Records:
-    """Where one job's outcome goes; ``sweep`` is None for a config that is run by itself.
+class OutcomeWriter:
+    """Write one job's outcome everywhere; ``sweep`` is None for a single config.
 
-    ``fenced``: the job may be given to another process; then what comes too late is refused with an InputError.
+    ``fenced``: the job may be given to another process; a result that comes too late then raises InputError.
     """
 
     ledger: Ledger
     tracker: Tracker
     sweep: Sweep | None
     number: int
-    place: tuple[int, int] | None = None  # what is shown: the how manyth of how many; None: as the sweep counts
+    kind: str = CONFIG
+    position: tuple[int, int] | None = None  # shown on the screen, with the total; None: the job's number
     fenced: bool = False
     secrets: Secrets = field(default_factory=Secrets)
 
     def keep(self, result: Result, terminal: Terminal, headline: Sequence[str]) -> None:
-        """Keep and show a result; in a sweep, once it is shown, it is everywhere.
+        """Keep and show a result; in a sweep it is shown last, when it is everywhere else.
 
         Raises TrackingError for a single config that cannot be tracked, after it is kept and shown.
         """
         result = masked(result, self.secrets)
         record = self._write(result)
         if self.sweep:
-            self._mirror(record, result, terminal)
-            terminal.finished(result, *self._place(self.sweep), headline)
+            self._track(record, result, terminal)
+            terminal.finished(result, *self._position(self.sweep), headline)
             return
         terminal.comparison([result], headline)
-        looks = self.ledger.looks(result.dataset.undivided)
-        terminal.lines(looks_line(looks))
-        run = mirror(self.tracker, result, self._at(record))
-        if self.tracker.identity:  # to draw pictures takes longer than all the rest
-            self.tracker.log_artifacts(run, artifacts(single(result, looks), [result], [], headline))
-        self.ledger.mirrored(record, run)
+        views = self.ledger.holdout_views(result.dataset.undivided)
+        terminal.lines(looks_line(views))
+        run = log_outcome(self.tracker, result, self._placement(record))
+        if self.tracker.identity:  # drawing pictures takes longer than all the rest
+            self.tracker.log_artifacts(run, artifacts(single_facts(result, views), [result], [], headline))
+        self.ledger.mark_tracked(record, run)
         terminal.look(self.tracker.view_command(), result.name, run)
 
     def keep_rung(self, result: Result) -> None:
-        """Keep what a config shows that is still in a race; nobody else is told."""
+        """Keep the scores so far of a config that is still in a race, in the ledger only."""
         self._write(masked(result, self.secrets))
 
     def keep_dropped(self, result: Result, terminal: Terminal) -> None:
-        """Keep what a config showed that a race has dropped, once: nothing more is asked of it."""
+        """Keep the scores of a config that a race has dropped."""
         result = masked(result, self.secrets)
-        self._mirror(self._write(result), result, terminal)
+        self._track(self._write(result), result, terminal)
 
     def keep_failure(self, failure: Failure, terminal: Terminal) -> None:
-        """Keep and show a failure; one of a single config is shown by whoever catches it."""
+        """Keep and show a failure; that of a single config is shown by the caller."""
         failure = masked(failure, self.secrets)
-        self._mirror(self._write(failure), failure, terminal)
+        self._track(self._write(failure), failure, terminal)
         if self.sweep:
-            terminal.failed(failure, *self._place(self.sweep))
+            terminal.failed(failure, *self._position(self.sweep))
 
-    def _place(self, sweep: Sweep) -> tuple[int, int]:
-        return self.place or (self.number, len(sweep.jobs))
+    def _position(self, sweep: Sweep) -> tuple[int, int]:
+        return self.position or (self.number, len(sweep.jobs))
 
     def _write(self, outcome: Result | Failure) -> int:
         sweep = self.sweep.id if self.sweep else None
-        return self.ledger.write(sweep, self.number, outcome, self.tracker.identity, self.fenced)
+        return self.ledger.write(sweep, self.number, outcome, self.tracker.identity, self.kind, self.fenced)
 
-    def _mirror(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
-        """Track what is in the ledger already; where the tracker fails, nothing is lost and the user is told."""
-        if not self.tracker.identity:  # nothing is tracked
+    def _track(self, record: int, outcome: Result | Failure, terminal: Terminal) -> None:
+        """Track a record of the ledger; a tracker that fails is a warning, and nothing is lost."""
+        if not self.tracker.identity:
             return
-        if self.ledger.show(record) is not True:  # a command that goes on where another was killed has found it
+        if self.ledger.claims.claim_upload(record) is not True:  # a command that resumes the sweep does it
             return
         try:
-            run = mirror(self.tracker, outcome, self._at(record))
+            run = log_outcome(self.tracker, outcome, self._placement(record))
         except TrackingError as fault:
             terminal.line("warning", f"in {self.ledger.path}, but not in MLflow: {fault}")
         else:
-            self.ledger.mirrored(record, run)
+            self.ledger.mark_tracked(record, run)
         finally:
-            self.ledger.release_mine(SHOWING)
+            self.ledger.claims.release_uploads()
 
-    def _at(self, record: int) -> RunPlacement:
+    def _placement(self, record: int) -> RunPlacement:
         if self.sweep:
-            return RunPlacement(self.sweep.parent, self.number, self.ledger.run(record))
+            return RunPlacement(self.sweep.parent, job_tag(self.kind, self.number), self.ledger.run(record))
         return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` made
 
 
 def masked(outcome: Kept, secrets: Secrets) -> Kept:
-    """Replace all secrets in what became of a job; keys, and what says how a config is judged, stay."""
+    """Mask all secrets in an outcome; keys, and the settings by which a config is judged, stay."""
     words: dict[str, Any] = {name: getattr(outcome, name) for name in _WORDS if hasattr(outcome, name)}
     if isinstance(outcome, Result):
         words["config"] = {key: value for key, value in outcome.config.items() if key not in _JUDGING}
@@ -125,13 +127,13 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
     return name != "question_id" and isinstance(column, list | tuple) and any(isinstance(one, str) for one in column)
 
 
-def single(result: Result, looks: int) -> dict[str, object]:
-    """Say what is said of a config by itself where a sweep has a name."""
-    return {"name": result.name, "holdout_looks": looks}
+def single_facts(result: Result, views: int) -> dict[str, object]:
+    """Return the facts of a single config that results.json has in place of a sweep's."""
+    return {"name": result.name, "holdout_looks": views}
 
 
-def mirror(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
-    """Show an outcome in the tracker, and return the run's id."""
+def log_outcome(tracker: Tracker, outcome: Result | Failure, at: RunPlacement) -> str:
+    """Log an outcome to the tracker, and return the run's id."""
     if isinstance(outcome, Result):
         return tracker.log_result(outcome, at)
     return tracker.log_failure(outcome, at)

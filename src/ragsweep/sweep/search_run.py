@@ -14,12 +14,12 @@ from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mirroring, search_command, sharing
+from ragsweep.sweep import mlflow_sync, search_command, sharing
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.multirun import DONE, Multirun, lost
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.search.run import run_search
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
@@ -61,7 +61,7 @@ class Search(Multirun):
         """Work on a search beside another command; the greater number of trials holds."""
         if not search_command.is_shared(self.command.search or {}):
             return super()._join(sweep, taken, planned)
-        sharing.join(self.ledger, sweep)
+        self.ledger.claims.join_sweep(sweep.id)
         self.terminal.line("join", f"{taken.holder} works on this search as well")
         return self._counted(sweep, planned, max(self._names(), sweep.names, key=len))
 
@@ -71,7 +71,7 @@ class Search(Multirun):
         self.ledger.set_status(sweep.id, RUNNING)
         if not self.tracker.identity:
             return sweep
-        return mirroring.complete(self.ledger, self.tracker, sweep, self._elsewhere())
+        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self._elsewhere())
 
     def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
         """Say how many trials of a search are done, and write down how many it has."""
@@ -143,7 +143,7 @@ class Search(Multirun):
                 overrides = tuple(one.get("overrides", ()))
                 name = search_command.trial_name(overrides, sweep.name)
                 failure = Failure(name, overrides, {}, str(one.get("reason", "")))
-                Records(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
+                OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
                     failure, self.terminal
                 )
         super()._bury(sweep)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 
-from ragsweep.records.claims import Claim
-from ragsweep.records.ledger import RUNNING, WHOLE, Ledger, Sweep
+from ragsweep.records.ledger import RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 
 PATIENCE = 2.0
@@ -19,7 +17,7 @@ PATIENCE = 2.0
 def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
     """Exclude other commands from opening, joining, leaving or closing a sweep of this key."""
     begun, reported = time.monotonic(), False
-    while isinstance(taken := ledger.claim(key, WHOLE), Claim):
+    while taken := ledger.claims.claim_key(key):
         if not reported and time.monotonic() - begun > PATIENCE:
             terminal.line("waits", f"{taken.holder} opens or closes this search")
             reported = True
@@ -27,7 +25,7 @@ def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
     try:
         yield
     finally:
-        ledger.release(key, WHOLE)
+        ledger.claims.release_key(key)
 
 
 def sweep_key(sweep: Sweep) -> str:
@@ -35,19 +33,12 @@ def sweep_key(sweep: Sweep) -> str:
     return sweep.id.rpartition("-")[0]
 
 
-def join(ledger: Ledger, sweep: Sweep) -> None:
-    """Claim a place among the processes that work on a sweep."""
-    for number in count(WHOLE - 1, -1):
-        if not isinstance(ledger.claim(sweep.id, number), Claim):
-            return
-
-
 def leave(ledger: Ledger, sweep: Sweep) -> str:
     """Leave a sweep that another process closes, and return which; an empty text where this process is to close it."""
-    others = ledger.others(sweep.id)
+    others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
         return ""
-    ledger.leave(sweep.id)
+    ledger.claims.leave_sweep(sweep.id)
     if not others:
         return "another process has closed this search already"
     return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"

@@ -15,7 +15,7 @@ from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
-from ragsweep.sweep import finalists, mirroring, races, search_command
+from ragsweep.sweep import finalists, mlflow_sync, races, search_command
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
@@ -67,7 +67,7 @@ def _run(command: Command) -> int:
         kind = Search if command.searching else Multirun
         signatures = [experiment.signature for experiment in experiments]
         status = kind(command, values, context, jobs, race).run(signatures, planned)
-    mirroring.end_abandoned(context.ledger, context.tracker, terminal)
+    mlflow_sync.end_abandoned(context.ledger, context.tracker, terminal)
     return status
 
 

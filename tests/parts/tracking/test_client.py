@@ -42,7 +42,7 @@ def tracker(request: pytest.FixtureRequest) -> Mlflow:
 
 def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
-    run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, 3)))
+    run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, "3")))
     tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
 
     assert run.info.run_name == "top_k=3"
@@ -114,16 +114,16 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 def test_qrels_lie_beside_the_ranking_that_they_judge(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, 0))
+    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, "0"))
     assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/ab12ab12ab12.qrels"}
     assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
 
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    first = tracker.log_result(a_result(), RunPlacement(parent, 3))
+    first = tracker.log_result(a_result(), RunPlacement(parent, "3"))
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
-    tracker.log_result(again, RunPlacement(parent, 5))
+    tracker.log_result(again, RunPlacement(parent, "5"))
     tracker.close_sweep(parent, "KILLED", {}, {})
     assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
     assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/cd34cd34cd34.trec"}
@@ -151,7 +151,7 @@ def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
 def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
     failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
-    made = tracker.log_failure(failure, RunPlacement(parent, 0))
+    made = tracker.log_failure(failure, RunPlacement(parent, "0"))
     tracker.close_sweep(parent, "FAILED", {}, {})
     run = client(tracker).get_run(made)
     assert run.info.status == "FAILED"
@@ -187,7 +187,7 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
     theirs = mlflow.create_run(elsewhere).info.run_id
     mlflow.log_batch(theirs, params=[Param("top_k", "given by mlflow run")])
     assert tracker.open_sweep("a sweep", {}, {"top_k": "3,5", "seed": "0"}, adopt=theirs) == theirs
-    child = mlflow.get_run(tracker.log_result(a_result(), RunPlacement(theirs, 3)))
+    child = mlflow.get_run(tracker.log_result(a_result(), RunPlacement(theirs, "3")))
     tracker.close_sweep(theirs, "FINISHED", {}, {})
     assert child.info.experiment_id == elsewhere
     adopted = mlflow.get_run(theirs)
@@ -209,7 +209,7 @@ def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlf
     parent = tracker.open_sweep("sweep", {}, {}, None)
     broken = a_result(name="broken", rankings={"../x": "text"}, outcomes={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
-        tracker.log_result(broken, RunPlacement(parent, 0))
+        tracker.log_result(broken, RunPlacement(parent, "0"))
     query = f"tags.`mlflow.parentRunId` = '{parent}'"
     (run,) = client(tracker).search_runs([client(tracker).get_run(parent).info.experiment_id], query)
     assert run.info.status == "FAILED"

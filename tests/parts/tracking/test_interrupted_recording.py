@@ -71,8 +71,8 @@ def kept(tracker: Mlflow, run: Any, folder: str | None = None) -> dict[str, byte
 
 def complete(tracker: Mlflow, parent: str) -> dict[str, Any]:
     """Do what a resume does for job 0, and return what MLflow then shows of it."""
-    left = tracker.children(parent, [0]).get(0)
-    tracker.log_result(a_result(), RunPlacement(parent, 0, left.run_id if left else None))
+    left = tracker.children(parent, ["0"]).get("0")
+    tracker.log_result(a_result(), RunPlacement(parent, "0", left.run_id if left else None))
     tracker.end_abandoned(parent)
     finished = [run for run in below(tracker, parent) if run.info.status == "FINISHED"]
     assert {run.info.status for run in below(tracker, parent)} <= {"FINISHED", "KILLED"}
@@ -82,7 +82,7 @@ def complete(tracker: Mlflow, parent: str) -> dict[str, Any]:
 
 def undisturbed(tracker: Mlflow) -> dict[str, Any]:
     parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, 0))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"))
     (run,) = below(tracker, parent)
     return seen(tracker, parent, run)
 
@@ -102,7 +102,7 @@ def record(parent, step):
             os.kill(os.getpid(), signal.SIGKILL)
     sqlalchemy.event.listen(sqlalchemy.engine.Engine, "commit", count)
     sys.addaudithook(lambda event, _: count() if event == "os.rename" else None)
-    tracker.log_result(a_result(), RunPlacement(parent, 0))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"))
     os._exit(0)
 
 tracker = Mlflow(sys.argv[1], "interrupted")
@@ -138,7 +138,7 @@ def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) 
 
 def test_mirroring_again_what_is_finished_changes_nothing(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, 0))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"))
     (run,) = below(tracker, parent)
     before = seen(tracker, parent, run)
     assert complete(tracker, parent) == before
@@ -187,22 +187,22 @@ def test_run_that_is_left_in_the_middle_says_so_and_can_be_completed(
 ) -> None:
     parent, oracle = sweep(tracker), undisturbed(tracker)
     with pytest.raises(type(error)):
-        tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(error)}), RunPlacement(parent, 0))
+        tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(error)}), RunPlacement(parent, "0"))
     assert [run.info.status for run in below(tracker, parent)] == [status]
     assert complete(tracker, parent) == oracle
 
 
 def test_known_ranking_is_not_rendered(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, 0))
-    tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(AssertionError("rendered"))}), RunPlacement(parent, 1))
+    tracker.log_result(a_result(), RunPlacement(parent, "0"))
+    tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(AssertionError("rendered"))}), RunPlacement(parent, "1"))
     assert {run.info.status for run in below(tracker, parent)} == {"FINISHED"}
 
 
 def test_failure_that_works_later_becomes_its_result(tracker: Mlflow) -> None:
     parent, oracle = sweep(tracker), undisturbed(tracker)
     tracker.log_failure(
-        Failure("top_k=3", (), {}, "boom", "Traceback", *(a_result().started, 2.0)), RunPlacement(parent, 0)
+        Failure("top_k=3", (), {}, "boom", "Traceback", *(a_result().started, 2.0)), RunPlacement(parent, "0")
     )
     found = complete(tracker, parent)
     assert found["files"].pop("traceback.txt") == b"Traceback"
@@ -214,23 +214,23 @@ def test_failure_that_works_later_becomes_its_result(tracker: Mlflow) -> None:
 
 def test_children_are_found_by_job_on_all_pages(tracker: Mlflow, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = sweep(tracker)
-    runs = {job: tracker.log_result(a_result(), RunPlacement(parent, job)) for job in (0, 2, 11)}
-    tracker.log_result(a_result(), RunPlacement(sweep(tracker), 1))
+    runs = {job: tracker.log_result(a_result(), RunPlacement(parent, job)) for job in ("0", "2", "11")}
+    tracker.log_result(a_result(), RunPlacement(sweep(tracker), "1"))
     monkeypatch.setattr(module, "PAGE", 2)
     finished = {job: Child(run, "FINISHED") for job, run in runs.items()}
     assert tracker.children(parent) == finished
-    assert tracker.children(parent, [2, 5]) == {2: finished[2]}
+    assert tracker.children(parent, ["2", "5"]) == {"2": finished["2"]}
     monkeypatch.setattr(module, "FEW", 0)
-    assert tracker.children(parent, [2, 5]) == {2: finished[2]}
+    assert tracker.children(parent, ["2", "5"]) == {"2": finished["2"]}
     assert tracker.children(sweep(tracker)) == {}
 
 
 def test_of_two_runs_of_one_job_the_finished_one_stays(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    older, younger = (tracker.log_result(a_result(), RunPlacement(parent, 0)) for _ in range(2))
+    older, younger = (tracker.log_result(a_result(), RunPlacement(parent, "0")) for _ in range(2))
     client(tracker).update_run(older, status="RUNNING")
     for _ in range(2):
-        assert tracker.children(parent) == {0: Child(younger, "FINISHED")}
+        assert tracker.children(parent) == {"0": Child(younger, "FINISHED")}
     lost = client(tracker).get_run(older)
     assert lost.info.status == "KILLED"
     assert lost.data.tags["ragsweep.killed"] == f"job 0 is shown by run {younger}"
@@ -238,24 +238,24 @@ def test_of_two_runs_of_one_job_the_finished_one_stays(tracker: Mlflow) -> None:
 
 def test_two_runs_of_one_name_are_two_runs(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    runs = [tracker.log_result(a_result(), RunPlacement(parent, job)) for job in (0, 1)]
+    runs = [tracker.log_result(a_result(), RunPlacement(parent, job)) for job in ("0", "1")]
     alone = [tracker.log_result(a_result()) for _ in range(2)]
     assert len({*runs, *alone}) == 4
-    assert tracker.children(parent) == {job: Child(run, "FINISHED") for job, run in enumerate(runs)}
+    assert tracker.children(parent) == {str(job): Child(run, "FINISHED") for job, run in enumerate(runs)}
 
 
 def test_abandoned_children_end_killed_and_a_sweep_goes_on(tracker: Mlflow) -> None:
     parent = sweep(tracker)
-    runs = [tracker.log_result(a_result(), RunPlacement(parent, job)) for job in range(3)]
+    runs = [tracker.log_result(a_result(), RunPlacement(parent, str(job))) for job in range(3)]
     tracker.close_sweep(parent, "KILLED", {}, {"best": 1.0})
     for run in runs[1:]:
         client(tracker).update_run(run, status="RUNNING")
     tracker.reopen_sweep(parent)
     assert client(tracker).get_run(parent).info.status == "RUNNING"
-    assert tracker.end_abandoned(parent, [2]) == [runs[1]]
+    assert tracker.end_abandoned(parent, ["2"]) == [runs[1]]
     assert [client(tracker).get_run(run).info.status for run in runs] == ["FINISHED", "KILLED", "RUNNING"]
     assert "ragsweep.killed" in client(tracker).get_run(runs[1]).data.tags
-    assert set(tracker.children(parent)) == {0, 2}
+    assert set(tracker.children(parent)) == {"0", "2"}
     tracker.close_sweep(parent, "FINISHED", {}, {"best": 1.0})
     assert client(tracker).get_run(parent).info.status == "FINISHED"
     assert len(client(tracker).get_metric_history(parent, "best")) == 1
@@ -268,10 +268,10 @@ def test_large_config_arrives_whole_also_when_it_is_adopted_half_written(tracker
     bomb = {"ab12" * 16: Bomb(KeyboardInterrupt())}
     with pytest.raises(KeyboardInterrupt):
         tracker.log_result(
-            a_result(parameters=values, summaries=large.summaries, rankings=bomb), RunPlacement(parent, 0)
+            a_result(parameters=values, summaries=large.summaries, rankings=bomb), RunPlacement(parent, "0")
         )
-    left = tracker.children(parent)[0]
-    run = client(tracker).get_run(tracker.log_result(large, RunPlacement(parent, 0, left.run_id)))
+    left = tracker.children(parent)["0"]
+    run = client(tracker).get_run(tracker.log_result(large, RunPlacement(parent, "0", left.run_id)))
     assert {key: value for key, value in run.data.params.items() if key != "prompt"} == {
         key: value for key, value in values.items() if key != "prompt"
     }
@@ -359,7 +359,7 @@ def test_outage_is_told_at_once_and_what_it_missed_can_be_sent_later(gate: Gate)
     gate.shut()
     for _ in range(5):
         with pytest.raises(TrackingError, match=r"no MLflow server answers.*`ragsweep sync`"):
-            tracker.log_result(a_result(), RunPlacement(parent, 0))
+            tracker.log_result(a_result(), RunPlacement(parent, "0"))
     gate.reopen()
     assert complete(tracker, parent) == oracle
 
@@ -369,11 +369,11 @@ def test_server_that_hangs_is_waited_for_once(gate: Gate) -> None:
     parent = sweep(tracker)
     gate.answer = hang
     with pytest.raises(TrackingError, match="timed out"):
-        tracker.log_result(a_result(), RunPlacement(parent, 0))
+        tracker.log_result(a_result(), RunPlacement(parent, "0"))
     asked = len(gate.requests)
     for _ in range(100):
         with pytest.raises(TrackingError, match="timed out"):
-            tracker.log_result(a_result(), RunPlacement(parent, 0))
+            tracker.log_result(a_result(), RunPlacement(parent, "0"))
     assert len(gate.requests) == asked
 
 
@@ -388,7 +388,7 @@ def test_config_whose_answers_get_lost_is_completed_once(gate: Gate, lost: int) 
     cut = len(gate.requests) + lost
     gate.answer = lambda number: number != cut
     with pytest.raises(TrackingError):
-        tracker.log_result(a_result(), RunPlacement(parent, 0))
+        tracker.log_result(a_result(), RunPlacement(parent, "0"))
     gate.answer = lambda number: True
     assert complete(tracker, parent) == oracle
 

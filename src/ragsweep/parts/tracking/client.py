@@ -132,8 +132,8 @@ class Mlflow:
             finally:
                 self._client.set_terminated(run_id, status)
 
-    def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
-        """Return the runs of a sweep's configs by job number; ``jobs``: only of these.
+    def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
+        """Return the runs of a sweep's configs by job; ``jobs``: only of these.
 
         Where a job has two runs (a kill between a request and its answer), the superfluous one is ended as KILLED with
         the reason in the tag ``ragsweep.killed``.
@@ -148,12 +148,11 @@ class Mlflow:
                 self._kill(run_id, reason)
             return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
 
-    def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
+    def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
         """End the RUNNING children as KILLED, except for those of the jobs ``kept``, and return their ids."""
         with self._connection.opened():
-            numbers = {str(job) for job in kept}
             running = self._search(parent, "attributes.status = 'RUNNING'")
-            ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in numbers]
+            ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in kept]
             for run_id in ended:
                 self._kill(run_id, "its process ended before it was recorded whole")
             return ended
@@ -245,7 +244,7 @@ class Mlflow:
         if len(name) > content.LONGEST_KEY:
             name, tags = name[: content.LONGEST_KEY - 4] + " ...", {**tags, runs.NAME: name}
         if at.job is not None:
-            tags = {**tags, runs.JOB: str(at.job)}
+            tags = {**tags, runs.JOB: at.job}
         short = {content.key(key): content.short_tag(value) for key, value in tags.items()}
         if at.parent:
             short[runs.PARENT] = at.parent

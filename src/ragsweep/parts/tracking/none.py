@@ -43,11 +43,11 @@ class NoTracking:
         """Return the given id, or an empty one."""
         return at.adopt or ""
 
-    def children(self, parent: str, jobs: Collection[int] | None = None) -> dict[int, Child]:
+    def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
         """Return no runs."""
         return {}
 
-    def end_abandoned(self, parent: str, kept: Collection[int] = ()) -> list[str]:
+    def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
         """Return no runs."""
         return []
 

@@ -20,12 +20,12 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 class RunPlacement:
     """Where the run of one config belongs.
 
-    ``parent`` is the run of its sweep and ``job`` its number there; None for a config by itself. ``adopt`` is an
-    existing run that becomes this config's: made by ``mlflow run``, or left by an attempt that was killed.
+    ``parent`` is the run of its sweep and ``job`` its name there (``3``, ``finalist-0``); None for a single config.
+    ``adopt`` is an existing run that becomes this config's: made by ``mlflow run``, or left by a killed attempt.
     """
 
     parent: str | None = None
-    job: int | None = None
+    job: str | None = None
     adopt: str | None = None
 
 
@@ -40,18 +40,18 @@ class Child:
     status: str
 
 
-def assign_runs(runs: Iterable[Run]) -> tuple[dict[int, Child], dict[str, str]]:
+def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
     """Assign one run to each job; return those, and the ids of superfluous runs with a reason.
 
     A finished run precedes a failed, a running and any other one, then the older precedes the younger. Runs without a
-    job number and those with the tag ``ragsweep.killed`` are left out.
+    job and those with the tag ``ragsweep.killed`` are left out.
     """
-    by_job: dict[int, list[Run]] = {}
+    by_job: dict[str, list[Run]] = {}
     for run in runs:
-        number = run.data.tags.get(JOB, "")
-        if number.isdecimal() and KILLED not in run.data.tags:
-            by_job.setdefault(int(number), []).append(run)
-    chosen: dict[int, Child] = {}
+        job = run.data.tags.get(JOB, "")
+        if job and KILLED not in run.data.tags:
+            by_job.setdefault(job, []).append(run)
+    chosen: dict[str, Child] = {}
     superfluous: dict[str, str] = {}
     for job, candidates in sorted(by_job.items()):
         best, *others = sorted(candidates, key=_rank)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ragsweep.parts.tracking import Mlflow
-from ragsweep.records.ledger import SHOWING, Ledger, Sweep
-from ragsweep.sweep import mirroring
+from ragsweep.records.claims import UPLOAD
+from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.sweep import mlflow_sync
 from recorded import QUIET, client
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,7 @@ LEFT = """
 import sys
 from pathlib import Path
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.recording import Records
+from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
 from recorded import a_result
@@ -34,7 +35,7 @@ class Slow(Mlflow):
         return super().log_result(result, at)
 
 ledger = Ledger(Path(sys.argv[1]))
-records = Records(ledger, Slow(sys.argv[2]), ledger.sweeps()[0], 0)
+records = OutcomeWriter(ledger, Slow(sys.argv[2]), ledger.sweeps()[0], 0)
 records.keep_dropped(a_result(), Terminal(sys.stderr, bars=False))
 """
 
@@ -55,7 +56,7 @@ def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, subpr
     """A sweep whose one record is written, and a process that is about to show it."""
     ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("a",),), ("a",), tracker.identity))
-    mirroring.open_parent(ledger, tracker, sweep, None)
+    mlflow_sync.open_parent(ledger, tracker, sweep, None)
     command = [sys.executable, "-c", LEFT, str(tmp_path), str(tracker.uri)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
@@ -71,7 +72,7 @@ def test_record_that_another_process_is_about_to_show_is_shown_once(
     ends: str, left: tuple[Ledger, Sweep, subprocess.Popen[str]], tracker: Mlflow
 ) -> None:
     ledger, sweep, process = left
-    went_on = threading.Thread(target=mirroring.complete, args=(ledger, tracker, sweep))
+    went_on = threading.Thread(target=mlflow_sync.complete, args=(ledger, tracker, sweep))
     went_on.start()
     went_on.join(timeout=2)  # long enough to show it beside the other
     if ends == "is killed":
@@ -83,5 +84,5 @@ def test_record_that_another_process_is_about_to_show_is_shown_once(
     runs = client(tracker).search_runs([experiment], f"tags.`mlflow.parentRunId` = '{sweep.parent}'")
     assert [run.info.status for run in runs] == ["FINISHED"]
     (record,) = ledger.records(sweep.id)
-    assert (record.run, record.mirrored) == (runs[0].info.run_id, True)
-    assert ledger.claims(SHOWING) == []
+    assert (record.run, record.tracked) == (runs[0].info.run_id, True)
+    assert ledger.claims.jobs("", UPLOAD) == []
