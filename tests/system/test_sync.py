@@ -75,8 +75,10 @@ def same_place(folder: Path) -> None:
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
     with Ledger(folder / ".ragsweep")._file.transaction() as connection:
         for table in ("sweeps", "records"):
-            connection.execute(f"UPDATE {table} SET place = ? WHERE place != ''", (place,))
-        seals.seal_all(connection)
+            connection.execute(f"UPDATE {table} SET tracker = ? WHERE tracker != ''", (place,))
+        seals.seal_records(connection, "1", ())
+        for (sweep,) in connection.execute("SELECT id FROM sweeps").fetchall():
+            seals.seal_sweep(connection, sweep)
 
 
 def test_nothing_is_sent_twice(folder: Path) -> None:
@@ -114,7 +116,9 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
         signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
-        seals.seal_all(connection)
+        seals.seal_records(connection, "1", ())
+        for (sweep,) in connection.execute("SELECT id FROM sweeps").fetchall():
+            seals.seal_sweep(connection, sweep)
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
     assert ("2 results were not in MLflow any more" if state == "FINISHED" else "2 of 2 configs are done") in said

@@ -69,7 +69,12 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
         records.keep_rung(result)
         return _so_far(result, context.session.services.meter.since(before))
     result = attempt(context, job, records)
-    records.keep(result, context.terminal, headline([result]))
+    try:
+        records.keep(result, context.terminal, headline([result]))
+    except BaseException:
+        if sweep:
+            ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, on a full disk for instance
+        raise
     if result.state == PARTIAL:
         raise Partial(f"{result.name}: {partial_note(result)}")
     if not sweep and misses_target(result):
