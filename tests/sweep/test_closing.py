@@ -16,7 +16,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import SweepComparison, Unweighed
 from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep import closing
-from ragsweep.sweep.closing import ending
+from ragsweep.sweep.closing import summarise_sweep
 from weighed import METRIC, noisy, scored
 
 
@@ -36,7 +36,7 @@ def kept(folder: Path, *outcomes: Result | Failure, sweep: str = "sweep") -> Led
     return ledger
 
 
-def printed(came: closing.Ending) -> list[str]:
+def printed(came: closing.SweepSummary) -> list[str]:
     stream = io.StringIO()
     came.show(Terminal(stream, bars=False))
     return stream.getvalue().splitlines()
@@ -44,7 +44,7 @@ def printed(came: closing.Ending) -> list[str]:
 
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
-    came = ending(ledger, ledger.records("sweep"))
+    came = summarise_sweep(ledger, ledger.records("sweep"))
     parent = came.parent("sweep")
     told = json.loads(parent.files["results.json"])["sweep"]
     lines = printed(came)
@@ -60,7 +60,7 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
 
 def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
     ledger = kept(tmp_path, Failure("c", (), {}, "error"))
-    came = ending(ledger, ledger.records("sweep"))
+    came = summarise_sweep(ledger, ledger.records("sweep"))
     assert came.verdict is None
     assert json.loads(came.parent("sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
     assert printed(came) == ["failed   c · error"]
@@ -69,14 +69,14 @@ def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
 def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
     dropped = replace(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
     ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
-    came = ending(ledger, ledger.records("sweep"))
+    came = summarise_sweep(ledger, ledger.records("sweep"))
     assert isinstance(came.verdict, Unweighed)
     assert came.gap is None
 
 
 def test_sweep_that_was_broken_off_has_none_either(tmp_path: Path) -> None:
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
-    assert ending(ledger, ledger.records("sweep"), weighed=False).verdict is None
+    assert summarise_sweep(ledger, ledger.records("sweep"), weighed=False).verdict is None
 
 
 def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(closing, "weigh", fails)
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
-    came = ending(ledger, ledger.records("sweep"))
+    came = summarise_sweep(ledger, ledger.records("sweep"))
     assert isinstance(came.verdict, Unweighed)
     assert "could not be made: ZeroDivisionError: division by zero" in printed(came)[-1]
     assert "results.csv" in came.parent("sweep").files
@@ -117,7 +117,7 @@ def test_gap_is_unknown_where_one_side_lacks_a_config_or_the_first_is_the_best()
 def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     kept(tmp_path, measured("a", 0.5, "tune"), measured("b", 0.7, "tune", seed=1), sweep="first")
     ledger = kept(tmp_path, measured("a", 0.5, "holdout"), measured("b", 0.6, "holdout", seed=1), sweep="second")
-    came = ending(ledger, ledger.records("second"))
+    came = summarise_sweep(ledger, ledger.records("second"))
     assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(-0.1)
@@ -128,5 +128,5 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
         " a change of -.100 [-.118, -.082]"
     )
     assert shown[where].startswith("holdout  has been looked at once")
-    assert ending(ledger, ledger.records("first")).gap is None
-    assert printed(ending(ledger, ledger.records("first")))[-2].startswith("holdout  has been looked at once")
+    assert summarise_sweep(ledger, ledger.records("first")).gap is None
+    assert printed(summarise_sweep(ledger, ledger.records("first")))[-2].startswith("holdout  has been looked at once")

@@ -18,7 +18,7 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
-from ragsweep.sweep.closing import Ending, ending
+from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from weighed import METRIC, noisy, scored
@@ -93,22 +93,22 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     assert list(finals([], FIELD, METRIC).lines()) == []
 
 
-def ended(folder: Path, *held_out: Result | Failure) -> Ending:
+def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
     """End a search in which "dear" was the best of the tune questions."""
     ledger = Ledger(folder)
     for job, one in enumerate(FIELD[:2]):
         ledger.write("search", job, one)
     for place, other in enumerate(held_out):
         ledger.write("search", place, other, kind=FINALIST)
-    return ending(ledger, ledger.records("search"))
+    return summarise_sweep(ledger, ledger.records("search"))
 
 
-def told(came: Ending) -> dict[str, Any]:
+def told(came: SweepSummary) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(came.parent("search").files["results.json"])
     return found
 
 
-def last_line(came: Ending) -> str:
+def last_line(came: SweepSummary) -> str:
     stream = io.StringIO()
     came.show(Terminal(stream, bars=False))
     return stream.getvalue().splitlines()[-1]
@@ -175,7 +175,7 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     # They are no configs of the search: nobody who reads these compares them with the others.
     assert [record.job for record in ledger.records("search")] == [0, 1, 2, 3, 4]
     assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}
-    came = ending(ledger, ledger.records("search"))
+    came = summarise_sweep(ledger, ledger.records("search"))
     assert len(came.results) == 5
     assert {one.name for one in came.finals.results} == {f"{one.name}{SUFFIX}" for one in FIELD[:4]}
     assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(came.finals.gap.change)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""What is said and kept of a sweep when it ends, is shown again, or is sent to a tracker later: always the same."""
+"""Summarise a sweep: the same text and files when it ends, is shown again, or is sent to a tracker later."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "rag
 
 
 @dataclass(frozen=True)
-class Parent:
-    """What the parent run of a sweep holds."""
+class ParentRun:
+    """The content of a sweep's parent run."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -37,8 +37,8 @@ class Parent:
 
 
 @dataclass(frozen=True)
-class Ending:
-    """All that came of a sweep, and what follows from it."""
+class SweepSummary:
+    """All that summary of a sweep, and what follows from it."""
 
     results: Sequence[Result]
     failures: Sequence[Failure]
@@ -80,7 +80,7 @@ class Ending:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """What the configs were told apart by."""
+        """The names of the metrics by which configs are compared."""
         return objectives(self.results[0].config) if self.results else ()
 
     @property
@@ -91,36 +91,36 @@ class Ending:
         return pareto_front(_kept(self.results, self.beyond), self.objectives)
 
     def contenders(self, most: int) -> list[Result]:
-        """List who is to be evaluated on the holdout."""
+        """List the configs to be evaluated on the holdout."""
         return choose(_kept(self.results, self.beyond), self.verdict, most)
 
-    def parent(self, name: str) -> Parent:
-        """Make what the parent run holds."""
+    def parent(self, name: str) -> ParentRun:
+        """Make the content of the parent run."""
         facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
-        facts |= {**race_facts(self.results), **self._told()}
+        facts |= {**race_facts(self.results), **self._extra_facts()}
         files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
         files |= self.left.pictures if self.left else {}
         tags = self.left.tags() if self.left else {}
         if self.verdict is None or self.decision is None:
-            return Parent(files, {}, tags, self._children())
+            return ParentRun(files, {}, tags, self._children())
         metrics = numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
         metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
         metrics |= race_numbers(self.results)
         tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
-        return Parent(files, metrics, tags, self._children())
+        return ParentRun(files, metrics, tags, self._children())
 
     def _children(self) -> dict[int, dict[str, str]]:
-        """Say of each job which trial it was, and whether it is on the front."""
+        """Return tags of each job: its trial, and whether it is on the front."""
         found = self.left.trial_tags() if self.left else {}
         on = {one.name for one in self.front}
         for job, result in self.jobs.items() if len(self.objectives) > 1 else ():
             found.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in on else "no"
         return found
 
-    def _told(self) -> dict[str, object]:
-        """Say in JSON types what is said of several objectives, and of a search."""
+    def _extra_facts(self) -> dict[str, object]:
+        """Return the facts of several objectives, and of a search, in JSON types."""
         told: dict[str, object] = {}
         if len(self.objectives) > 1:
             told["front"] = [one.name for one in self.front]
@@ -132,7 +132,9 @@ class Ending:
         return told
 
 
-def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True) -> Ending:
+def summarise_sweep(
+    ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True
+) -> SweepSummary:
     """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
@@ -149,7 +151,7 @@ def ending(ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] 
     if ended.verdict is None and len(ended.results) + len(ended.failures) > 1:
         ended = replace(ended, verdict=_weighed(*ended.named(), ()))
     gap = ended.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict)
-    return Ending(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
+    return SweepSummary(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
 
 
 def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:

@@ -36,7 +36,7 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{13,}(?![\w.])")
 
 @dataclass(frozen=True)
 class Command:
-    """What was typed, and the jobs that it stands for, as lists of overrides."""
+    """A command as typed, and its jobs as lists of overrides."""
 
     overrides: tuple[str, ...]  # as typed
     multirun: bool
@@ -102,7 +102,7 @@ def _names(jobs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Keep the overrides that say what a config is: those that may name it."""
+    """Keep the overrides that define a config: those that may name it."""
     return [line for line in overrides if re.split(r"[./=@]", line.lstrip("+~"))[0] not in OPERATIONAL]
 
 
@@ -113,7 +113,7 @@ def _rounded(number: re.Match[str]) -> str:
 def read_command(
     overrides: Sequence[str], multirun: bool, config_dir: str | None = None, secrets: Secrets | None = None
 ) -> Command:
-    """Expand overrides into jobs with Hydra's own parser and sweeper rules.
+    """Expand overrides into jobs by Hydra's parser and sweeper rules.
 
     Raises ConfigError with the nearest known name for whatever cannot be composed.
     """
@@ -237,7 +237,7 @@ def check_search(settings: Mapping[str, Any]) -> None:
 
 
 def _expand(settings: Mapping[str, Any], task: Sequence[str]) -> tuple[Case, ...]:
-    """Multiply out what is swept, as the sweeper does."""
+    """Return the product of all swept values, as the sweeper does."""
     from hydra.errors import HydraException
 
     once = str(settings["_target_"]).endswith(".GridSweeper")

@@ -1,4 +1,4 @@
-"""Refuse config files that are small to read and endless to expand, before anything expands them."""
+"""Refuse config files that are small to read but endless to expand, before they are expanded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse configs that would do more than choose parts, before anything that they name is imported or called."""
+"""Refuse configs that do more than choose parts, before anything they name is imported or called."""
 
 from __future__ import annotations
 

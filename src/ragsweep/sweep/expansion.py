@@ -1,4 +1,4 @@
-"""Overrides in, jobs out: the product of what is swept, once for each case, each job once."""
+"""Expand overrides into jobs: the product of all swept values, once for each case, each job once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
-"""Jobs that one sweep may have: whoever asks for more mistyped a range, or means harm."""
+"""Largest number of jobs in a sweep; more is a mistyped range, or an attack."""
 
 _WAY_OUT = 'write each case as a list of overrides, for example [top_k=3, "depth=50,100"]'
 
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 def expand(
     typed: Sequence[str], params: Mapping[str, str] | None = None, cases: Any = None, *, once: bool = True
 ) -> list[Case]:
-    """Multiply out what is swept over, as Hydra's basic sweeper does; with cases once for each of them.
+    """Return the product of all swept values, as Hydra's basic sweeper does; with cases once for each of them.
 
     A case is a list of overrides and may sweep itself. It overrides ``params``, and what was typed overrides both, as
     everywhere in Hydra: a key keeps the place where it was named first and takes the value that was named last.

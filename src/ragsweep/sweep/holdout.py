@@ -11,7 +11,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.tables import headline
-from ragsweep.sweep.closing import ending
+from ragsweep.sweep.closing import summarise_sweep
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.finalists import SUFFIX
@@ -47,7 +47,7 @@ class HoldoutEvaluation:
         return all(result.name + SUFFIX in complete for result in self._finalists(sweep, most))
 
     def _finalists(self, sweep: Sweep, most: int) -> list[Result]:
-        return ending(self.context.ledger, self.context.ledger.records(sweep.id)).contenders(most)
+        return summarise_sweep(self.context.ledger, self.context.ledger.records(sweep.id)).contenders(most)
 
     def _numbers(self, sweep: Sweep, chosen: Sequence[Result]) -> dict[str, int]:
         """Number the finalists' jobs; those of an earlier attempt or choice keep theirs."""

@@ -1,4 +1,4 @@
-"""Start jobs by launchers and sweepers that are not ours: through Hydra's own multirun."""
+"""Start jobs by external launchers and sweepers, through Hydra's own multirun."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
 
 @dataclass
 class HydraTask:
-    """The function that Hydra calls with each job's config, in this process or in a worker.
+    """The task function that Hydra calls with each job's config, in this process or in a worker.
 
     Args:
         sweep: Id of the sweep that the jobs belong to.
@@ -109,7 +109,7 @@ def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None
 
 
 def through_hydra(command: Command, task: HydraTask) -> None:
-    """Let Hydra run a command; what the task's body raised is raised."""
+    """Run a command through Hydra; raise what the task's body raised."""
     arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
     if command.config_dir:
         arguments += ["--config-dir", command.config_dir]
@@ -119,7 +119,7 @@ def through_hydra(command: Command, task: HydraTask) -> None:
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
-    """Call Hydra as its users do, also for what it answers by itself: ``--cfg``, ``--help`` and the like."""
+    """Call Hydra as its users do, also for options that Hydra itself handles: ``--cfg``, ``--help`` and the like."""
     import hydra
 
     with _arguments(arguments):

@@ -1,4 +1,4 @@
-"""Say what a config may tell Hydra: which launcher, sweeper and log handlers, with which settings, and nothing else.
+"""List what a config may set in Hydra's own node: launcher, sweeper and log handlers, with which settings.
 
 Hydra imports and calls what stands in its own node: launchers, sweepers, callbacks, log handlers. Some launchers take
 commands as settings. What is not listed here is refused, unless the environment trusts its package.
@@ -204,5 +204,5 @@ def _check_formatters(settings: Any, where: str) -> None:
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:
-    """Say whether a path lies in a folder, whatever ``..`` is in it."""
+    """Return whether a path lies in a folder, ``..`` resolved."""
     return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)

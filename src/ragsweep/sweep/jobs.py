@@ -1,4 +1,4 @@
-"""Run one config: claim it, evaluate it, write down what became of it."""
+"""Run one config: claim it, evaluate it, record the outcome."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
 Returned = float | tuple[float, ...] | dict[str, object] | None
-"""What a job gives its sweeper."""
+"""The return value of a job for its sweeper."""
 
 
 class TargetsMissed(Exception):
-    """A single config misses targets that are enforced; its result has been written down and shown."""
+    """A single config misses targets that are enforced; its result is recorded and shown."""
 
 
 class Partial(Exception):
-    """Too many questions could not be scored: what there is has been written down, and is no value for a search."""
+    """Too many questions could not be scored: the result is recorded, and is no value for a search."""
 
 
 def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned:
-    """Evaluate one config: write it down, show it, track it; return the objective.
+    """Evaluate one config: record it, show it, track it; return the objective.
 
     A job of a sweep that is done already, or that another process does, is left alone. A failure is written down as
     well and raised again, so that whoever launched the job continues with the others. ``until``: on a rung of a race.
@@ -49,7 +49,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
     given = search is not None and search_command.is_own(search)  # then the study decides which process runs a job
     if sweep:
         _stop_after(ledger, sweep, job.config.values["max_failures"])
-        if until is not None and (come := _come(ledger, sweep, job.number, int(until))):
+        if until is not None and (come := _raced_so_far(ledger, sweep, job.number, int(until))):
             return _so_far(come, {})
         taken = ledger.claims.claim_job(sweep.id, job.number, given=given)
         if taken == "finished":
@@ -83,15 +83,15 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
 
 
 def _so_far(result: Result, spent: Mapping[str, float]) -> Returned:
-    """Return to its race what a config shows so far."""
+    """Return a config's scores so far to its race."""
     name = objectives(result.config)[0]
     value = result.summaries[name].value
     steps = [float(score) for score in result.outcomes[name]]
     return {"values": value if value == value else None, "steps": steps, "cost": dict(spent)}
 
 
-def _come(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
-    """Return what is kept of a config that has come so far in a race before an interruption."""
+def _raced_so_far(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
+    """Return the result of a config that reached this rung of a race before an interruption."""
     if number not in kept.jobs(sweep.id, "racing"):
         return None
     known = _stored(kept, sweep, number)
@@ -99,7 +99,7 @@ def _come(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
 
 
 def attempt(context: RunContext, job: Job, records: OutcomeWriter, until: int | None = None) -> Result:
-    """Evaluate a job; where that fails, write it down, and raise what was raised. ``until``: on a rung of a race."""
+    """Evaluate a job; a failure is recorded and raised again. ``until``: on a rung of a race."""
     started = time.time()
     try:
         with deadline(job.config.values["timeout"]):
@@ -130,7 +130,7 @@ def _evaluate(context: RunContext, job: Job, until: int | None) -> Result:
 
 
 def _stop_after(kept: Ledger, sweep: Sweep, failures: int | None) -> None:
-    """Raise RagsweepError where as many jobs of a sweep have failed as may."""
+    """Raise RagsweepError where as many jobs of a sweep have failed as allowed."""
     if failures is not None and len(kept.jobs(sweep.id, "failed")) >= failures:
         raise RagsweepError(f"not run: {failures} configs failed, and max_failures={failures}")
 

@@ -16,7 +16,7 @@ from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, R
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.closing import Parent, ending, looks
+from ragsweep.sweep.closing import ParentRun, looks, summarise_sweep
 from ragsweep.sweep.recording import log_outcome, single_facts
 from ragsweep.sweep.sharing import sweep_key
 
@@ -77,7 +77,7 @@ def end_lost(tracker: Tracker, sweep: Sweep, elsewhere: bool) -> None:
             tracker.end_abandoned(sweep.parent)  # a run whose creation was confirmed to no process
 
 
-def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: Parent, terminal: Terminal) -> None:
+def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: ParentRun, terminal: Terminal) -> None:
     """Write a sweep's parent run and end it; a tracker out of reach gets it from `ragsweep sync` later."""
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
@@ -157,11 +157,11 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
         ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _upload(ledger, tracker, missing, parent, here)
-    came = ending(ledger, trials)
-    whole = [result for result in came.results if result.state != PARTIAL]
-    expected = len(trials) if came.left and came.left.ended else len(sweep.jobs)  # a search may end early
-    status = FINISHED if len(whole) == expected and not came.finals.failures else FAILED
-    held = came.parent(sweep.name)
+    summary = summarise_sweep(ledger, trials)
+    whole = [result for result in summary.results if result.state != PARTIAL]
+    expected = len(trials) if summary.left and summary.left.ended else len(sweep.jobs)  # a search may end early
+    status = FINISHED if len(whole) == expected and not summary.finals.failures else FAILED
+    held = summary.parent(sweep.name)
     tracker.close_sweep(parent, status, held.files, held.metrics, held.tags)
     if here:
         _tag(ledger, tracker, sweep, held)
@@ -177,7 +177,7 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     return recorded >= len(sweep.jobs)
 
 
-def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: Parent) -> None:
+def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
     """Add to each config's run the tags that follow from the whole sweep."""
     if parent.children:
         for record in ledger.records(sweep.id):

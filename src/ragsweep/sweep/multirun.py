@@ -1,4 +1,4 @@
-"""One multirun from its first word to its last: opened or taken up, handed to Hydra, and closed however it ends."""
+"""One multirun: opened or resumed, launched, and closed however it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep import mlflow_sync, race_loop, races
-from ragsweep.sweep.closing import Ending, ending
+from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.command import Command
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.loop import InProcess
@@ -36,12 +36,12 @@ ATTEMPTS = 3
 """How often a job is begun whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""What is said of jobs that need not be run now; those that did not end well are run when the command is repeated."""
+"""Statuses of jobs that are not run now; those that did not end well are run when the command is repeated."""
 
 
 @dataclass
 class Multirun:
-    """One multirun, from its first word to its last."""
+    """Open, run, resume and close one multirun."""
 
     command: Command
     values: Mapping[str, Any]  # of the first config
@@ -50,12 +50,12 @@ class Multirun:
     race: races.PreparedRace | None = None
 
     def __post_init__(self) -> None:
-        """Name what is used throughout."""
+        """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
-        """Run what is to be run, or show what is done already; return the exit status."""
+        """Run the sweep, or show a finished one; return the exit status."""
         key = self._key(signatures)
         sweep = self._enter(key, planned)
         status = self._go(sweep) if sweep else 0
@@ -71,7 +71,7 @@ class Multirun:
         return int(bool(missing))
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
-        """Open a sweep, or take it up where it was left; None for one that is finished, and only shown."""
+        """Open a sweep, or resume it; None for a finished one, which is only shown."""
         found = None if self.values["rerun"] else self.ledger.latest(key)
         if found is None:
             self.terminal.plan(planned)
@@ -87,7 +87,7 @@ class Multirun:
         raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
 
     def _key(self, signatures: Sequence[str]) -> str:
-        """Tell equal sweeps: of the same configs, tracked at one place."""
+        """Return the key that equal sweeps share: the same configs, tracked in the same place."""
         return content_hash([signatures, self.tracker.identity, *([self.command.race] if self.race else [])])
 
     def _is_done(self, found: Sweep) -> bool:
@@ -103,10 +103,10 @@ class Multirun:
         return tuple(self.command.names())
 
     def _show_again(self, sweep: Sweep) -> None:
-        """Show a sweep that is finished, and send to the tracker what that has lost."""
-        came = ending(self.ledger, self.ledger.records(sweep.id))  # which may find that the ledger is damaged
+        """Show a finished sweep, and send to the tracker what that has lost."""
+        summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
-        came.show(self.terminal)
+        summary.show(self.terminal)
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
             self.terminal.line("sync", f"{sent} results were not in MLflow any more, and are there again")
         self.terminal.look(self.tracker.view_command(), sweep.name, self.ledger.sweep(sweep.id).parent)
@@ -119,7 +119,7 @@ class Multirun:
         return dataclasses.replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
 
     def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
-        """Take up a sweep that did not end well: what is finished stays, and is mirrored where it is not yet."""
+        """Resume a sweep that did not end well: finished configs are kept, and tracked where they are not yet."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
         self.terminal.line("resume", f"{done} of {len(sweep.jobs)} configs are done already")
@@ -138,7 +138,7 @@ class Multirun:
         return 0 if status == FINISHED else 1
 
     def _launch(self, sweep: Sweep) -> str:
-        """Run the jobs; return why a job that left no record did not run: what its launcher raised."""
+        """Run the jobs; return why a job without a record did not run: what its launcher raised."""
         self.context.sweep, why = sweep, ""
 
         def body(launch: Launch, folder: Path) -> None:
@@ -155,7 +155,7 @@ class Multirun:
         return why
 
     def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
-        """Call a function with what starts jobs: our own loop, or the launcher that Hydra makes."""
+        """Call a function with a launcher: our own loop, or the one that Hydra makes."""
         command, sweep = self.command, self.context.sweep
         assert sweep
         if command.in_process:
@@ -165,7 +165,7 @@ class Multirun:
             through_hydra(command, HydraTask(sweep.id, self.context, body))
 
     def _run_jobs(self, sweep: Sweep, launch: Launch, _: Path) -> str:
-        """Launch jobs, again and again while that helps: one that kills its process takes others with it."""
+        """Launch jobs, repeatedly while that helps: one that kills its process takes others with it."""
         why = ""
         while pending := self._pending(sweep):
             before = self._state(sweep)
@@ -175,9 +175,9 @@ class Multirun:
         return why
 
     def _next(self, sweep: Sweep, pending: list[int]) -> list[int]:
-        """Choose who is launched: those whose process died go one by one, then it is known which of them it was.
+        """Choose the jobs to launch: those whose process died run one by one, which identifies the faulty one.
 
-        In a race they go on with the others, who are measured against them, and alone only after these.
+        In a race they first run with the others, which are compared with them, and alone only after these.
         """
         died = [claim for claim in self.ledger.claims.jobs(sweep.id) if claim.number in pending]
         if self.race is None:
@@ -186,10 +186,10 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _pending(self, sweep: Sweep) -> list[int]:
-        """List the jobs to be run; those that other processes are at are waited for."""
+        """List the jobs to be run, after waiting for those that other processes run."""
         while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):
             time.sleep(0.2)
-        self._bury(sweep)
+        self._record_dead_jobs(sweep)
         return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, *DONE))
 
     def _state(self, sweep: Sweep) -> object:
@@ -197,31 +197,31 @@ class Multirun:
         return self.ledger.jobs(sweep.id, *DONE), attempts
 
     def _launch_once(self, sweep: Sweep, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs; a job that failed has been recorded and stops no other. Returns what kept one from running."""
+        """Launch jobs; a failed job is recorded and stops no other. Returns what kept one from running."""
         wanted = {number: self.command.jobs[number] for number in numbers}
         if self.race:
             rule = self.race.bound(self.context)
-            came = race_loop.run_race(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
+            outcomes = race_loop.run_race(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
         else:
-            came = self._batches(wanted, launch)
-        faults = [one if isinstance(one, Exception) else raised(one) for one in came.values()]
+            outcomes = self._batches(wanted, launch)
+        faults = [one if isinstance(one, Exception) else raised(one) for one in outcomes.values()]
         first = next((fault for fault in faults if fault), None)
         return self.secrets.mask_text(f"{type(first).__name__}: {first}") if first else "its process ended"
 
     def _batches(self, jobs: Mapping[int, Sequence[str]], launch: Launch) -> dict[int, JobReturn | Exception]:
-        """Launch jobs in batches of consecutive numbers, and return what came of each."""
+        """Launch jobs in batches of consecutive numbers, and return the outcome of each."""
         found: dict[int, JobReturn | Exception] = {}
         for batch in stretches(jobs, self.command.batch):
             try:
-                came = launch([list(jobs[number]) for number in batch], batch.start)
-                found |= dict(zip(batch, came, strict=True))
+                outcomes = launch([list(jobs[number]) for number in batch], batch.start)
+                found |= dict(zip(batch, outcomes, strict=True))
             except Exception as fault:
                 logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
                 found |= dict.fromkeys(batch, fault)
         return found
 
-    def _bury(self, sweep: Sweep) -> None:
-        """Write down as failed the jobs whose process died again and again."""
+    def _record_dead_jobs(self, sweep: Sweep) -> None:
+        """Record as failed the jobs whose process died repeatedly."""
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
@@ -231,7 +231,7 @@ class Multirun:
         OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Report what came of the sweep and end its parent run.
+        """Report the outcome of the sweep and end its parent run.
 
         A sweep whose closing is interrupted is KILLED, in the ledger and in the tracker: the same command closes it.
         """
@@ -247,33 +247,33 @@ class Multirun:
         return status
 
     def _report(self, sweep: Sweep, status: str, why: str) -> str:
-        """Show what came of the sweep, and send it to the tracker; return how the sweep ended."""
+        """Show the outcome of the sweep, and send it to the tracker; return the sweep's status."""
         mlflow_sync.catch_up(self.ledger, self.tracker, sweep, self.terminal)
         records = self.ledger.records(sweep.id)
         both = [*records, *self.ledger.finalists(sweep.id)]
-        came, status = self._sum_up(sweep, records, status, why)
+        summary, status = self._summarise(sweep, records, status, why)
         if status == FINISHED and self.tracker.identity and not all(record.tracked for record in both):
             status = FAILED
-        came.show(self.terminal)
+        summary.show(self.terminal)
         self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
         if self.tracker.identity:
-            mlflow_sync.end_lost(self.tracker, sweep, self._elsewhere())
-            mlflow_sync.close(self.ledger, self.tracker, sweep, status, came.parent(sweep.name), self.terminal)
+            mlflow_sync.end_lost(self.tracker, sweep, self._on_other_machines())
+            mlflow_sync.close(self.ledger, self.tracker, sweep, status, summary.parent(sweep.name), self.terminal)
         return status
 
-    def _elsewhere(self) -> bool:
-        """Say whether other machines may be at it, of whose jobs this one's ledger has no records."""
+    def _on_other_machines(self) -> bool:
+        """Return whether other machines may work on the sweep, whose jobs have no records in this ledger."""
         return False
 
-    def _sum_up(
+    def _summarise(
         self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
-    ) -> tuple[Ending, str]:
-        """Sum up what there is, and say how the sweep ended."""
+    ) -> tuple[SweepSummary, str]:
+        """Sum up the records, and return the sweep's status with them."""
         missed = self._missed(sweep, {record.job for record in records}, why)
-        came = ending(self.ledger, records, missed, weighed=weighed and status != KILLED)
-        partial = any(one.state == PARTIAL for one in (*came.results, *came.finals.results))
-        failed = came.failures or came.finals.failures or partial
-        return came, FAILED if status == FINISHED and failed else status
+        summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
+        partial = any(one.state == PARTIAL for one in (*summary.results, *summary.finals.results))
+        failed = summary.failures or summary.finals.failures or partial
+        return summary, FAILED if status == FINISHED and failed else status
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""

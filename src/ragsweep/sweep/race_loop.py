@@ -95,7 +95,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
 
 
 def raised(job: JobReturn) -> Exception | None:
-    """Return what a job raised, without the line that Hydra prints then."""
+    """Return the exception of a job, without the line that Hydra prints."""
     with redirect_stderr(StringIO()):
         try:
             _ = job.return_value

@@ -71,37 +71,37 @@ class Search(Multirun):
         self.ledger.set_status(sweep.id, RUNNING)
         if not self.tracker.identity:
             return sweep
-        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self._elsewhere())
+        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self._on_other_machines())
 
     def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
-        """Say how many trials of a search are done, and write down how many it has."""
+        """Show how many trials of a search are done, and record how many it has."""
         done = len(self.ledger.jobs(sweep.id, *DONE))
         self.terminal.line("resume", f"{done} of {len(names)} trials are done already")
         self.terminal.plan(planned)
         self.ledger.set_jobs(sweep.id, names)
         return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
 
-    def _elsewhere(self) -> bool:
+    def _on_other_machines(self) -> bool:
         return search_command.is_on_server(self.command.search or {})
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Close the search, unless others are still at it, or have closed it: then only show what there is."""
+        """Close the search; where others still work on it, or have closed it, only show what there is."""
         with sharing.exclusive(self.ledger, sharing.sweep_key(sweep), self.terminal):
             left = sharing.leave(self.ledger, sweep)
             if not left:
-                self._bury(sweep)
-                status = self._end(sweep, status, why)
+                self._record_dead_jobs(sweep)
+                status = self._end_search(sweep, status, why)
         records = self.ledger.records(sweep.id)
         if left:
-            came, status = self._sum_up(sweep, records, status, why, weighed=False)
-            came.show(self.terminal)
+            summary, status = self._summarise(sweep, records, status, why, weighed=False)
+            summary.show(self.terminal)
             self.terminal.line("left", left)
-        if self._elsewhere() and len(records) < len(sweep.jobs):
+        if self._on_other_machines() and len(records) < len(sweep.jobs):
             self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
         return status
 
-    def _end(self, sweep: Sweep, status: str, why: str) -> str:
-        """Evaluate the finalists of a search that came to its end, and close it."""
+    def _end_search(self, sweep: Sweep, status: str, why: str) -> str:
+        """Evaluate the finalists of a search that ran to its end, and close it."""
         reached = KILLED
         try:
             if status == FINISHED and not why:
@@ -134,9 +134,9 @@ class Search(Multirun):
             assert self.context.sweep
             through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
 
-    def _bury(self, sweep: Sweep) -> None:
+    def _record_dead_jobs(self, sweep: Sweep) -> None:
         """Write down the trials that failed and left no record: their process died, or they could not be composed."""
-        left = None if self._elsewhere() else read_summary(self._folder(sweep))
+        left = None if self._on_other_machines() else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, one in (left.trials if left else {}).items():
             if one["state"] == "FAIL" and job not in recorded:
@@ -146,7 +146,7 @@ class Search(Multirun):
                 OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
                     failure, self.terminal
                 )
-        super()._bury(sweep)
+        super()._record_dead_jobs(sweep)
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""

@@ -36,7 +36,7 @@ from ragsweep.sweep.parameters import spelled
 from ragsweep.sweep.settings import check_metric, checked_metrics, context_budget, coverage, lengths
 
 EXPECTED = frozenset({"distractors", "section"})
-"""What metrics need that is in no digest of a golden set."""
+"""Needs of metrics that no digest of a golden set covers."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Job:
 
 
 class MetricSet(NamedTuple):
-    """The metrics that a config names, and those of them that ask a judge, by name."""
+    """The metrics of a config, and those of them that call a judge, by name."""
 
     parts: list[BuiltPart]
     judged: dict[str, BuiltPart]
@@ -71,7 +71,7 @@ class MetricSet(NamedTuple):
 
 @dataclass
 class Session:
-    """What the jobs of one process share: parts, datasets, and all that was computed."""
+    """State shared by the jobs of one process: parts, datasets, and everything computed."""
 
     evaluator: Evaluator = field(default_factory=Evaluator)
     folder: Path = Path(".ragsweep")
@@ -105,15 +105,15 @@ class Session:
         dataset = self._dataset(plain, job.searching)
         built = self._built_metrics(plain)
         system = self._chosen(plain, "system")
-        laid = self._existing(plain, dataset, system, built) if system else self._laid(plain, dataset, built)
+        built_graph = self._external(plain, dataset, system, built) if system else self._graph(plain, dataset, built)
         metrics = checked_metrics(built.parts, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
         definitions = [one.spec.digest for one in built.parts]
-        exact = [leg.exact.address for leg in laid.approximate.values()]
-        answered = [node.address for node in (laid.answer, laid.route, laid.query) if node]
+        exact = [leg.exact.address for leg in built_graph.approximate.values()]
+        answered = [node.address for node in (built_graph.answer, built_graph.route, built_graph.query) if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
         signature = content_hash(
-            [laid.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
+            [built_graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
         )
         return Experiment(
             job.name,
@@ -121,7 +121,7 @@ class Session:
             mask({**plain, "success": settled(plain, {metric.name: metric for metric in metrics})}),
             job.parameters,
             dataset,
-            laid,
+            built_graph,
             depth if system else top_k,
             metrics,
             threshold,
@@ -138,7 +138,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load the questions that a config may see: every command that asks questions comes through here."""
+        """Load the questions that a config may use; every command loads them here."""
         node, given = plain["dataset"], plain["partition"]
         partition.check(given, searching)
         drawn = self._loaded(node)
@@ -172,8 +172,8 @@ class Session:
             self.evaluator.executor.forget_failed()
         return prices
 
-    def _laid(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> ConfigGraph:
-        """Lay out what the config describes."""
+    def _graph(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> ConfigGraph:
+        """Build the graph of stages that the config describes."""
         top_k, depth = lengths(plain)
         chunker, retriever, reranker = (
             self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
@@ -191,8 +191,8 @@ class Session:
             )
         )  # fmt: skip
 
-    def _existing(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
-        """Lay out a system that answers by itself."""
+    def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
+        """Build the graph of a system that answers by itself."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if self._chosen(plain, group):
                 raise ConfigError(
@@ -205,7 +205,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, questions, depth, documents, built.judged))
 
     def _chosen(self, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-        """Build a part that may be chosen away: None where it says nothing."""
+        """Build an optional part; None where it is switched off."""
         built = self.builder.build(plain[group], group)
         return None if getattr(built.value, "SILENT", False) else built
 
@@ -248,7 +248,7 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
 
 @dataclass
 class RunContext:
-    """What the jobs of one command need beside their configs, handed down from the command."""
+    """Everything that the jobs of one command need beside their configs."""
 
     session: Session
     tracker: Tracker

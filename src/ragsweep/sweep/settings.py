@@ -1,4 +1,4 @@
-"""Check the settings of a config that no part checks; nothing is loaded."""
+"""Check the settings of a config that belong to no part; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def context_budget(plain: Mapping[str, Any]) -> int | None:
 
 
 def lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
-    """Check the numbers that no part checks."""
+    """Check and return ``top_k`` and ``depth``."""
     for key in ("top_k", "depth", "seed"):
         lowest = 0 if key == "seed" else 1
         if not isinstance(plain[key], int) or isinstance(plain[key], bool) or plain[key] < lowest:

@@ -27,7 +27,7 @@ from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
 
 def run(command: Command) -> int:
-    """Do what was typed; return the exit status."""
+    """Run a command; return the exit status."""
     with command.secrets.masking():
         return _run(command)
 
@@ -79,7 +79,7 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 
 
 def _check_keys(nodes: Sequence[Node]) -> None:
-    """Raise ConfigError, before anything is computed, for all keys that computing these nodes needs and are missing."""
+    """Raise ConfigError for all missing API keys that computing these nodes needs."""
     faults: dict[str, None] = {}
     for check in (node.check for node in nodes if node.check):
         try:
@@ -101,7 +101,7 @@ def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
 
 
 def _check(configs: Sequence[JobConfig]) -> None:
-    """Refuse settings of the command as a whole that mean nothing."""
+    """Refuse invalid settings of the command as a whole."""
     values = configs[0].values
     finalists.check(values["finalists"])
     if values["plan"] not in (True, False, "json"):
@@ -142,7 +142,7 @@ def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> 
 
 
 def _prepare(own: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
-    """Check every config before the first one starts; all faults at once, each once."""
+    """Check every config before the first one starts, and raise all faults at once."""
     jobs, faults = [], dict[str, RagsweepError]()
     for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
         job = Job(config, name, command.jobs[number], number, searching=command.searching)
@@ -170,7 +170,7 @@ def _plain(planned: Plan) -> dict[str, object]:
 
 
 def _charged(charge: Charge) -> dict[str, object]:
-    """Say what calls cost, with null for what is unknown."""
+    """Return the cost of calls, with null for what is unknown."""
     calls, tokens, money = (
         None if math.isnan(value) else value for value in (charge.calls, charge.tokens, charge.money)
     )

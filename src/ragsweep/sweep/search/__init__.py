@@ -1,1 +1,1 @@
-"""A search with Optuna: space, samplers, trials shared by processes, early stop, and what came of it."""
+"""Search with Optuna: space, samplers, trials shared by processes, early stop, summary."""

@@ -105,7 +105,7 @@ class SearchLoop:
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _settle(self, one: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
-        """Write down what came of a trial; ``spent``: what it used before."""
+        """Record the outcome of a trial; ``spent``: what it used before."""
         outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
         used = Counter(spent)
         used.update(dict(outcome.cost))

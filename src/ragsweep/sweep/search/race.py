@@ -21,7 +21,7 @@ Launch = Callable[[Sequence[Evaluation]], Sequence[JobReturn]]
 
 
 class RacedBatch(NamedTuple):
-    """What came of a batch, by the number of the job."""
+    """The outcomes of a batch, by the number of the job."""
 
     results: Mapping[int, JobReturn]  # of the last rung
     spent: Mapping[int, Mapping[str, float]]  # on its rungs

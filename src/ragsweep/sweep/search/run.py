@@ -76,7 +76,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
 
 
 def _write_summary(settings: SearchSettings, study: SharedStudy, folder: Path) -> None:
-    """Write what came of the study, with plots."""
+    """Write the study's summary and plots."""
     OmegaConf.save(OmegaConf.create(summary.optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summary.summarise(study, settings)

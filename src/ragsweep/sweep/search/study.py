@@ -1,4 +1,4 @@
-"""A study that several processes share: who evaluates which trial, and what is tried next."""
+"""A study shared by several processes: the owner of each trial, and the next trial."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Sign = Callable[[Sequence[str]], tuple[str, str]]
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What a study optimises, and how."""
+    """The objectives and settings of a study."""
 
     name: str
     directions: tuple[str, ...]
@@ -137,7 +137,7 @@ class SharedStudy:
         return taken
 
     def settle(self, one: Evaluation, outcome: TrialOutcome) -> bool:
-        """Write down what came of a trial; False where another process took it over meanwhile."""
+        """Record the outcome of a trial; False where another process has taken it over."""
         with self.storage.exclusive():
             self._open.pop(one.trial.number, None)
             if one.trial.number not in self._running():
@@ -175,7 +175,7 @@ class SharedStudy:
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
-        """Write into the study, again and again, that this process lives."""
+        """Write this process's heartbeat into the study while the block lasts."""
         if not self.storage.is_shared:
             yield
             return
@@ -196,7 +196,7 @@ class SharedStudy:
             thread.join(5)
 
     def _is_owned(self, trial: Any) -> bool:
-        """Return whether a living process evaluates a trial: one of this machine is dead as soon as it is gone."""
+        """Return whether a living process evaluates a trial; on this machine a process lives until it is gone."""
         holder = owner(trial)
         if holder is None or holder == myself():
             return holder is not None
@@ -270,7 +270,7 @@ class SharedStudy:
         return one
 
     def _repeat(self, trial: Any, twin: Any) -> None:
-        """End a trial whose config another one has: it gets the same values."""
+        """End a trial whose config another one has, with the same values."""
         trial.set_user_attr(TWIN, twin.number)
         underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is under way")
         write_outcome(self.optuna, trial, read_outcome_of(twin) or underway)

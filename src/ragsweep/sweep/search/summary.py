@@ -30,7 +30,7 @@ WORDS = {"COMPLETE": "complete", "FAIL": "failed", "PRUNED": "pruned", "REPEATED
 
 @dataclass(frozen=True)
 class StudySummary:
-    """What is known of a study."""
+    """The summary of a study."""
 
     study: str = ""
     sampler: str = ""

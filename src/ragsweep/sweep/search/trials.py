@@ -1,4 +1,4 @@
-"""Attributes of trials: which job evaluates a trial, which process owns it, and what came of it.
+"""Attributes of trials: the job that evaluates a trial, the process that owns it, and the outcome.
 
 A trial of Optuna's is all that is kept of an evaluation. ``evaluation`` is written in one piece when a process begins
 it. The trial of a dead process is failed, and enqueued again under the same job number.
@@ -73,7 +73,7 @@ def is_charged(trial: Any) -> bool:
 
 
 def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
-    """Tell Optuna what came of a trial that runs."""
+    """Report the outcome of a running trial to Optuna."""
     from optuna.trial import TrialState
 
     if outcome.cost:
@@ -94,7 +94,7 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
 
 
 def read_outcome_of(trial: Any) -> TrialOutcome | None:
-    """Read what came of a trial; None while it runs."""
+    """Read the outcome of a trial; None while it runs."""
     from optuna.trial import TrialState
 
     if not trial.state.is_finished():
