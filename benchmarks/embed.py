@@ -1,4 +1,4 @@
-"""Measure how fast and how well documents are embedded in each precision, and write docs/performance.md.
+"""Measure how fast and how well documents are embedded in each precision, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [queries] [padding] [quality]
 
@@ -32,7 +32,7 @@ from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts
 from ragsweep.sweep.session import Session
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- embed:begin -->", "<!-- embed:end -->"
 PARTS = ("speed", "queries", "padding", "quality")
 VARIANTS: dict[str, list[str]] = {
@@ -239,11 +239,8 @@ def main() -> None:
             quality(given, kept.get("quality", {}), lambda found: keep("quality", found))
         else:
             keep(part, measures[part](given))
-    before, after = ("# Embedding\n\n", "\n")
-    if PAGE.is_file():
-        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{after}", "utf-8")
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{page(kept)}\n{END}{rest.partition(END)[2]}", "utf-8")
     print(page(kept))
 
 

@@ -1,4 +1,4 @@
-"""Measure the rerankers that need no further model on SciFact, and write docs/measurements_rerank.md.
+"""Measure the rerankers that need no further model on SciFact, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... RAGSWEEP_STORE=... python benchmarks/rerank.py
 
@@ -27,6 +27,7 @@ from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.session import Job, Session
 
 ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- rerank:begin -->", "<!-- rerank:end -->"
 METRICS = ["ndcg_at_10", "recall_at_10", "mrr"]
 RETRIEVERS = ["vector", "bm25", "hybrid_rrf", "hybrid_convex"]
 MIXES = [0, 0.1, 0.3, 0.5, 0.7, 0.9]
@@ -75,8 +76,6 @@ def main() -> None:
     executor = Executor(store)
     session, began = Session(Evaluator(executor)), time.time()
     lines = [
-        "# Measurements: reranking",
-        "",
         f"`python benchmarks/rerank.py`, Python {platform.python_version()}, {os.cpu_count()} cores, "
         + ", ".join(f"{name} {version(name)}" for name in ("sentence-transformers", "torch"))
         + f"; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores while it ran, so read no latency off it.",
@@ -103,7 +102,9 @@ def main() -> None:
         f"{time.time() - began:.0f} s in all, {int(np.sum([w.seconds for w in executor.work.values()]))} s in stages.",
         "",
     ]
-    (ROOT / "docs" / "measurements_rerank.md").write_text("\n".join(lines))
+    page = ROOT / "docs" / "measurements.md"
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    page.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{rest.partition(END)[2]}"]), "utf-8")
     print("\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""Measure how indexes and BM25 grow with the number of chunks, and write it into docs/performance.md.
+"""Measure how indexes and BM25 grow with the number of chunks, and write it into docs/measurements.md.
 
     python benchmarks/scale.py [--sizes 10000 100000 1000000] [--parts flat bm25 ivf hnsw]
 
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
 PARTS = ("flat", "bm25", "ivf", "hnsw")
 DIMENSION, INNER, WORDS, VOCABULARY = 384, 48, 60, 300_000

@@ -1,4 +1,4 @@
-"""Measure what a sweep costs beside the work itself, and write it into docs/performance.md with a plot.
+"""Measure what a sweep costs beside the work itself, and write it into docs/measurements.md with a plot.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/sweep.py --folder FOLDER [--parts hand cold floor warm ...]
 
@@ -276,8 +276,8 @@ def main() -> None:
     known.write_text(json.dumps(found))
     lines = table(found)
     print("\n".join(lines))
-    page = ROOT / "docs" / "performance.md"
-    text = page.read_text() if page.exists() else f"# Performance\n\n## A sweep\n\n{BEGIN}\n{END}\n"
+    page = ROOT / "docs" / "measurements.md"
+    text = page.read_text()
     said = (f"`python benchmarks/sweep.py`, {CONFIGS} configs, Python {platform.python_version()}, {os.cpu_count()}"
             " cores; whole processes, imports included")  # fmt: skip
     filled = "\n".join([BEGIN, said, "", *lines, "", "![milliseconds a config](sweep.png)", END])

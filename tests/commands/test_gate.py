@@ -277,7 +277,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
 
 
 def workflow() -> dict[str, Any]:
-    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "gate.md").read_text("utf-8"), re.DOTALL)
+    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "results.md").read_text("utf-8"), re.DOTALL)
     loaded = yaml.safe_load(text)
     assert isinstance(loaded, dict)
     return loaded
