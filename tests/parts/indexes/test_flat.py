@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from ragsweep.core.types import Floats, Rankings
-from ragsweep.parts.indexes import Flat, flat
+from ragsweep.parts.indexes import Flat
 from ragsweep.testing.indexes import VectorIndexContract
 
 
@@ -70,23 +69,24 @@ def test_in_a_crowd_of_nearly_equal_vectors_the_order_is_that_of_float64() -> No
     np.testing.assert_array_equal(search(vectors, queries[:1], 20).positions, expected[:1])
 
 
-def test_ranking_does_not_depend_on_how_vectors_and_queries_fall_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_does_not_depend_on_the_queries_beside_it() -> None:
     vectors, queries = unit(700), unit(50, seed=1)
     vectors[300:340] = vectors[3]
     queries[7] = vectors[3]
     whole = search(vectors, queries, 30)
-    for block, together in ((1, 50), (7, 3), (64, 1), (699, 49)):
-        monkeypatch.setattr(flat, "BLOCK", block)
-        monkeypatch.setattr(flat, "QUERIES", together)
-        parts = search(vectors, queries, 30)
-        np.testing.assert_array_equal(parts.positions, whole.positions)
-        np.testing.assert_array_equal(parts.scores, whole.scores)
+    for together in (1, 3, 49):
+        for start in range(0, 50, together):
+            part = search(vectors, queries[start : start + together], 30)
+            np.testing.assert_array_equal(part.positions, whole.positions[start : start + together])
+            np.testing.assert_array_equal(part.scores, whole.scores[start : start + together])
 
 
-def test_nearest_that_come_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat, "BLOCK", 16)
-    found = search(np.arange(200)[:, None], [[1.0], [-1.0]], 3)
-    assert found.positions.tolist() == [[199, 198, 197], [0, 1, 2]]
+def test_faiss_keeps_its_own_setting() -> None:
+    import faiss
+
+    before = faiss.cvar.distance_compute_blas_threshold
+    search(unit(50), unit(3, seed=1), 5)
+    assert faiss.cvar.distance_compute_blas_threshold == before > 0
 
 
 def test_index_holds_no_vectors_and_mapped_ones_are_searched_where_they_lie(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_quicker_process_is_no_error(server: Server, monkeypatch: Any) -> None:
     Qdrant(server.url).build(VECTORS)
     part = Qdrant(server.url)
     before = names(server)
-    monkeypatch.setattr(part._client(), "collection_exists", lambda name: False)
+    monkeypatch.setattr(part._client, "collection_exists", lambda name: False)
     built = part.build(VECTORS)
     assert names(server) == before
     assert part.search(built, VECTORS, VECTORS[:3], 1).positions[:, 0].tolist() == [0, 1, 2]

@@ -1,27 +1,36 @@
-"""Search codes that stand for the vectors, and score what they find by the vectors themselves."""
+"""Search codes that stand for the vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Floats, Rankings
-from ragsweep.parts.indexes.scoring import rank_found
-from ragsweep.parts.indexes.serialised import lend, require
-
-BLOCK = 65_536
-"""Vectors that are read at a time."""
+from ragsweep.core.types import Arrays, Floats
+from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend
+from ragsweep.parts.indexes.vectors import blocks
 
 
-def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield the vectors block by block, with the rows of each."""
-    for start in range(0, len(vectors), BLOCK):
-        part = slice(start, start + BLOCK)
-        yield part, np.ascontiguousarray(vectors[part], dtype=np.float32)
+class CodeIndex(FaissIndex):
+    """Compare the query with a code of every vector, and fetch ``oversampling`` times the depth."""
+
+    oversampling: int
+
+    @abstractmethod
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        """Make a trained faiss index without codes."""
+
+    def _open(self, index: Arrays, vectors: Floats) -> Any:
+        opened = self._trained(index, vectors.shape[1])
+        check_shape(index["codes"].shape, (len(vectors), opened.sa_code_size()))
+        return lend(opened, np.ascontiguousarray(index["codes"]))
+
+    def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
+        number = min(self.oversampling * depth, opened.ntotal)
+        # One by one: faiss sums in another order for many queries than for one.
+        return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 
 def encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
@@ -30,25 +39,3 @@ def encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
     for part, block in blocks(vectors):
         codes[part] = index.sa_encode(block)
     return codes
-
-
-def open_codes(index: Any, codes: NDArray[np.uint8], vectors: Floats) -> Any:
-    """Put codes into a trained faiss index; they must outlive it. Raises InputError for those of other vectors."""
-    shape = (len(vectors), index.sa_code_size())
-    require(codes.dtype == np.uint8 and codes.shape == shape, f"codes {codes.shape} for {shape}")
-    lend(index, np.ascontiguousarray(codes))
-    return index
-
-
-def search_codes(index: Any, vectors: Floats, queries: Floats, depth: int, oversampling: int) -> Rankings:
-    """Fetch ``oversampling`` times ``depth`` candidates a query by their codes, and rank them by their vectors."""
-    asked, number = np.ascontiguousarray(queries, dtype=np.float32), min(oversampling * depth, len(vectors))
-    # One by one: faiss sums in another order for many queries than for one.
-    found = [index.search(asked[row : row + 1], number)[1] for row in range(len(asked))]
-    return rank_found(vectors, asked, np.concatenate(found), depth)
-
-
-def check_oversampling(oversampling: int) -> None:
-    """Raise ConfigError for less than the depth."""
-    if oversampling < 1:
-        raise ConfigError(f"index.oversampling is {oversampling}; it must be 1 or more")

@@ -9,7 +9,8 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,8 +20,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.ranking import nothing
 from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
-from ragsweep.parts.indexes.codes import blocks
-from ragsweep.parts.indexes.scoring import rank_found
+from ragsweep.parts.indexes.vectors import blocks, check_at_least, rank_candidates
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import Service
 
@@ -31,50 +31,41 @@ QUERIES = 64
 """Queries sent at a time."""
 
 PAUSE = 0.2
-"""Seconds between two looks at a server that is still building its index."""
+"""Seconds between two requests for the state of a server that is building its index."""
 
 
+@dataclass(eq=False)
 class Qdrant:
     """Find near vectors by the index of a Qdrant server, and score them as the exact index does.
 
-    Every set of vectors and every set of parameters that builds has a collection of its own, named by their hash. It is
-    filled when it is needed and does not hold all vectors: half-filled by a process that died, or deleted, it is filled
-    again; complete, it is used as it is. A search waits until the server has built its index. Nothing else is kept here
-    than the collection's name.
+    Every set of vectors and of parameters that build has a collection of its own, named by their hash. A collection
+    that does not hold all vectors is filled before it is searched; a complete one is used as it is. A search waits
+    until the server has built its index. The stored index is the collection's name.
 
-    A server builds its index by several threads: another filling of the same collection may miss other neighbours. What
-    was retrieved once is kept, like everything that depends on the config alone. No ranking is longer than
-    ``ef_search``.
+    A server builds its index by several threads: another filling of the same collection may miss other neighbours. No
+    ranking is longer than ``ef_search``.
     """
 
-    VERSION = "2"
+    VERSION: ClassVar[str] = "2"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"path", "key_env", "timeout"})
     SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"ef_search"})
 
-    def __init__(
-        self,
-        base_url: str | None = "http://localhost:6333",
-        path: str | None = None,
-        collection: str = "ragsweep",
-        key_env: str | None = None,
-        m: int = 16,
-        ef_construct: int = 128,
-        ef_search: int = 128,
-        timeout: int = 60,
-    ) -> None:
-        """Name the server, or a folder; nothing is called. Raise ConfigError for values out of range."""
-        for key, value, least in (("m", m, 2), ("ef_construct", ef_construct, 4), ("ef_search", ef_search, 1)):
-            if value < least:
-                raise ConfigError(f"index.{key} is {value}; it must be {least} or more")
-        self.service = Service(base_url or "", key_env, timeout)
-        self.base_url = base_url
-        self.path = path
-        self.collection = collection
-        self.m = m
-        self.ef_construct = ef_construct
-        self.ef_search = ef_search
-        self._connected: Any = None
-        self._complete: set[str] = set()
+    base_url: str | None = "http://localhost:6333"
+    path: str | None = None
+    collection: str = "ragsweep"
+    key_env: str | None = None
+    m: int = 16
+    ef_construct: int = 128
+    ef_search: int = 128
+    timeout: int = 60
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range; nothing is called."""
+        check_at_least(2, m=self.m)
+        check_at_least(4, ef_construct=self.ef_construct)
+        check_at_least(1, ef_search=self.ef_search)
+        self.service = Service(self.base_url or "", self.key_env, self.timeout)
+        self._complete: set[str] = set()  # names of collections that hold all their vectors
 
     def check(self) -> None:
         """Raise ConfigError for what could not work, or would put a secret into a config; calls nobody."""
@@ -97,7 +88,7 @@ class Qdrant:
         """Fill a collection, unless there is one that is complete, and return its name."""
         name = self._name(vectors)
         if len(vectors):
-            with self._calling():
+            with self._readable_faults():
                 self._fill(name, vectors)
         return {"collection": np.frombuffer(name.encode(), dtype=np.uint8)}
 
@@ -111,13 +102,13 @@ class Qdrant:
         if not len(vectors) or not len(queries):
             return nothing(len(queries), depth)
         name, asked = index["collection"].tobytes().decode(), np.ascontiguousarray(queries, dtype=np.float32)
-        with self._calling():
+        with self._readable_faults():
             if name not in self._complete:
                 self._fill(name, vectors)
-            found = self._found(name, asked, min(depth, len(vectors)))
+            found = self._near(name, asked, min(depth, len(vectors)))
         if found.max() >= len(vectors):
             raise CallFailed(f"the collection {name} holds a point {found.max()}, of {len(vectors)} vectors; delete it")
-        return rank_found(vectors, asked, found, depth)
+        return rank_candidates(vectors, asked, found, depth)
 
     def _name(self, vectors: Floats) -> str:
         facts = [self.VERSION, vectors.shape, self.m, self.ef_construct]
@@ -127,16 +118,20 @@ class Qdrant:
         return f"{self.collection}-{state.hexdigest()}"
 
     def _fill(self, name: str, vectors: Floats) -> None:
-        """See to it that a collection holds all vectors, by position, and is indexed."""
-        client = self._client()
-        if not client.collection_exists(name):
+        """Make sure that a collection holds all vectors, by position, and is indexed."""
+        from qdrant_client import models
+
+        if not self._client.collection_exists(name):
             self._create(name, vectors.shape[1])
-        if client.count(name, exact=True).count < len(vectors):
-            self._send(name, vectors)
-        held = client.count(name, exact=True).count
-        if held != len(vectors):
-            raise CallFailed(f"the collection {name} holds {held} points, not {len(vectors)}; delete it")
-        while client.get_collection(name).status == "yellow":  # it builds its index
+        if self._client.count(name, exact=True).count < len(vectors):
+            for start in range(0, len(vectors), POINTS):
+                some = np.asarray(vectors[start : start + POINTS], dtype=np.float32)
+                ids: list[Any] = list(range(start, start + len(some)))
+                self._client.upsert(name, models.Batch(ids=ids, vectors=some.tolist()), wait=True)
+        count = self._client.count(name, exact=True).count
+        if count != len(vectors):
+            raise CallFailed(f"the collection {name} holds {count} points, not {len(vectors)}; delete it")
+        while self._client.get_collection(name).status == "yellow":  # it builds its index
             time.sleep(PAUSE)
         self._complete.add(name)
 
@@ -145,7 +140,7 @@ class Qdrant:
         from qdrant_client.http.exceptions import UnexpectedResponse
 
         try:
-            self._client().create_collection(
+            self._client.create_collection(
                 name,
                 vectors_config=models.VectorParams(size=dimension, distance=models.Distance.DOT),
                 hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
@@ -154,21 +149,12 @@ class Qdrant:
             if fault.status_code != 409:  # another process was quicker
                 raise
 
-    def _send(self, name: str, vectors: Floats) -> None:
+    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+        """Return the positions (queries, number) of near vectors, padded with NO_CHUNK."""
         from qdrant_client import models
 
-        for part, block in blocks(vectors):
-            for start in range(0, len(block), POINTS):
-                some = block[start : start + POINTS]
-                ids: list[Any] = list(range(part.start + start, part.start + start + len(some)))
-                self._client().upsert(name, models.Batch(ids=ids, vectors=some.tolist()), wait=True)
-
-    def _found(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        """Return the positions (queries, number) of what is near; NO_CHUNK behind what was found."""
-        from qdrant_client import models
-
-        # The client's own store searches exactly, and warns of what has no effect there. A server searches no narrower
-        # than the number that it returns, so that it is asked for no more than it is to search.
+        # The client's own store searches exactly, and warns of settings without effect. A server searches no narrower
+        # than the number that it returns, so that number is limited by the effort.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
         found = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
@@ -177,23 +163,22 @@ class Qdrant:
                 models.QueryRequest(query=query, limit=number, params=effort)
                 for query in queries[start : start + QUERIES].tolist()
             ]
-            for row, answer in enumerate(self._client().query_batch_points(name, requests), start):
+            for row, answer in enumerate(self._client.query_batch_points(name, requests), start):
                 found[row, : len(answer.points)] = [point.id for point in answer.points]
         return found
 
+    @cached_property
     def _client(self) -> Any:
         if self.path is not None:
             return _embedded(self.path)
-        if self._connected is None:
-            from qdrant_client import QdrantClient
+        from qdrant_client import QdrantClient
 
-            key, timeout = self.service.key() or None, int(self.service.timeout)
-            self._connected = QdrantClient(url=self.base_url, api_key=key, timeout=timeout, check_compatibility=False)
-        return self._connected
+        key, timeout = self.service.key() or None, int(self.service.timeout)
+        return QdrantClient(url=self.base_url, api_key=key, timeout=timeout, check_compatibility=False)
 
     @contextmanager
-    def _calling(self) -> Iterator[None]:
-        """Say in one line what went wrong, without the key."""
+    def _readable_faults(self) -> Iterator[None]:
+        """Turn a fault of the client into one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:

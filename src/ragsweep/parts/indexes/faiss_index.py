@@ -1,0 +1,90 @@
+"""What the indexes made by faiss share."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.ranking import nothing
+from ragsweep.core.types import Arrays, Floats, Rankings
+from ragsweep.parts.indexes.vectors import rank_candidates
+
+
+class FaissIndex(ABC):
+    """Find candidates by a faiss index, and rank them by the vectors themselves, as the exact index does."""
+
+    _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that builds the index."""
+        return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        """Return at most ``depth`` near vectors of every query. Raises InputError for an index of other vectors."""
+        if not len(vectors) or not len(queries):
+            return nothing(len(queries), depth)
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        candidates = self._candidates(self._open_once(index, vectors), queries, depth)
+        return rank_candidates(vectors, queries, candidates, depth)
+
+    @abstractmethod
+    def _open(self, index: Arrays, vectors: Floats) -> Any:
+        """Make what ``_candidates`` searches from the stored arrays."""
+
+    @abstractmethod
+    def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
+        """Return positions (queries, number) in any order, padded with -1."""
+
+    def _open_once(self, index: Arrays, vectors: Floats) -> Any:
+        """Open an index, and keep it for the next call: queries may come one by one."""
+        arrays = (*index.values(), vectors)
+        if self._opened is None or any(one is not other for one, other in zip(self._opened[0], arrays, strict=True)):
+            self._opened = None  # free the previous one first
+            self._opened = (arrays, self._open(index, vectors))
+        return self._opened[1]
+
+
+def library() -> Any:
+    """Import faiss, whose published types lack much of what is used here."""
+    import faiss
+
+    return faiss
+
+
+def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
+    """Return a faiss index as bytes."""
+    data: NDArray[np.uint8] = library().serialize_index(index, flags)
+    return data
+
+
+def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
+    """Read a faiss index of ``vectors``; its large arrays are views of ``data``, which must outlive it."""
+    faiss = library()
+    given = np.ascontiguousarray(data, dtype=np.uint8)
+    index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(given), given.nbytes))
+    check_shape((index.ntotal, index.d), vectors.shape)
+    index.referenced_objects = [given]
+    return index
+
+
+def check_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Raise InputError unless a stored index has the shape that its vectors give it."""
+    if found != expected:
+        raise InputError(f"the stored index belongs to other vectors ({found}, not {expected}); delete it")
+
+
+def lend(index: Any, rows: NDArray[Any]) -> Any:
+    """Let a flat faiss index read ``rows`` (contiguous, one a vector) where they lie, and return it."""
+    codes, address = index.codes, library().swig_ptr(np.ndarray(rows.nbytes, np.uint8, rows))
+    codes.is_owned = False
+    codes.view_data = codes.c_ptr = address
+    codes.view_size = codes.c_size = rows.nbytes
+    index.ntotal = len(rows)
+    index.referenced_objects = [rows]
+    return index

@@ -1,0 +1,59 @@
+"""What all indexes do with vectors: check numbers, read block by block, draw samples, rank candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.ranking import arrange_ascending
+from ragsweep.core.types import Floats, Rankings
+
+BLOCK = 65_536
+"""Vectors read at a time: they may be mapped from a file, and are never copied whole."""
+
+PAIRS = 512
+"""Pairs scored at a time: few enough to stay in the processor's cache."""
+
+SEED = 0
+
+
+def check_at_least(least: int, **values: int) -> None:
+    """Raise ConfigError for a parameter of an index below ``least``."""
+    for key, value in values.items():
+        if value < least:
+            raise ConfigError(f"index.{key} is {value}; it must be {least} or more")
+
+
+def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield the vectors block by block, with the rows of each."""
+    for start in range(0, len(vectors), BLOCK):
+        part = slice(start, start + BLOCK)
+        yield part, np.ascontiguousarray(vectors[part], dtype=np.float32)
+
+
+def sample(vectors: Floats, size: int) -> Floats:
+    """Draw at most ``size`` vectors by a fixed seed, in the order of positions."""
+    chosen = np.arange(len(vectors))
+    if size < len(vectors):
+        chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
+    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
+
+
+def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
+    """Rank candidates by inner product in float64, rounded to float32; ties stand in the order of positions.
+
+    ``candidates`` (queries, number) are positions in any order, each once a row; negative ones are padding. The score
+    of a pair depends on its two vectors alone, not on the queries beside it nor on the index that found it.
+    """
+    positions = np.sort(candidates, axis=1)
+    scores = np.full(positions.shape, -np.inf, dtype=np.float32)
+    rows, columns = np.nonzero(positions >= 0)
+    precise = queries.astype(np.float64)
+    for start in range(0, len(rows), PAIRS):
+        row, column = rows[start : start + PAIRS], columns[start : start + PAIRS]
+        near = vectors[positions[row, column]].astype(np.float64)
+        scores[row, column] = np.einsum("pd,pd->p", near, precise[row])
+    return arrange_ascending(np.maximum(positions, -1), scores, depth)

@@ -1,0 +1,269 @@
+"""The indexes made by faiss: what they find, how small they are, and that they are the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+from ragsweep.core.building import Builder
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.identity import Node
+from ragsweep.core.types import Arrays, Floats, Rankings
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, pq, vectors
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.stages.executor import Executor
+from ragsweep.testing.indexes import VectorIndexContract
+from toys import Letters, Whole, built, corpus
+
+
+class TestHnsw(VectorIndexContract):
+    part = Hnsw
+    exact = False
+
+
+class TestIvf(VectorIndexContract):
+    part = Ivf
+    exact = False
+
+
+class TestIvfOfFewLists(VectorIndexContract):
+    exact = False
+
+    def part(self) -> Ivf:
+        return Ivf(nlist=5, nprobe=4)
+
+
+class TestSq(VectorIndexContract):
+    exact = False
+
+    def part(self) -> Sq:
+        return Sq(bits=4, oversampling=4)
+
+
+class TestPq(VectorIndexContract):
+    exact = False
+
+    def part(self) -> Pq:
+        return Pq(m=8, nbits=5)
+
+
+class TestPqOfLongPieces(VectorIndexContract):
+    """faiss computes with pieces of 16 numbers and more by matrices, for many queries at once."""
+
+    exact = False
+
+    def part(self) -> Pq:
+        return Pq(m=1, nbits=5, oversampling=20)
+
+
+def clustered(number: int, dimension: int = 32, seed: int = 0) -> Floats:
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(20, dimension))
+    drawn = centres[chance.integers(0, 20, number)] + 0.5 * chance.normal(size=(number, dimension))
+    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+
+
+VECTORS, QUERIES = clustered(1500), clustered(40, seed=1)
+Part = Hnsw | Ivf | Sq | Pq
+PARTS: Mapping[str, Callable[[], Part]] = {
+    "hnsw": lambda: Hnsw(8, 64, ef_search=1500),
+    "ivf": lambda: Ivf(nlist=30, nprobe=30, train_sample=1200),
+    "sq": lambda: Sq(4, oversampling=150),
+    "sq16": lambda: Sq(16, oversampling=150),
+    "pq": lambda: Pq(16, 5, oversampling=150),
+}
+"""One of every kind, each with the effort that finds everything."""
+
+every_part = pytest.mark.parametrize("name", PARTS)
+
+
+@cache
+def index_of(name: str) -> Arrays:
+    return PARTS[name]().build(VECTORS)
+
+
+@cache
+def exact() -> Rankings:
+    return Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10)
+
+
+def recall(part: Part, index: Arrays) -> float:
+    found = part.search(index, VECTORS, QUERIES, 10).positions[:, :10]
+    return float(np.mean([len({*one} & {*other}) / 10 for one, other in zip(exact().positions, found, strict=True)]))
+
+
+@every_part
+def test_enough_effort_finds_and_scores_what_the_exact_index_does(name: str) -> None:
+    found = PARTS[name]().search(index_of(name), VECTORS, QUERIES, 10)
+    np.testing.assert_array_equal(found.positions, exact().positions)
+    np.testing.assert_array_equal(found.scores, exact().scores)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [Hnsw(4, 16, ef_search=1), Hnsw(4, 16, ef_search=40), Hnsw(4, 16, ef_search=500)],
+        [Ivf(30, nprobe=1), Ivf(30, nprobe=8)],
+        [Sq(4, 1), Sq(4, 2), Sq(8, 2)],
+        [Pq(4, 4, 1), Pq(4, 6, 1), Pq(16, 6, 1), Pq(16, 6, 8)],
+    ],
+)
+def test_more_effort_finds_more(parts: list[Part]) -> None:
+    found = [recall(part, part.build(VECTORS)) for part in parts]
+    assert found == sorted(found)
+    assert found[0] < 0.95 < found[-1]
+
+
+def test_candidates_are_those_that_faiss_finds_by_its_own_index() -> None:
+    for own, part in ((faiss.IndexScalarQuantizer(32, 1, 0), Sq(4, 1)), (faiss.IndexPQ(32, 8, 5, 0), Pq(8, 5, 1))):
+        own.train(VECTORS)
+        own.add(VECTORS)
+        expected = own.search(QUERIES, 10)[1]
+        found = part.search(part.build(VECTORS), VECTORS, QUERIES, 10).positions
+        assert [set(row) for row in found.tolist()] == [set(row) for row in expected.tolist()]
+
+
+@every_part
+def test_an_index_does_not_depend_on_threads_or_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = faiss.omp_get_max_threads()
+    try:
+        for threads, block in ((1, 65_536), (5, 999)):
+            faiss.omp_set_num_threads(threads)
+            monkeypatch.setattr(vectors, "BLOCK", block)
+            made = PARTS[name]().build(VECTORS)
+            assert {key: array.tobytes() for key, array in made.items()} == {
+                key: array.tobytes() for key, array in index_of(name).items()
+            }
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("part", "most"), [(Sq(4), 17), (Sq(6), 25), (Sq(8), 33), (Sq(16), 65), (Ivf(nlist=10), 64), (Hnsw(m=8), 128)]
+)
+def test_an_index_is_no_larger_than_its_codes_or_links(part: Part, most: int) -> None:
+    assert sum(array.nbytes for array in part.build(VECTORS).values()) <= most * len(VECTORS)
+
+
+def test_pieces_take_their_bits() -> None:
+    assert Pq(16, 4).build(VECTORS)["codes"].shape == (1500, 8)
+    assert index_of("pq")["codes"].shape == (1500, 10)
+    assert index_of("pq")["means"].shape == (16, 32, 2)
+
+
+@every_part
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 300])
+def test_small_corpora_are_searched_too(name: str, number: int) -> None:
+    part, few = PARTS[name](), VECTORS[:number]
+    found = part.search(part.build(few), few, QUERIES[:3], 4).positions
+    assert [(row >= 0).sum() for row in found] == [min(number, 4)] * 3
+
+
+@pytest.mark.parametrize(("number", "lists"), [(1, 1), (38, 1), (78, 2), (1500, 30)])
+def test_small_corpora_get_fewer_lists(number: int, lists: int) -> None:
+    assert faiss.deserialize_index(Ivf(nlist=30).build(VECTORS[:number])["lists"]).nlist == lists
+    assert faiss.deserialize_index(Ivf(nlist=30, train_sample=400).build(VECTORS)["lists"]).nlist == 10
+
+
+def test_a_large_corpus_is_sampled_by_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pq, "A_MEAN", 39)  # 624 of 1500
+    means = Pq(8, 4).build(VECTORS)["means"]
+    np.testing.assert_array_equal(means, Pq(8, 4).build(vectors.sample(VECTORS, 624))["means"])
+
+
+def test_ef_search_limits_the_length_of_a_ranking() -> None:
+    index = index_of("hnsw")
+    for effort, length in ((10, 10), (40, 40), (400, 100)):
+        found = Hnsw(8, 64, effort).search(index, VECTORS, QUERIES, 100)
+        assert (found.positions >= 0).sum(axis=1).max() == length
+
+
+def test_lists_that_hold_too_few_leave_places_empty() -> None:
+    found = Ivf(nlist=30, nprobe=1).search(index_of("ivf"), VECTORS, QUERIES, 1000).positions
+    assert (found[:, -1] == -1).all()
+    assert (found[:, 0] >= 0).all()
+
+
+def test_equal_vectors_stand_in_the_order_of_positions() -> None:
+    same = np.tile(clustered(1), (50, 1))
+    found = Hnsw().search(Hnsw().build(same), same, same[:2], 30)
+    np.testing.assert_array_equal(found.positions, np.sort(found.positions, axis=1))
+    assert found.positions.min() >= 0
+
+
+@every_part
+def test_an_index_of_other_vectors_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="the stored index belongs to other vectors"):
+        PARTS[name]().search(index_of(name), VECTORS[:-1], QUERIES, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Hnsw(m=1), r"index\.m is 1; it must be 2 or more"),
+        (lambda: Hnsw(ef_construction=0), r"index\.ef_construction is 0"),
+        (lambda: Hnsw(ef_search=0), r"index\.ef_search is 0"),
+        (lambda: Ivf(nlist=0), r"index\.nlist is 0; it must be 1 or more"),
+        (lambda: Ivf(nprobe=0), r"index\.nprobe is 0"),
+        (lambda: Ivf(train_sample=0), r"index\.train_sample is 0"),
+        (lambda: Sq(bits=5), r"index\.bits is 5; it must be one of 4, 6, 8, 16"),
+        (lambda: Sq(oversampling=0), r"index\.oversampling is 0"),
+        (lambda: Pq(m=0), r"index\.m is 0"),
+        (lambda: Pq(nbits=9), r"index\.nbits is 9; it must lie between 4 and 8"),
+        (lambda: Pq(oversampling=0), r"index\.oversampling is 0"),
+        (
+            lambda: Pq(m=48).build(VECTORS),
+            r"index\.m is 48; vectors of 32 numbers can be cut into 1, 2, 4, 8, 16, 32 pieces",
+        ),
+    ],
+)
+def test_wrong_parameters_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+# --- in the graph of a config --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
+
+
+def config_graph(index: str, **parameters: int) -> ConfigGraph:
+    part: dict[str, Any] = {"_target_": f"ragsweep.parts.indexes.{index}", **parameters}
+    embedder = {"_target_": "toys.Letters"}
+    node = {"_target_": "ragsweep.parts.retrievers.Vector", "embedder": embedder, "index": part, "exact": part}
+    retriever = Builder().build(node, "retriever")
+    assert isinstance(retriever.value.embedder, Letters)
+    return graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2))
+
+
+def index_node(of: ConfigGraph) -> Node:
+    return next(node for node in of.ranking.inputs if node.stage == "index")
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize(
+    ("index", "searched", "made"),
+    [("Hnsw", "ef_search", {"m": 5}), ("Ivf", "nprobe", {"nlist": 5}), ("Sq", "oversampling", {"bits": 6})],
+)
+def test_a_parameter_of_the_search_ranks_anew_and_builds_nothing(
+    index: str, searched: str, made: dict[str, int]
+) -> None:
+    one, other = config_graph(index, **{searched: 3}), config_graph(index, **{searched: 4})
+    assert index_node(one).address == index_node(other).address
+    assert one.ranking.address != other.ranking.address
+    assert index_node(config_graph(index, **made)).address != index_node(one).address
+    executor = Executor()
+    for each in (one, other):
+        assert executor.get(each.ranking, ["cats on the mat"]).positions.shape == (1, 4)
+    executed = {stage: executor.work[stage].executed for stage in ("embed", "index", "retrieve")}
+    assert executed == {"embed": 1, "index": 1, "retrieve": 2}
