@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, windows
 from ragsweep.core.types import Corpus, Spans
 
 
+@dataclass(eq=False)
 class FixedSize:
     """Cut every document into windows of ``size`` characters that share ``overlap`` characters with the one before."""
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, size: int = 800, overlap: int = 0) -> None:
-        """Set the window; raise ConfigError unless 0 <= overlap < size."""
-        check_size("size", size)
-        check_overlap(size, overlap)
-        self.size = size
-        self.overlap = overlap
+    size: int = 800
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 0 <= overlap < size."""
+        check_size("size", self.size)
+        check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last of a document may be shorter, blank ones are left out."""

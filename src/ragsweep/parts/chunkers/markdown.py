@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ragsweep.core.spans import Piece, check_size, cut, encodable, joined, last_pause
 from ragsweep.core.types import Corpus, Spans
@@ -24,6 +25,7 @@ class Block(NamedTuple):
     level: int  # of a heading, 1 to 6; 0 for all else
 
 
+@dataclass(eq=False)
 class Markdown:
     """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with all below it.
 
@@ -33,12 +35,13 @@ class Markdown:
     above it are not repeated. Headings are CommonMark's.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, size: int = 800) -> None:
-        """Set the size; raise ConfigError unless it is at least 1."""
-        check_size("size", size)
-        self.size = size
+    size: int = 800
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless the size is at least 1."""
+        check_size("size", self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the parser's version: another one may see other blocks."""

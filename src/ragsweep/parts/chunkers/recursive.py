@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from ragsweep.core.spans import Piece, check_size, cut, encodable
 from ragsweep.core.types import Corpus, Spans
 
 
+@dataclass(eq=False)
 class Recursive:
     """Cut at paragraphs; what is longer than ``size`` characters at lines, then sentences, words, characters.
 
@@ -17,14 +19,15 @@ class Recursive:
     The splitting is that of chonkie's RecursiveChunker.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, size: int = 800, min_characters: int = 24) -> None:
-        """Set the sizes; raise ConfigError unless both are at least 1."""
-        check_size("size", size)
-        check_size("min_characters", min_characters)
-        self.size = size
-        self.min_characters = min_characters
+    size: int = 800
+    min_characters: int = 24
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless both sizes are at least 1."""
+        check_size("size", self.size)
+        check_size("min_characters", self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the splitter's version: another one may cut elsewhere."""

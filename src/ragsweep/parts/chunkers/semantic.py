@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from ragsweep.core.spans import Piece, check_size, cut, shortened
 from ragsweep.core.types import Corpus, Embedder, Spans
 
 
+@dataclass(eq=False)
 class Semantic:
     """Cut between sentences that are less alike than most neighbours in their document are.
 
@@ -24,20 +27,19 @@ class Semantic:
     its text alone.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self, embedder: Embedder, percentile: float = 90.0, size: int = 1600, language: str = "english"
-    ) -> None:
-        """Name the embedder; raise ConfigError for numbers out of range and a language that is not known."""
-        if not 0 <= percentile <= 100:
-            raise ConfigError(f"chunker.percentile is {percentile}; it must lie between 0 and 100")
-        check_size("size", size)
-        check_language(language)
-        self.embedder = embedder
-        self.percentile = percentile
-        self.size = size
-        self.language = language
+    embedder: Embedder
+    percentile: float = 90.0
+    size: int = 1600
+    language: str = "english"
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for numbers out of range and an unknown language."""
+        if not 0 <= self.percentile <= 100:
+            raise ConfigError(f"chunker.percentile is {self.percentile}; it must lie between 0 and 100")
+        check_size("size", self.size)
+        check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the version of the library that finds sentences: another one may find others."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.sentences import LIBRARY, check_language, sentences
@@ -11,26 +13,28 @@ from ragsweep.core.spans import Piece, check_size, cut, windows
 from ragsweep.core.types import Corpus, Spans
 
 
+@dataclass(eq=False)
 class SentenceWindow:
     """Cut every document into windows of so many ``sentences``, a new one every ``stride`` sentences.
 
     A window is as long as its sentences are: a text without full stops is one sentence, up to a blank line.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, sentences: int = 5, stride: int = 4, language: str = "english") -> None:
-        """Set the window; raise ConfigError unless 1 <= stride <= sentences, and for a language that is not known."""
-        check_size("sentences", sentences, "sentences")
-        if not 1 <= stride <= sentences:
+    sentences: int = 5
+    stride: int = 4
+    language: str = "english"
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
+        check_size("sentences", self.sentences, "sentences")
+        if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
-                f"chunker.stride is {stride}; it must be 1 or more and at most chunker.sentences, {sentences}, "
-                "so that no sentence is left out"
+                f"chunker.stride is {self.stride}; it must be 1 or more and at most chunker.sentences, "
+                f"{self.sentences}, so that no sentence is left out"
             )
-        check_language(language)
-        self.sentences = sentences
-        self.stride = stride
-        self.language = language
+        check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Name the version of the library that finds sentences: another one may find others."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable
 from ragsweep.core.types import Corpus, Spans
 
 
+@dataclass(eq=False)
 class Tokens:
     """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the one before.
 
@@ -20,18 +23,19 @@ class Tokens:
     folder, a hub id or "bundled".
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
     # The tokenizer goes into addresses by what its file holds: see fingerprint.
     OPERATIONAL = frozenset({"tokenizer", "download"})
 
-    def __init__(self, size: int = 200, overlap: int = 0, tokenizer: str = "bundled", download: bool = False) -> None:
-        """Set the window and name the tokenizer; raise ConfigError unless 0 <= overlap < size."""
-        check_size("size", size, "tokens")
-        check_overlap(size, overlap)
-        self.size = size
-        self.overlap = overlap
-        self.tokenizer = tokenizer
-        self.download = download
+    size: int = 200
+    overlap: int = 0
+    tokenizer: str = "bundled"
+    download: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 0 <= overlap < size."""
+        check_size("size", self.size, "tokens")
+        check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the tokenizer's file, and name the version of the library that reads it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Dataset, Question
@@ -14,10 +16,11 @@ from ragsweep.golden.reading import Row, Seen, read_rows
 from ragsweep.golden.text_files import check_folder, existing
 
 
+@dataclass(eq=False)
 class Beir:
     """Read a BEIR folder; evidence is a whole document, its grade the label's score.
 
-    The questions are those that the split labels and those whose metadata says ``"unanswerable": true``; all others are
+    The questions are those that the split labels and those whose metadata has ``"unanswerable": true``; all others are
     counted and left out.
 
     Args:
@@ -29,21 +32,14 @@ class Beir:
         seed: Chooses which questions are drawn.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self,
-        path: str,
-        split: str,
-        grades: Mapping[str | float, float | None] | None,
-        unknown: str,
-        limit: int | None,
-        seed: int,
-    ) -> None:
-        self._path = Path(path).expanduser()
-        self._split = split
-        self._grades = grades
-        self._selection = Selection(unknown, limit, seed)
+    path: str
+    split: str
+    grades: Mapping[str | float, float | None] | None
+    unknown: str
+    limit: int | None
+    seed: int
 
     def load(self) -> Dataset:
         """Read corpus, queries and labels.
@@ -52,24 +48,25 @@ class Beir:
             ConfigError: ``grades``, ``unknown`` or ``limit`` make no sense.
             InputError: the folder or split does not exist, or faults of the files, all at once.
         """
-        selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
-        labels_file = self._labels_file()
-        corpus = read_corpus(existing(self._path / "corpus.jsonl"), faults)
-        questions = _read_questions(existing(self._path / "queries.jsonl"), faults)
+        selection = Selection(self.unknown, self.limit, self.seed).check()
+        grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
+        labels_file = self._labels_file(folder)
+        corpus = read_corpus(existing(folder / "corpus.jsonl"), faults)
+        questions = _read_questions(existing(folder / "queries.jsonl"), faults)
         labels = grades.apply(read_qrels(labels_file, faults), faults)
         faults.raise_any()
-        found = judged(questions, labels, labels_file, f"not in split {self._split}")
-        return Dataset(self._path.resolve().name, corpus, golden_set(found, corpus, selection))
+        found = judged(questions, labels, labels_file, f"not in split {self.split}")
+        return Dataset(folder.resolve().name, corpus, golden_set(found, corpus, selection))
 
-    def _labels_file(self) -> Path:
-        """Look the split up among the files of labels: a name is never made a path."""
-        check_folder(self._path, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
-        check_folder(self._path / "qrels", "the files of labels, SPLIT.tsv, belong there")
-        files = [self._path / "qrels" / file.name.removesuffix(".gz") for file in self._path.glob("qrels/*.tsv*")]
+    def _labels_file(self, folder: Path) -> Path:
+        """Find the split among the files of labels: its name is never made a path."""
+        check_folder(folder, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
+        check_folder(folder / "qrels", "the files of labels, SPLIT.tsv, belong there")
+        files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
         known = {file.name.removesuffix(".tsv"): file for file in files}
-        if self._split not in known:
-            raise InputError(f'{self._path / "qrels"}: no split "{self._split}"{nearest(self._split, known)}')
-        return existing(known[self._split])
+        if self.split not in known:
+            raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, known)}')
+        return existing(known[self.split])
 
 
 def _read_questions(path: Path, faults: Faults) -> list[Question]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Question
@@ -34,64 +34,59 @@ _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
+@dataclass(eq=False)
 class Csv:
     """Read a table of questions; each row has one evidence, and rows of one id are one question.
 
-    Columns that are nothing we know become labels.
+    Unknown columns become labels.
 
     Args:
         corpus: The documents: a table, JSON lines in our own format or BEIR's, or a folder of pages.
         questions: File of the questions.
         columns: What the questions' columns hold -> their names, where these differ.
         corpus_columns: The same for a corpus that is a table.
-        grades: What each grade stands for, where it is no number of its own; None leaves a label out, and counts it.
+        grades: What each grade stands for, where it is no number; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
         limit: How many questions to draw; None for all.
         seed: Chooses which questions are drawn.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self,
-        corpus: str,
-        questions: str,
-        columns: Mapping[str, str] | None,
-        corpus_columns: Mapping[str, str] | None,
-        grades: Mapping[str | float, float | None] | None,
-        unknown: str,
-        limit: int | None,
-        seed: int,
-    ) -> None:
-        self._corpus, self._questions = Path(corpus).expanduser(), Path(questions).expanduser()
-        self._columns = columns or {}
-        self._corpus_columns = corpus_columns or {}
-        self._grades = grades
-        self._selection = Selection(unknown, limit, seed)
+    corpus: str
+    questions: str
+    columns: Mapping[str, str] | None
+    corpus_columns: Mapping[str, str] | None
+    grades: Mapping[str | float, float | None] | None
+    unknown: str
+    limit: int | None
+    seed: int
 
     def load(self) -> Dataset:
         """Read both files.
 
         Raises:
-            ConfigError: a column is said to hold what none can; ``grades``, ``unknown`` or ``limit`` make no sense.
+            ConfigError: a column is mapped to an unknown content; ``grades``, ``unknown`` or ``limit`` make no sense.
             InputError: faults of the files, all at once.
         """
-        selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
-        columns = Columns("dataset.columns", self._columns, _COLUMNS, ("id", "question"))
+        selection = Selection(self.unknown, self.limit, self.seed).check()
+        grades, faults, file = Grades(self.grades).check(), Faults(), Path(self.questions).expanduser()
+        columns = Columns("dataset.columns", self.columns or {}, _COLUMNS, ("id", "question"))
         corpus, notes = self._read_corpus(faults)
-        rows = list(read_table(existing(self._questions), columns, faults))
+        rows = list(read_table(existing(file), columns, faults))
         questions = _read_questions(rows)
         labels = grades.apply([label for row in rows for label in _label(row)], faults)
         faults.raise_any()
-        found = _labelled(questions, labels, str(self._questions))
-        name = self._questions.name.removesuffix(".gz")
+        found = _labelled(questions, labels, str(file))
+        name = file.name.removesuffix(".gz")
         return Dataset(name, corpus, golden_set(found, corpus, selection), (*notes, *_notes(rows)))
 
     def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
-        documents = Columns("dataset.corpus_columns", self._corpus_columns, DOCUMENT_COLUMNS, ("id", "text"))
-        if self._corpus.is_dir():
-            return read_folder(self._corpus, (), faults)
-        return read_corpus(existing(self._corpus), faults, documents), ()
+        path = Path(self.corpus).expanduser()
+        documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
+        if path.is_dir():
+            return read_folder(path, (), faults)
+        return read_corpus(existing(path), faults, documents), ()
 
 
 def _read_questions(rows: Sequence[Row]) -> list[Question]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Dataset
@@ -13,10 +15,11 @@ from ragsweep.golden.golden_set import Found, Selection, golden_set
 from ragsweep.golden.text_files import check_folder
 
 
+@dataclass(eq=False)
 class Folder:
     """Read every page in a folder and below; its id is its path from there, with slashes.
 
-    Links are not followed, and what begins with a dot is not looked at.
+    Links are not followed, and names that begin with a dot are ignored.
 
     Args:
         path: The folder.
@@ -28,22 +31,15 @@ class Folder:
         repeated_passages: An anchor found in another document too marks the same passage there.
     """
 
-    VERSION = "2"
+    VERSION: ClassVar[str] = "2"
 
-    def __init__(
-        self,
-        path: str,
-        golden: str,
-        exclude: Sequence[str],
-        unknown: str,
-        limit: int | None,
-        seed: int,
-        repeated_passages: bool,
-    ) -> None:
-        self._path, self._golden = Path(path).expanduser(), Path(golden).expanduser()
-        self._exclude = exclude
-        self._selection = Selection(unknown, limit, seed)
-        self._repeated_passages = repeated_passages
+    path: str
+    golden: str
+    exclude: Sequence[str]
+    unknown: str
+    limit: int | None
+    seed: int
+    repeated_passages: bool
 
     def load(self) -> Dataset:
         """Read the pages and the golden file.
@@ -52,10 +48,11 @@ class Folder:
             ConfigError: ``unknown`` or ``limit`` make no sense.
             InputError: the folder does not exist, or faults of the files, all at once.
         """
-        selection, faults = self._selection.check(), Faults()
-        check_folder(self._path, "dataset.path needs the documents' folder")
-        corpus, notes = read_folder(self._path, self._exclude, faults)
-        questions = read_questions(self._golden, corpus.version, faults)
+        selection = Selection(self.unknown, self.limit, self.seed).check()
+        faults, folder, file = Faults(), Path(self.path).expanduser(), Path(self.golden).expanduser()
+        check_folder(folder, "dataset.path needs the documents' folder")
+        corpus, notes = read_folder(folder, self.exclude, faults)
+        questions = read_questions(file, corpus.version, faults)
         faults.raise_any()
-        golden = golden_set(Found(str(self._golden), questions), corpus, selection, self._repeated_passages)
-        return Dataset(self._path.resolve().name, corpus, golden, notes)
+        golden = golden_set(Found(str(file), questions), corpus, selection, self.repeated_passages)
+        return Dataset(folder.resolve().name, corpus, golden, notes)

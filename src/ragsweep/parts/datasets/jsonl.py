@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Dataset
@@ -11,6 +13,7 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import Found, Selection, golden_set
 
 
+@dataclass(eq=False)
 class Jsonl:
     """Read a corpus and a golden set in our own format.
 
@@ -23,15 +26,14 @@ class Jsonl:
         repeated_passages: An anchor found in another document too marks the same passage there.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self, corpus: str, golden: str, unknown: str, limit: int | None, seed: int, repeated_passages: bool
-    ) -> None:
-        self._corpus = Path(corpus).expanduser()
-        self._golden = Path(golden).expanduser()
-        self._selection = Selection(unknown, limit, seed)
-        self._repeated_passages = repeated_passages
+    corpus: str
+    golden: str
+    unknown: str
+    limit: int | None
+    seed: int
+    repeated_passages: bool
 
     def load(self) -> Dataset:
         """Read both files.
@@ -40,9 +42,10 @@ class Jsonl:
             ConfigError: ``unknown`` or ``limit`` make no sense.
             InputError: faults of the files, all at once.
         """
-        selection, faults = self._selection.check(), Faults()
-        corpus = read_corpus(self._corpus, faults)
-        questions = read_questions(self._golden, corpus.version, faults)
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        file = Path(self.golden).expanduser()
+        corpus = read_corpus(Path(self.corpus).expanduser(), faults)
+        questions = read_questions(file, corpus.version, faults)
         faults.raise_any()
-        golden = golden_set(Found(str(self._golden), questions), corpus, selection, self._repeated_passages)
-        return Dataset(self._golden.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)
+        golden = golden_set(Found(str(file), questions), corpus, selection, self.repeated_passages)
+        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)

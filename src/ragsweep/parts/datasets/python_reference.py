@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset
@@ -13,6 +15,7 @@ from ragsweep.golden.golden_set import Found, Selection, golden_set
 GOLDEN_FILE = Path(__file__).with_name("python_reference.jsonl")
 
 
+@dataclass(eq=False)
 class PythonReference:
     """Read the topics of ``help()`` and the golden set that comes with ragsweep.
 
@@ -23,10 +26,10 @@ class PythonReference:
         seed: Chooses which questions are drawn.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, limit: int | None, seed: int) -> None:
-        self._selection = Selection("error", limit, seed)
+    limit: int | None
+    seed: int
 
     def load(self) -> Dataset:
         """Take the topics and read the questions.
@@ -35,7 +38,7 @@ class PythonReference:
             ConfigError: ``limit`` makes no sense.
             InputError: an anchor does not resolve in the topics of this Python.
         """
-        selection, faults = self._selection.check(), Faults()
+        selection, faults = Selection("error", self.limit, self.seed).check(), Faults()
         corpus = _topics()
         questions = read_questions(GOLDEN_FILE, corpus.version, faults)
         faults.raise_any()

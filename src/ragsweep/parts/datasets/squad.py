@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Evidence, Question
@@ -13,26 +15,28 @@ from ragsweep.golden.reading import Row, Seen, read_object
 from ragsweep.golden.text_files import existing
 
 
+@dataclass(eq=False)
 class Squad:
     """Read a file in SQuAD's format; evidence is the span of an answer.
 
     A paragraph is a document: its id is the article's title and a number, ``Normans/1``. Equal paragraphs are one
     document. Answers are right answers each by itself; where their spans overlap, they are one evidence. An answer that
-    occurs once in its paragraph is found there, wherever the file says that it begins. Questions that are
+    occurs once in its paragraph is found there, wherever the file puts it. Questions that are
     ``is_impossible`` are unanswerable.
 
     Args:
         path: The file; its name may lack ".gz".
-        unknown: "error", or "drop" to leave out and count answers that do not stand where the file says.
+        unknown: "error", or "drop" to leave out and count answers that do not stand where the file puts them.
         limit: How many questions to draw; None for all.
         seed: Chooses which questions are drawn.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, path: str, unknown: str, limit: int | None, seed: int) -> None:
-        self._path = Path(path).expanduser()
-        self._selection = Selection(unknown, limit, seed)
+    path: str
+    unknown: str
+    limit: int | None
+    seed: int
 
     def load(self) -> Dataset:
         """Read the file.
@@ -41,8 +45,8 @@ class Squad:
             ConfigError: ``unknown`` or ``limit`` make no sense.
             InputError: faults of the file, all at once.
         """
-        selection, faults = self._selection.check(), Faults()
-        path = existing(self._path)
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        path = existing(Path(self.path).expanduser())
         root = read_object(path, faults)
         corpus, questions = _read(root.parts("data") if root else [])
         if root and not corpus.ids:
@@ -101,7 +105,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _place(text: str, start: int, context: str) -> int:
-    """Say where an answer begins: where the file says, or else at its only occurrence."""
+    """Return where an answer begins: where the file puts it, or else its only occurrence."""
     astray = not context.startswith(text, start) and context.count(text) == 1
     return context.index(text) if astray else start
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, Question
@@ -16,7 +17,7 @@ from ragsweep.golden.reading import Row, Seen
 from ragsweep.golden.text_files import existing, read_lines
 
 FIELDS = {"title": "title", "description": "desc", "narrative": "narr"}
-"""What a topic says of a question, and the tag before it."""
+"""Parts of a topic, and the tag before each."""
 
 _TAG = re.compile(r"(</?[A-Za-z]+>)")
 _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)
@@ -30,6 +31,7 @@ class _Topic(NamedTuple):
         return " ".join(_HEADING.sub("", " ".join(self.texts.get(tag, []))).split())
 
 
+@dataclass(eq=False)
 class Trec:
     """Read topics (``<top> <num> ...``, or "id, tab, text" a line) and qrels; evidence is a whole document.
 
@@ -46,30 +48,23 @@ class Trec:
         seed: Chooses which questions are drawn.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self,
-        corpus: str,
-        topics: str,
-        qrels: str,
-        fields: Sequence[str],
-        grades: Mapping[str | float, float | None] | None,
-        unknown: str,
-        limit: int | None,
-        seed: int,
-    ) -> None:
-        self._corpus, self._topics, self._qrels = (Path(file).expanduser() for file in (corpus, topics, qrels))
-        self._fields = fields
-        self._grades = grades
-        self._selection = Selection(unknown, limit, seed)
+    corpus: str
+    topics: str
+    qrels: str
+    fields: Sequence[str]
+    grades: Mapping[str | float, float | None] | None
+    unknown: str
+    limit: int | None
+    seed: int
 
     def check(self) -> None:
         """Raise ConfigError for a field that topics do not have, or none at all."""
-        for name in self._fields:
+        for name in self.fields:
             if name not in FIELDS:
                 raise ConfigError(f'fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
-        if not self._fields:
+        if not self.fields:
             raise ConfigError(f"fields: names no part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
@@ -79,13 +74,15 @@ class Trec:
             ConfigError: ``grades``, ``unknown`` or ``limit`` make no sense.
             InputError: faults of the files, all at once.
         """
-        selection, grades, faults = self._selection.check(), Grades(self._grades).check(), Faults()
-        corpus = read_corpus(existing(self._corpus), faults)
-        questions = _read_questions(existing(self._topics), [FIELDS[name] for name in self._fields], faults)
-        labels = grades.apply(read_qrels(existing(self._qrels), faults), faults)
+        selection = Selection(self.unknown, self.limit, self.seed).check()
+        grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
+        corpus = read_corpus(existing(Path(self.corpus).expanduser()), faults)
+        topics = existing(Path(self.topics).expanduser())
+        questions = _read_questions(topics, [FIELDS[name] for name in self.fields], faults)
+        labels = grades.apply(read_qrels(existing(qrels), faults), faults)
         faults.raise_any()
-        found = judged(questions, labels, self._qrels, "not in the qrels")
-        return Dataset(self._qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))
+        found = judged(questions, labels, qrels, "not in the qrels")
+        return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))
 
 
 def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,49 +17,42 @@ from ragsweep.services.http_client import Service
 from ragsweep.services.replies import read_vectors
 
 
+@dataclass(eq=False)
 class ApiEmbedder:
     """Embed texts by ``POST {base_url}/embeddings``, with the calls of :class:`ragsweep.services.http_client.Service`.
 
-    Services say neither how many tokens a text has nor how many were read: tokens are counted by the tokenizer that
-    contexts are counted by, and all are taken for read. A text without anything in it is not sent, since services
-    refuse it; its vector is zero.
+    Services report no tokens of a text: they are counted by the tokenizer that counts contexts, and all are taken for
+    read. A blank text is not sent, since services refuse it; its vector is zero.
     """
 
-    VERSION = "1"
-    OPERATIONAL = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        key_env: str | None = None,
-        dimensions: int | None = None,
-        normalize: bool = True,
-        query_prompt: str = "",
-        document_prompt: str = "",
-        timeout: float = 60,
-        retries: int = 5,
-        concurrency: int = 4,
-        batch_size: int = 64,
-    ) -> None:
-        """Name the service and its model; nothing is called before it is used."""
-        self.service = Service(base_url, key_env, timeout, retries, concurrency)
-        self.model = model
-        self.dimensions = dimensions
-        self.normalize = normalize
-        self.query_prompt = query_prompt
-        self.document_prompt = document_prompt
-        self.batch_size = batch_size
+    base_url: str
+    model: str
+    key_env: str | None = None
+    dimensions: int | None = None
+    normalize: bool = True
+    query_prompt: str = ""
+    document_prompt: str = ""
+    timeout: float = 60
+    retries: int = 5
+    concurrency: int = 4
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        """Name the service; nothing is called before it is used."""
+        self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
 
     def check(self) -> None:
-        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
         self.service.check("embedder")
         for name, value in (("batch_size", self.batch_size), ("dimensions", self.dimensions)):
             if value is not None and value < 1:
                 raise ConfigError(f"embedder.{name} is {value}; it must be 1 or more")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         self.service.check_key("embedder")
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
@@ -81,13 +76,13 @@ class ApiEmbedder:
 
     @cached_property
     def _dimension(self) -> int:
-        """How many values a vector has: what was asked for, or what the service gives, which is asked once."""
+        """The length of a vector: the one configured, or that of the service's vectors, found by one call."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:
         batches = [texts[start : start + self.batch_size] for start in range(0, len(texts), self.batch_size)]
-        asked = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
-        bodies = [{**asked, "input": batch} for batch in batches]
+        settings = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
+        bodies = [{**settings, "input": batch} for batch in batches]
         answers = self.service.post_all(
             "embeddings", bodies, lambda answer, n: read_vectors(answer, len(batches[n]), dimension)
         )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ragsweep.core import model_files
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Embeddings, Floats, Integers
+from ragsweep.parts.local_model import LocalModel
 
 COUNTED_AT_ONCE = 1024
-"""How many texts are held as strings while their tokens are counted."""
-
+"""Texts whose tokens are counted at a time."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""What models call their prompts."""
+"""Names that models give their prompts."""
 
 
-class SentenceTransformerEmbedder:
+@dataclass(eq=False)
+class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; vectors are float32, whatever the model computes in.
 
     Prompts left at None are the model's own: those it states for queries and documents, else its default one.
@@ -30,41 +30,18 @@ class SentenceTransformerEmbedder:
     static ones too (model2vec), whose tokens are added up without a transformer.
     """
 
-    VERSION = "2"
-    # The model goes into addresses by what its files hold, the dtype by what it resolves to: see fingerprint.
-    OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
+    VERSION: ClassVar[str] = "2"
+    KEY: ClassVar[str] = "embedder"
 
-    def __init__(
-        self,
-        model: str,
-        device: str = "auto",
-        dtype: str = "auto",
-        batch_size: int = 32,
-        normalize: bool = True,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
-        max_length: int | None = None,
-        download: bool = False,
-    ) -> None:
-        """Name the model; nothing is loaded before it is used."""
-        self.model = model
-        self.device = device
-        self.dtype = dtype
-        self.batch_size = batch_size
-        self.normalize = normalize
-        self.query_prompt = query_prompt
-        self.document_prompt = document_prompt
-        self.max_length = max_length
-        self.download = download
-
-    def check(self) -> None:
-        """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
-        self._dtype()
-        model_files.check_reading(self._folder(), self.model, "embedder", self.batch_size, self.max_length)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
-        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
+    model: str
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_size: int = 32
+    normalize: bool = True
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    max_length: int | None = None
+    download: bool = False
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Embed chunks; count the tokens of each, prompt and special tokens included, and those the model reads.
@@ -83,44 +60,56 @@ class SentenceTransformerEmbedder:
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Embed queries, (queries, dimension)."""
-        prompt = self._prompt("query", self.query_prompt)
+        prompt, size = self._prompt("query", self.query_prompt), self._queries_together
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
-        # A row must not depend on the queries beside it: in half precision a batch moves the third digit.
-        size = self.batch_size if self._dtype() == "float32" else 1
         for start in range(0, len(queries), size):
             vectors[start : start + size] = self._embed("query", list(queries[start : start + size]), prompt)
         return vectors
 
-    def _folder(self) -> Path:
-        return model_files.locate(self.model, "embedder.model", self.download)
+    def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
+        """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
 
-    def _dtype(self) -> str:
-        return model_files.resolve_dtype(self.dtype, self.device, "embedder.dtype")
+        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
+        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
+        """
+        import torch
+
+        tokenizer = self._model.tokenizer
+        if _is_bare(tokenizer):
+            raise InputError(f"the model {self.model} gives no vectors of single tokens")
+        # An unknown word is special to the tokenizer too, but stands in the text.
+        added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
+        query = kind == "query"
+        prompt = self._prompt(kind, self.query_prompt if query else self.document_prompt)
+        size = self._queries_together if query else self.batch_size
+        order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
+        found: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
+        for start in range(0, len(texts), size):
+            rows = order[start : start + size]
+            features = self._encode(kind, [texts[row] for row in rows], prompt, output_value=None)
+            for row, feature in zip(rows, features, strict=True):
+                if "token_embeddings" not in feature:
+                    raise InputError(f"the model {self.model} gives no vectors of single tokens")
+                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
+                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
+        return found
 
     @cached_property
     def _model(self) -> Any:
-        folder = self._folder()
-        import torch
         from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging as transformers_logging
 
-        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
-        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        with model_files.loading(self.model, "embedder.model"):
-            model = SentenceTransformer(
-                str(folder),
-                device=None if self.device == "auto" else self.device,
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
-            ).eval()
+        model = self._load(SentenceTransformer)
         if self.max_length is not None:
             if _is_bare(model.tokenizer):
                 model.tokenizer.enable_truncation(self.max_length)
             else:
                 model.max_seq_length = self.max_length
         return model
+
+    @property
+    def _queries_together(self) -> int:
+        """How many queries share a batch: in half precision one, since a batch moves the third digit."""
+        return self.batch_size if self._resolved_dtype() == "float32" else 1
 
     @property
     def _limit(self) -> int:
@@ -150,7 +139,7 @@ class SentenceTransformerEmbedder:
 
     @cached_property
     def _counter(self) -> Callable[[list[str]], Iterable[int]]:
-        """Return what counts the tokens of texts, those that the model cuts off among them."""
+        """Return a function that counts the tokens of texts, including those that the model cuts off."""
         tokenizer = self._model.tokenizer
         if not _is_bare(tokenizer):
             return lambda texts: map(len, tokenizer(texts, truncation=False, verbose=False)["input_ids"])
@@ -158,9 +147,12 @@ class SentenceTransformerEmbedder:
         whole.no_truncation()
         return lambda texts: map(len, whole.encode_batch(texts, add_special_tokens=False))
 
-    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
+    def _encode(self, kind: str, texts: list[str], prompt: str, **output: Any) -> Any:
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
-        found = encode(texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+        return encode(texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, **output)
+
+    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
+        found = self._encode(kind, texts, prompt, convert_to_tensor=True)
         vectors: Floats = found.float().cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(f"the model {self.model} gave vectors that are not finite; try embedder.dtype=float32")
@@ -168,37 +160,7 @@ class SentenceTransformerEmbedder:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return vectors
 
-    def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
-
-        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
-        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
-        """
-        import torch
-
-        prompt = self._prompt(kind, self.query_prompt if kind == "query" else self.document_prompt)
-        tokenizer = self._model.tokenizer
-        if _is_bare(tokenizer):
-            raise InputError(f"the model {self.model} gives no vectors of single tokens")
-        # An unknown word is special to the tokenizer too, but stands in the text.
-        added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
-        order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
-        encode = self._model.encode_query if kind == "query" else self._model.encode_document
-        # As in embed_queries: in half precision a query must not depend on those beside it.
-        size = 1 if kind == "query" and self._dtype() != "float32" else self.batch_size
-        found: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
-        for start in range(0, len(texts), size):
-            rows = order[start : start + size]
-            some = [texts[row] for row in rows]
-            features = encode(some, prompt=prompt, batch_size=size, output_value=None, show_progress_bar=False)
-            for row, feature in zip(rows, features, strict=True):
-                if "token_embeddings" not in feature:
-                    raise InputError(f"the model {self.model} gives no vectors of single tokens")
-                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
-                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
-        return found
-
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Say whether a tokenizer is that of the library tokenizers itself, as a static model's is."""
+    """Return whether a tokenizer is one of the library tokenizers itself, as a static model's is."""
     return not callable(tokenizer)

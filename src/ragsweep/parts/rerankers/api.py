@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,46 +24,41 @@ class Request(NamedTuple):
     pairs: list[list[int]]
 
 
+@dataclass(eq=False)
 class ApiReranker:
     """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
 
     How it is called (key, retries, waits) is :class:`ragsweep.services.http_client.Service`.
     """
 
-    VERSION = "1"
-    REORDERING = REORDERING
-    OPERATIONAL = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
+    VERSION: ClassVar[str] = "1"
+    REORDERING: ClassVar[frozenset[str]] = REORDERING
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"key_env", "timeout", "retries", "concurrency", "batch_size"})
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        key_env: str | None = None,
-        candidates: int = 50,
-        min_score: float | None = None,
-        mix: float = 0.0,
-        timeout: float = 60,
-        retries: int = 5,
-        concurrency: int = 4,
-        batch_size: int = 100,
-    ) -> None:
-        """Name the service and its model; nothing is called before it is used. Raise ConfigError for a wrong number."""
-        self.service = Service(base_url, key_env, timeout, retries, concurrency)
-        self.model = model
-        self.candidates = candidates
-        self.min_score = min_score
-        self.mix = mix
-        self.batch_size = batch_size
-        Reordering(candidates, min_score, mix).check()
+    base_url: str
+    model: str
+    key_env: str | None = None
+    candidates: int = 50
+    min_score: float | None = None
+    mix: float = 0.0
+    timeout: float = 60
+    retries: int = 5
+    concurrency: int = 4
+    batch_size: int = 100
+
+    def __post_init__(self) -> None:
+        """Name the service; nothing is called before it is used. Raise ConfigError for a number out of range."""
+        self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
+        Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError for values that could not work, or that would put a secret into a config; calls nobody."""
+        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
         self.service.check("reranker")
         if self.batch_size < 1:
             raise ConfigError(f"reranker.batch_size is {self.batch_size}; it must be 1 or more")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         self.service.check_key("reranker")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -70,7 +66,7 @@ class ApiReranker:
 
         Raises CallFailed where a call fails for good: a ranking cannot be half reranked.
         """
-        asked = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
+        requests = [request for request in _requests(pairs, self.batch_size) if request.query.strip()]
         bodies = [
             {
                 "model": self.model,
@@ -79,11 +75,11 @@ class ApiReranker:
                 "top_n": len(request.texts),
                 "return_documents": False,
             }
-            for request in asked
+            for request in requests
         ]
-        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(asked[n].texts)))
+        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(requests[n].texts)))
         scores = np.zeros(len(pairs), dtype=np.float32)
-        for request, answer in zip(asked, answers, strict=True):
+        for request, answer in zip(requests, answers, strict=True):
             for rows, score in zip(request.pairs, answer, strict=True):
                 scores[rows] = score
         return scores
@@ -105,10 +101,10 @@ def read(answer: Any, texts: int) -> list[float]:
 
 def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[Request]:
     """Group pairs by question, in the order they come, each distinct text once."""
-    asked: dict[str, dict[str, list[int]]] = {}
+    rows_of: dict[str, dict[str, list[int]]] = {}
     for row, (query, text) in enumerate(pairs):
-        asked.setdefault(query, {}).setdefault(text, []).append(row)
-    for query, texts in asked.items():
+        rows_of.setdefault(query, {}).setdefault(text, []).append(row)
+    for query, texts in rows_of.items():
         for start in range(0, len(texts), batch_size):
             some = list(texts)[start : start + batch_size]
             yield Request(query, some, [texts[text] for text in some])

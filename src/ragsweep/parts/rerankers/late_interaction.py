@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ QUESTIONS = 64
 """Questions whose tokens are embedded together."""
 
 
+@dataclass(eq=False)
 class LateInteraction:
     """Score a pair by MaxSim: each token of the question is compared with the token of the chunk that is most like it.
 
@@ -24,16 +26,17 @@ class LateInteraction:
     chunking, and kept in half precision, which moves a score by less than 0.001.
     """
 
-    VERSION = "1"
-    REORDERING = REORDERING
+    VERSION: ClassVar[str] = "1"
+    REORDERING: ClassVar[frozenset[str]] = REORDERING
 
-    def __init__(self, embedder: Any, candidates: int = 50, min_score: float | None = None, mix: float = 0.0) -> None:
-        """Name the embedder; raise ConfigError for a number out of range."""
-        self.embedder = embedder
-        self.candidates = candidates
-        self.min_score = min_score
-        self.mix = mix
-        Reordering(candidates, min_score, mix).check()
+    embedder: Any
+    candidates: int = 50
+    min_score: float | None = None
+    mix: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a number out of range."""
+        Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
         """Raise ConfigError where the embedder gives no token vectors."""
@@ -52,14 +55,14 @@ class LateInteraction:
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
         """Score pairs of a question and a chunk's position."""
         scores = np.empty(len(pairs), dtype=np.float32)
-        asked: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         for row, (query, _) in enumerate(pairs):
-            asked.setdefault(query, []).append(row)
-        queries = list(asked)
+            rows_of.setdefault(query, []).append(row)
+        queries = list(rows_of)
         for start in range(0, len(queries), QUESTIONS):
             some = queries[start : start + QUESTIONS]
             for query, tokens in zip(some, self.embedder.embed_tokens(some, "query"), strict=True):
-                rows = asked[query]
+                rows = rows_of[query]
                 scores[rows] = max_sim(_normal(tokens), chunks, [pairs[row][1] for row in rows])
         return scores
 
@@ -72,7 +75,7 @@ class LateInteraction:
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
     """Average, over the query's tokens, the cosine of the most similar token of each chunk, (positions,).
 
-    A chunk without tokens is like nothing and scores -1; so does everything for a query without tokens.
+    A chunk without tokens scores -1; so does everything for a query without tokens.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)
@@ -81,8 +84,8 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
         return scores
     tokens = np.concatenate([chunks.of(positions[n]) for n in some.tolist()]).astype(np.float32)
     ends = np.cumsum(lengths[some])
-    likest = np.maximum.reduceat(tokens @ query.T, ends - lengths[some], axis=0)
-    scores[some] = likest.mean(axis=1)
+    nearest = np.maximum.reduceat(tokens @ query.T, ends - lengths[some], axis=0)
+    scores[some] = nearest.mean(axis=1)
     return scores
 
 

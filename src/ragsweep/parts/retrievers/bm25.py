@@ -6,7 +6,8 @@ import importlib.metadata
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ Score = Callable[[list[int]], NDArray[Any]]
 """Score all chunks for a query, given as the numbers of its known words."""
 
 
+@dataclass(eq=False)
 class Bm25:
     """Rank by BM25 over stemmed words of two letters and more, lower-cased, without stop words.
 
@@ -32,34 +34,28 @@ class Bm25:
     ``min_score``.
     """
 
-    VERSION = "1"
-    FILTERING = frozenset({"min_score"})
-    BOUNDS = (0.0, None)
+    VERSION: ClassVar[str] = "1"
+    FILTERING: ClassVar[frozenset[str]] = frozenset({"min_score"})
+    BOUNDS: ClassVar[tuple[float, None]] = (0.0, None)
 
-    def __init__(
-        self,
-        k1: float = 1.5,
-        b: float = 0.75,
-        backend: str = "bm25s",
-        language: str = "english",
-        min_score: float | None = None,
-    ) -> None:
-        """Set the formula; raise ConfigError for values out of range and unknown names."""
-        if k1 < 0:
-            raise ConfigError(f"retriever.k1 is {k1}; it must be 0 or more")
-        if k1 == 0 and backend == "rank_bm25":
+    k1: float = 1.5
+    b: float = 0.75
+    backend: str = "bm25s"
+    language: str = "english"
+    min_score: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range and unknown names."""
+        if self.k1 < 0:
+            raise ConfigError(f"retriever.k1 is {self.k1}; it must be 0 or more")
+        if self.k1 == 0 and self.backend == "rank_bm25":
             raise ConfigError("retriever.k1 is 0, where rank_bm25 divides by zero; use retriever.backend=bm25s")
-        if not 0 <= b <= 1:
-            raise ConfigError(f"retriever.b is {b}; it must lie between 0 and 1")
-        for key, value, known in (("backend", backend, BACKENDS), ("language", language, LANGUAGES)):
+        if not 0 <= self.b <= 1:
+            raise ConfigError(f"retriever.b is {self.b}; it must lie between 0 and 1")
+        for key, value, known in (("backend", self.backend, BACKENDS), ("language", self.language, LANGUAGES)):
             if value not in known:
                 raise ConfigError(f"retriever.{key} is {value!r}{nearest(str(value), known)}")
-        self.k1 = k1
-        self.b = b
-        self.backend = backend
-        self.language = language
-        self.min_score = min_score
-        check_min_score(min_score)
+        check_min_score(self.min_score)
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -81,17 +77,16 @@ class Bm25:
         """Return the best chunks that share a word with the query."""
         number, score = self._load(index)
         ids, meaning = self._split(queries)
-        asked = [[number[meaning[word]] for word in words if meaning[word] in number] for words in ids]
         result = nothing(len(queries), depth)
-        for row, known in enumerate(asked):
-            if known:
+        for row, words in enumerate(ids):
+            if known := [number[meaning[word]] for word in words if meaning[word] in number]:
                 positions, scores = best(score(known), depth, above=0)
                 result.positions[row, : len(positions)] = positions
                 result.scores[row, : len(positions)] = scores
         return result
 
     def _split(self, texts: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-        """Split texts into words: numbers for every text, and the words that these mean."""
+        """Split texts into words: numbers for every text, and the words that these stand for."""
         import bm25s
         import Stemmer
 
@@ -105,17 +100,14 @@ class Bm25:
         return ids, sorted(vocabulary, key=vocabulary.__getitem__)
 
     def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
-        """Make the index usable; the last one is kept, since queries may come one by one."""
+        """Open an index, and keep it for the next call: queries may come one by one."""
         if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
             words = json.loads(index["vocabulary"].tobytes())
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
             number = {word: n for n, word in enumerate(words)}
-            self._loaded = (index["vocabulary"], number, load(index, self.k1, self.b) if words else _score_nothing)
+            score = load(index, self.k1, self.b) if words else np.zeros  # without words nothing is scored
+            self._loaded = (index["vocabulary"], number, score)
         return self._loaded[1], self._loaded[2]
-
-
-def _score_nothing(words: list[int]) -> NDArray[Any]:
-    return np.zeros(0)
 
 
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
@@ -138,12 +130,12 @@ def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
 
 
 def _build_rank_bm25(read: Iterable[postings.Words], vocabulary: dict[str, int]) -> tuple[list[str], Arrays]:
-    held = list(read)
-    known, renumbered = postings.in_order(vocabulary)
-    return known, {} if not known else {
-        "words": renumbered[np.concatenate([words.numbers for words in held])],
-        "lengths": np.concatenate([words.lengths for words in held]).astype(np.int64),
-    }
+    blocks = list(read)
+    words, renumbered = postings.sort_vocabulary(vocabulary)
+    if not words:
+        return words, {}
+    numbers, lengths = zip(*blocks, strict=True)
+    return words, {"words": renumbered[np.concatenate(numbers)], "lengths": np.concatenate(lengths).astype(np.int64)}
 
 
 def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED
@@ -22,38 +24,36 @@ SCHEMA = {
 }
 
 
+@dataclass(eq=False)
 class Llm:
     """Let a model behind OpenAI's protocol decide whether a message needs the corpus, by a schema of one boolean.
 
     The message is fenced by a hash of itself, which it cannot contain, so that its instructions are not followed.
     """
 
-    VERSION = "1"
-    OPERATIONAL = frozenset(
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
         {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute"}
     )
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        instruction: str,
-        temperature: float | None = 0.0,
-        max_tokens: int = 50,
-        seed: int | None = None,
-        key_env: str | None = None,
-        timeout: float = 60,
-        deadline: float | None = 300,
-        retries: int = 5,
-        concurrency: int = 16,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-    ) -> None:
-        self.endpoint = Endpoint(
-            base_url, model, key_env, timeout, deadline, retries, concurrency, requests_per_minute, tokens_per_minute
-        )
-        self.instruction = instruction
-        self.sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+    base_url: str
+    model: str
+    instruction: str
+    temperature: float | None = 0.0
+    max_tokens: int = 50
+    seed: int | None = None
+    key_env: str | None = None
+    timeout: float = 60
+    deadline: float | None = 300
+    retries: int = 5
+    concurrency: int = 16
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        """Name the service and its model; nothing is called before it is used."""
+        limits = {name: getattr(self, name) for name in self.OPERATIONAL}
+        self.endpoint = Endpoint(self.base_url, self.model, **limits)
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
@@ -73,13 +73,12 @@ class Llm:
         """Return the highest cost of one decision."""
         messages = self._messages(Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
-        return CostEstimate(1, prompt + size.rest, self.sampling["max_tokens"] or math.nan, self.endpoint.model)
+        return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.endpoint.model)
 
     async def _decide(self, request: Request) -> Route:
+        sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         try:
-            reply = await self.endpoint.chat(
-                self._messages(request), schema=SCHEMA, schema_name="route", **self.sampling
-            )
+            reply = await self.endpoint.chat(self._messages(request), schema=SCHEMA, schema_name="route", **sampling)
         except CallFailed as failure:
             return Route(failed=failure.reason, usage=failure.usage)
         search = _read(reply.text)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Request, Route
 
 
+@dataclass(eq=False)
 class Rule:
     """Classify short texts that begin with one of the patterns as conversation; search for everything else.
 
@@ -17,11 +20,10 @@ class Rule:
     text is searched for whatever its beginning: people greet before they ask.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(self, conversation: list[str], most_words: int = 6) -> None:
-        self.conversation = conversation
-        self.most_words = most_words
+    conversation: list[str]
+    most_words: int = 6
 
     def check(self) -> None:
         """Raise ConfigError for invalid patterns."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embedder, Floats, Request, Route
 
 
+@dataclass(eq=False)
 class Similarity:
     """Classify as conversation what is more similar to an example of it than to any question, and similar enough.
 
@@ -17,15 +20,12 @@ class Similarity:
     questions (minus ``threshold`` where no example of a question is given).
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
 
-    def __init__(
-        self, embedder: Embedder, conversation: list[str], questions: list[str], threshold: float = 0.5
-    ) -> None:
-        self.embedder = embedder
-        self.conversation = conversation
-        self.questions = questions
-        self.threshold = threshold
+    embedder: Embedder
+    conversation: list[str]
+    questions: list[str]
+    threshold: float = 0.5
 
     def check(self) -> None:
         """Raise ConfigError for invalid examples, and for a threshold that no cosine reaches."""

@@ -1,0 +1,61 @@
+"""What parts share that compute with a model on this machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragsweep.core import model_files
+
+
+class LocalModel:
+    """Locate, check and load a model in the format of sentence-transformers.
+
+    The model goes into addresses by what its files hold, the dtype by what it resolves to: see ``fingerprint``.
+    """
+
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "batch_size", "download"})
+    KEY: ClassVar[str]  # of the part in a config, for messages
+
+    model: str
+    device: str
+    dtype: str
+    batch_size: int
+    max_length: int | None
+    download: bool
+
+    def check(self) -> None:
+        """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
+        self._resolved_dtype()
+        model_files.check_reading(self._folder(), self.model, self.KEY, self.batch_size, self.max_length)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
+        return {**model_files.facts(self._folder()), "dtype": self._resolved_dtype(), **model_files.versions()}
+
+    def _folder(self) -> Path:
+        return model_files.locate(self.model, f"{self.KEY}.model", self.download)
+
+    def _resolved_dtype(self) -> str:
+        return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype")
+
+    def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
+        """Load the model by a class of sentence-transformers, without a word on the terminal."""
+        folder = self._folder()
+        import torch
+        from transformers.utils import logging as transformers_logging
+
+        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        with model_files.loading(self.model, f"{self.KEY}.model"):
+            return load(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"dtype": getattr(torch, self._resolved_dtype()), "use_safetensors": True},
+                **arguments,
+            ).eval()
