@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
 
 from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
+from ragsweep.testing.requests import collect
 
 CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
 SHIPS = Passage("ships:0-50", "Ships carry goods across the sea; {braces} and \U0001f680 \u00e9 are text.")
@@ -22,19 +23,6 @@ REQUESTS = (
     Request("What carries goods?", (SHIPS, CATS, Passage("empty", ""))),
     Request("Where does the cat sleep?", (CATS, SHIPS)),
 )
-
-
-def answers(part: Generator, requests: Sequence[Request]) -> list[Answer]:
-    """Answer all requests; fail unless each is answered exactly once."""
-    found: dict[int, Answer] = {}
-
-    def done(number: int, answer: Answer) -> None:
-        assert number not in found, f"request {number} is answered twice"
-        found[number] = answer
-
-    part.generate(requests, done)
-    assert set(found) == set(range(len(requests))), "not every request is answered, or others are"
-    return [found[number] for number in range(len(requests))]
 
 
 def content(answer: Answer) -> tuple[object, ...]:
@@ -55,44 +43,40 @@ class GeneratorContract:
 
     def test_every_request_is_answered_once(self) -> None:
         """Including requests without context, without a question, with a history, and with an empty passage."""
-        for answer in answers(self.part(), REQUESTS):
+        for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)
             assert answer.usage.calls >= 0
             assert min(answer.usage.tokens_in, answer.usage.tokens_out) >= 0
-            assert not answer.seconds < 0
+            assert answer.failed or answer.seconds >= 0, "latency is computed from the seconds of an answer"
 
     def test_no_requests_no_answers(self) -> None:
         """No model needs to be loaded."""
-        assert answers(self.part(), []) == []
+        assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
         """Answers are stored by request: they are the same in every batch and order."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()
-        together = list(map(content, answers(part, REQUESTS)))
+        together = list(map(content, collect(part.generate, REQUESTS)))
         assert together[0] == together[-1]
-        assert [content(answers(part, [request])[0]) for request in REQUESTS] == together
-        assert list(map(content, answers(part, REQUESTS[::-1])))[::-1] == together
+        assert [content(collect(part.generate, [request])[0]) for request in REQUESTS] == together
+        assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
         """Where the class sets NEEDS_CONTEXT."""
         part = self.part()
         if getattr(part, "NEEDS_CONTEXT", False):
-            (answer,) = answers(part, [Request("Where does the cat sleep?")])
+            (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
             assert answer.abstained
             assert answer.text == ""
-
-    def test_answers_have_their_seconds(self) -> None:
-        """Latency is computed from them."""
-        assert all(answer.failed or answer.seconds >= 0 for answer in answers(self.part(), REQUESTS[:2]))
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
         """Where the class estimates it; NaN is unknown."""
         part = self.part()
         if isinstance(part, CostEstimator):
-            usage = answers(part, REQUESTS[:1])[0].usage
+            usage = collect(part.generate, REQUESTS[:1])[0].usage
             estimate = part.estimate_cost(RequestSize(passages=9, context=10_000, rest=1_000))
             assert not estimate.calls < usage.calls
             assert not estimate.tokens_in < usage.tokens_in

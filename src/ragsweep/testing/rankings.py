@@ -1,8 +1,9 @@
-"""Checks of rankings and built indexes, for all contracts."""
+"""What the contracts of everything that ranks chunks share."""
 
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,3 +50,57 @@ def stored(arrays: Arrays) -> dict[str, NDArray[Any]]:
     file.seek(0)
     with np.load(file, allow_pickle=False) as read:
         return {name: read[name] for name in read.files}
+
+
+class RankingContract(ABC):
+    """Laws of a part that builds an index of chunks and ranks them by it: of texts for a retriever, else of vectors."""
+
+    part: Any
+
+    @abstractmethod
+    def chunks(self) -> Any:
+        """Return some chunks."""
+
+    @abstractmethod
+    def queries(self) -> Any:
+        """Return some queries."""
+
+    @abstractmethod
+    def rank(self, part: Any, index: Arrays, chunks: Any, queries: Any, depth: int) -> Rankings:
+        """Rank the chunks of an index."""
+
+    def found(self, queries: Any, depth: int) -> Rankings:
+        """Rank with a new instance and a new index."""
+        part = self.part()
+        return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
+
+    def test_rankings_are_sorted_unique_and_padded(self) -> None:
+        """For every query and depth."""
+        number = len(self.chunks())
+        for depth in (1, 3, number, 3 * number):
+            assert_lawful(self.found(self.queries(), depth), depth, number)
+
+    def test_no_queries_give_no_rankings(self) -> None:
+        """The result still has its depth."""
+        assert self.found(self.queries()[:0], 5).positions.shape == (0, 5)
+
+    def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
+        """Rows are stored one by one and read in any batch."""
+        part, queries = self.part(), self.queries()
+        index = part.build(self.chunks())
+        together = self.rank(part, index, self.chunks(), queries, 5)
+        for row in range(len(queries)):
+            alone = self.rank(part, index, self.chunks(), queries[row : row + 1], 5)
+            assert_equal(alone, Rankings(together.positions[row : row + 1], together.scores[row : row + 1]))
+
+    def test_a_stored_index_serves_another_instance(self) -> None:
+        """Everything that ranking needs is in what ``build`` returned, as named arrays."""
+        index = stored(self.part().build(self.chunks()))
+        assert_equal(self.rank(self.part(), index, self.chunks(), self.queries(), 5), self.found(self.queries(), 5))
+
+    def test_an_instance_serves_two_indexes(self) -> None:
+        """One instance may serve several chunkings."""
+        part, chunks, turned = self.part(), self.chunks(), self.chunks()[::-1]
+        one, other = part.build(chunks), part.build(turned)
+        self.rank(part, other, turned, self.queries(), 5)
+        assert_equal(self.rank(part, one, chunks, self.queries(), 5), self.found(self.queries(), 5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from ragsweep.core.types import Request, Route, Router, Turn
+from ragsweep.core.types import Request, Router, Turn
+from ragsweep.testing.requests import collect
 
 REQUESTS = (
     Request("How do I define a decorator?"),
@@ -24,30 +25,15 @@ class RouterContract:
 
     def test_every_request_is_decided_once(self) -> None:
         """Each has one decision, or the reason of its failure."""
-        found = routes(self.part(), REQUESTS)
-        assert sorted(found) == list(range(len(REQUESTS)))
-        assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in found.values())
+        found = collect(self.part().route, REQUESTS)
+        assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in found)
 
     def test_a_decision_depends_on_the_request_alone(self) -> None:
         """A request is decided alike in any batch and order."""
-        together = routes(self.part(), REQUESTS)
-        turned = routes(self.part(), REQUESTS[::-1])
-        for number, request in enumerate(REQUESTS):
-            alone = routes(self.part(), [request])[0]
-            assert alone.search == together[number].search == turned[len(REQUESTS) - 1 - number].search
+        together, turned = (collect(self.part().route, requests) for requests in (REQUESTS, REQUESTS[::-1]))
+        for request, one, other in zip(REQUESTS, together, turned[::-1], strict=True):
+            assert collect(self.part().route, [request])[0].search == one.search == other.search
 
     def test_no_requests_no_decisions(self) -> None:
         """An empty batch is not an error."""
-        assert routes(self.part(), []) == {}
-
-
-def routes(part: Router, requests: Sequence[Request]) -> dict[int, Route]:
-    """Return a router's decisions by request; fail on a second one for a request."""
-    found: dict[int, Route] = {}
-
-    def done(number: int, route: Route) -> None:
-        assert number not in found
-        found[number] = route
-
-    part.route(requests, done)
-    return found
+        assert collect(self.part().route, []) == []

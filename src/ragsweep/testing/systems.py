@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from ragsweep.core.types import Passage, Request, Response, System, Turn
+from ragsweep.core.types import Passage, Request, System, Turn
+from ragsweep.testing.requests import collect
 
 REQUESTS = (
     Request("How do I define a decorator?"),
@@ -21,24 +22,10 @@ class SystemContract:
 
     def test_every_request_is_answered_once(self) -> None:
         """Each has one response: an answer, an abstention, or the reason of its failure."""
-        found = responses(self.part(), REQUESTS)
-        assert sorted(found) == list(range(len(REQUESTS)))
-        for response in found.values():
+        for response in collect(self.part().ask, REQUESTS):
             assert all(isinstance(one, Passage) and (one.name or one.text) for one in response.contexts)
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
     def test_no_requests_no_responses(self) -> None:
         """An empty batch is not an error."""
-        assert responses(self.part(), []) == {}
-
-
-def responses(part: System, requests: Sequence[Request]) -> dict[int, Response]:
-    """Return a system's responses by request; fail on a second one for a request."""
-    found: dict[int, Response] = {}
-
-    def done(number: int, response: Response) -> None:
-        assert number not in found
-        found[number] = response
-
-    part.ask(requests, done)
-    return found
+        assert collect(self.part().ask, []) == []

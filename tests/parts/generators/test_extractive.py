@@ -17,7 +17,8 @@ from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Embeddings, Floats, Passage, Request
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.generators import Extractive, NoGenerator
-from ragsweep.testing.generators import GeneratorContract, answers
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.requests import collect
 from toys import Letters
 
 CONF = Path(__file__).parents[3] / "conf" / "llm"
@@ -43,7 +44,7 @@ class TestNoGenerator(GeneratorContract):
     part = NoGenerator
 
     def test_it_says_so(self) -> None:
-        assert answers(NoGenerator(), [Request("?")])[0].failed == NO_ANSWERS
+        assert collect(NoGenerator().generate, [Request("?")])[0].failed == NO_ANSWERS
 
 
 class Angles:
@@ -64,7 +65,9 @@ class Angles:
 
 def quoted(*passages: str, sentences: int = 2, degrees: float = 60, question: str = "0 ?") -> Any:
     part = Extractive(Angles(), sentences, math.cos(math.radians(degrees)))
-    return answers(part, [Request(question, tuple(Passage(str(n), text) for n, text in enumerate(passages)))])[0]
+    return collect(part.generate, [Request(question, tuple(Passage(str(n), text) for n, text in enumerate(passages)))])[
+        0
+    ]
 
 
 def test_best_sentences_stand_in_the_order_of_the_context_with_their_passage() -> None:
@@ -98,7 +101,7 @@ def test_passage_is_read_once_and_by_itself() -> None:
     embedder = Angles()
     part = Extractive(embedder)
     one, two = Passage("a", "10 one. 20 two."), Passage("b", "30 six.")
-    answers(part, [Request("0 ?", (one, two)), Request("5 ?", (two, one)), Request("9 ?", (one,))])
+    collect(part.generate, [Request("0 ?", (one, two)), Request("5 ?", (two, one)), Request("9 ?", (one,))])
     assert embedder.read == [["10 one.", "20 two."], ["30 six."]]
 
 

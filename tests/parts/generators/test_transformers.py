@@ -15,7 +15,8 @@ from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.generators import Transformers
 from ragsweep.parts.prompts import Prompt
-from ragsweep.testing.generators import GeneratorContract, answers
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.requests import collect
 
 SHORT = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows"], False)
 ASKED = Request("who sat", (Passage("n", "the cat sat"),))
@@ -61,7 +62,7 @@ def written(folder: Path, text: str, tokens: int) -> tuple[str, int]:
 
 def test_answer_is_the_likeliest_text_behind_the_chat_template(tiny_writer: Path) -> None:
     request = ASKED._replace(history=(Turn("user", "stars"), Turn("assistant", "moons")))
-    (answer,) = answers(writer(tiny_writer), [request])
+    (answer,) = collect(writer(tiny_writer).generate, [request])
     said = "<system> the who knows <user> stars <assistant> moons <user> the cat sat who sat <assistant>"
     text, length = written(tiny_writer, said, 8)
     assert text
@@ -72,20 +73,20 @@ def test_answer_is_the_likeliest_text_behind_the_chat_template(tiny_writer: Path
 def test_without_a_template_the_messages_are_read_as_they_are(tiny_writer: Path, tmp_path: Path) -> None:
     plain = Path(shutil.copytree(tiny_writer, tmp_path / "plain"))
     (plain / "chat_template.jinja").unlink()
-    (answer,) = answers(writer(plain), [ASKED])
+    (answer,) = collect(writer(plain).generate, [ASKED])
     assert answer.text == written(plain, "the who knows\n\nthe cat sat who sat\n\nAnswer:", 8)[0]
 
 
 def test_prompt_beyond_the_window_is_a_failure_and_not_half_an_answer(tiny_writer: Path) -> None:
     long = Request("who sat", (Passage("n", "cat " * 120),))
-    found = answers(writer(tiny_writer), [long, ASKED])
+    found = collect(writer(tiny_writer).generate, [long, ASKED])
     assert [answer.failed for answer in found] == [TOO_LONG, ""]
 
 
 def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
-    (said,) = answers(writer(tiny_writer), [ASKED])
+    (said,) = collect(writer(tiny_writer).generate, [ASKED])
     first = Prompt("the {refusal}", "the", "{passages} {question}", "{text}", ["who knows", said.text], False)
-    (answer,) = answers(writer(tiny_writer, prompt=first), [ASKED])
+    (answer,) = collect(writer(tiny_writer, prompt=first).generate, [ASKED])
     assert answer.abstained
     assert not said.abstained
 

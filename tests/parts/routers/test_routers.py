@@ -13,7 +13,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Embeddings, Floats, Request, Turn
 from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
-from ragsweep.testing.routers import RouterContract, routes
+from ragsweep.testing.requests import collect
+from ragsweep.testing.routers import RouterContract
 
 PATTERNS = ["hi|hello", "merci|comment ca va"]
 
@@ -32,7 +33,7 @@ class TestNoRouter(RouterContract):
     part = NoRouter
 
     def test_everything_is_searched_for(self) -> None:
-        assert all(route.search for route in routes(NoRouter(), [Request("hi"), Request("what?")]).values())
+        assert all(route.search for route in collect(NoRouter().route, [Request("hi"), Request("what?")]))
 
 
 class TestRule(RouterContract):
@@ -45,7 +46,7 @@ class TestRule(RouterContract):
          ("hi, how do I sort a list of numbers?", True), ("say hello", True), ("", True)],
     )  # fmt: skip
     def test_short_conversation_is_not_searched_for(self, said: str, search: bool) -> None:
-        assert routes(self.part(), [Request(said)])[0].search is search
+        assert collect(self.part().route, [Request(said)])[0].search is search
 
     def test_what_is_no_pattern_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
@@ -59,7 +60,9 @@ class TestSimilarity(RouterContract):
         return Similarity(Letters(), ["hello"], ["define decorator"], 0.7)
 
     def test_the_nearer_kind_decides_and_a_threshold_must_be_reached(self) -> None:
-        found = routes(self.part(), [Request("hellohello"), Request("decorator"), Request("zzz"), Request("hexxyzz")])
+        found = collect(
+            self.part().route, [Request("hellohello"), Request("decorator"), Request("zzz"), Request("hexxyzz")]
+        )
         assert [found[n].search for n in range(4)] == [False, True, True, True]
         assert found[0].score > 0 > found[1].score
 
@@ -83,16 +86,16 @@ class TestLlm(RouterContract):
 
     def test_the_model_decides_and_sees_the_conversation_behind_a_fence(self) -> None:
         asked = Request("hello", history=(Turn("user", "before"),))
-        assert [one.search for one in routes(self.part(), [asked, Request("what?")]).values()].count(False) == 1
+        assert [one.search for one in collect(self.part().route, [asked, Request("what?")])].count(False) == 1
         prompt = next(one.request.prompt for one in self.server.log if "hello" in one.request.prompt)
         assert "user: before\nuser: hello" in prompt
         assert prompt.count("<conversation ") == 1
 
     def test_what_is_no_decision_is_a_failure_that_searches(self) -> None:
         self.server.answer = lambda asked: '{"search": "no"}'
-        route = routes(self.part(), [Request("hello")])[0]
+        route = collect(self.part().route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
 
     def test_a_service_that_fails_is_a_reason(self) -> None:
         self.server.faults = {"server_error": 1.0}
-        assert routes(self.part(retries=0), [Request("hello")])[0].failed == SERVER_ERROR
+        assert collect(self.part(retries=0).route, [Request("hello")])[0].failed == SERVER_ERROR

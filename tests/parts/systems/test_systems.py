@@ -14,7 +14,8 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.systems import Http, Pipeline, Python
-from ragsweep.testing.systems import SystemContract, responses
+from ragsweep.testing.requests import collect
+from ragsweep.testing.systems import SystemContract
 from serving import Reply, Server, serving
 
 BODY = {"q": "{question}", "said": "{history}", "options": {"deep": True, "note": "on {question}"}}
@@ -49,7 +50,7 @@ class TestHttp(SystemContract):
 
     def test_question_and_history_are_sent_and_all_is_found(self) -> None:
         asked = Request("Why?", history=(Turn("user", "Is it?"), Turn("assistant", "No.")))
-        found = responses(self.part(), [asked])[0]
+        found = collect(self.part().ask, [asked])[0]
         history = [{"role": "user", "content": "Is it?"}, {"role": "assistant", "content": "No."}]
         assert self.server.bodies == [{"q": "Why?", "said": history, "options": {"deep": True, "note": "on Why?"}}]
         assert self.server.paths == ["/v1/ask"]
@@ -61,7 +62,7 @@ class TestHttp(SystemContract):
     def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
         for said in ("No idea, sorry.", "", None):
             self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())
-            found = responses(self.part(answer="a", contexts=None, ids=None, tokens_in=None, tokens_out=None),
+            found = collect(self.part(answer="a", contexts=None, ids=None, tokens_in=None, tokens_out=None).ask,
                               [Request("?")])[0]  # fmt: skip
             assert found.answer.abstained
             assert not found.answer.failed
@@ -73,7 +74,7 @@ class TestHttp(SystemContract):
     )  # fmt: skip
     def test_a_reply_without_what_is_looked_for_is_a_failure_of_its_question(self, told: Any) -> None:
         self.server.reply = lambda body, n: (200, {"Content-Type": "application/json"}, json.dumps(told).encode())
-        assert responses(self.part(), [Request("?")])[0].answer.failed == MALFORMED
+        assert collect(self.part().ask, [Request("?")])[0].answer.failed == MALFORMED
 
     @pytest.mark.parametrize(
         ("changed", "said"),
@@ -93,7 +94,7 @@ class TestPipeline(SystemContract):
 
     def test_every_request_is_answered_once(self) -> None:
         """It stands for the config, and says nothing by itself."""
-        assert responses(Pipeline(), [Request("?")])[0].answer.text == ""
+        assert collect(Pipeline().ask, [Request("?")])[0].answer.text == ""
 
 
 MODULE = """
@@ -127,16 +128,16 @@ class TestPython(SystemContract):
 
     def test_it_gets_the_history_if_it_takes_it(self) -> None:
         asked = [Request("Why?", history=(Turn("user", "Is it?"),))]
-        found = responses(self.part(), asked)[0]
+        found = collect(self.part().ask, asked)[0]
         assert found.answer.text == "Why? Is it?"
         assert found.contexts == (Passage("d1", "one"),)
-        assert responses(Python("owned_system.plain"), asked)[0].answer.text == "about Why?"
+        assert collect(Python("owned_system.plain").ask, asked)[0].answer.text == "about Why?"
 
     def test_what_it_raises_is_the_failure_of_one_question(self) -> None:
-        found = responses(Python("owned_system.plain"), [Request("raise"), Request("go on")])
+        found = collect(Python("owned_system.plain").ask, [Request("raise"), Request("go on")])
         assert found[0].answer.failed == SYSTEM_RAISED
         assert found[1].answer.text == "about go on"
-        assert responses(Python("owned_system.odd"), [Request("?")])[0].answer.failed == SYSTEM_RAISED
+        assert collect(Python("owned_system.odd").ask, [Request("?")])[0].answer.failed == SYSTEM_RAISED
 
     def test_its_source_is_part_of_what_it_is(self, module: Path) -> None:
         before = Python("owned_system.plain").fingerprint()
