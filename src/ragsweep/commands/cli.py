@@ -89,7 +89,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
 
 
 def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
-    """Print what nobody foresaw, without the secrets that it may hold."""
+    """Print an unexpected exception, secrets masked."""
     print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
@@ -145,7 +145,7 @@ def _split(words: Sequence[str]) -> list[str]:
 
 
 def _quieten() -> None:
-    """Keep libraries from phoning home and from writing over the terminal; whoever set these keeps them."""
+    """Keep libraries from phoning home and from writing over the terminal, unless these variables are set."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

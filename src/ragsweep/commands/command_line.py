@@ -27,7 +27,7 @@ class Named(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with what argparse found wrong."""
@@ -35,12 +35,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_path(parser: argparse.ArgumentParser) -> None:
-    """Let a command be told which ledger to read."""
+    """Add the option for the ledger's folder."""
     parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
 
 
 def until_closed(command: Callable[[], int]) -> int:
-    """Return what a command that prints returns; 0 where whoever reads it, such as head, has seen enough."""
+    """Return a printing command's status; 0 where the reader, such as head, has closed the pipe."""
     try:
         status = command()
         sys.stdout.flush()  # here, and not when Python ends
@@ -91,7 +91,7 @@ def find_siblings(path: str, runs: Sequence[str]) -> list[Result]:
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Read the results of the sweep whose parent run this is, in the order of its configs, those that failed left out.
+    """Read the results of a sweep by its parent run, in the order of its configs, without failed ones.
 
     Raises InputError where there is not just one such sweep, or nothing of it was measured.
     """

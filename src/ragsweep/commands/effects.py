@@ -1,4 +1,4 @@
-"""``ragsweep effects``: what each parameter of a sweep does, and what two of them do together."""
+"""``ragsweep effects``: the effect of each parameter of a sweep, and the interactions of two."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METHODS = {
 
 
 def effects(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
     parser = Parser(prog="ragsweep effects", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP", help="MLflow run id of a sweep's parent run, or its beginning")
     parser.add_argument("--metric", help="of this metric (the objective)")
@@ -60,7 +60,7 @@ def effects(arguments: Sequence[str]) -> int:
 
 
 def _whole(results: Sequence[Result]) -> list[Result]:
-    """Leave out what is PARTIAL or was dropped, and refuse what was not asked the same questions."""
+    """Drop PARTIAL and dropped results, and refuse results on other questions."""
     whole = [result for result in results if result.state == COMPLETE]
     if len(whole) < 2:
         raise InputError(f"{len(whole)} config of this sweep was measured as a whole; two are needed")
@@ -82,7 +82,7 @@ def _show(metric: str, unit: str, configs: int, found: Effects) -> None:
 
 
 def _order(one: Effect) -> tuple[int, float]:
-    """Put main effects before interactions, the largest first, and what cannot be told last."""
+    """Order main effects before interactions, the largest first, inestimable ones last."""
     return len(one.factors) + 10 * bool(one.note), -abs(one.estimate) if not one.note else 0.0
 
 

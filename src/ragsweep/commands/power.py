@@ -1,4 +1,4 @@
-"""``ragsweep power``: how small a difference this golden set can see, and what a smaller one would take."""
+"""``ragsweep power``: the smallest difference this golden set can show, and the questions for a smaller one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Compared:
         return each_level(critical, len(np.unique(matrix.clusters))) if critical > 0 else LEVEL
 
     def __str__(self) -> str:
-        """Say among which."""
+        """Describe the configs of the comparison."""
         return (
             f"the {len(self.siblings)} configs of their sweep" if self.siblings else f"{self.count} compared with one"
         )
@@ -81,7 +81,7 @@ class Sight:
 
 
 def power(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep power``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep power``; return the exit status: 0 done, 2 bad input."""
     parser = Parser(prog="ragsweep power", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
@@ -125,7 +125,7 @@ def _check(runs: Sequence[str], effect: float | None, configs: int | None) -> No
 
 
 def _repeated(one: Result, other: Result) -> bool:
-    """Say whether two results are of one config, computed anew: nothing but a replicate or a seed differs."""
+    """Return whether two results are of one config, computed anew: only a replicate or a seed differs."""
     differing = factors(one, other)
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 

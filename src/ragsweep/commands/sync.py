@@ -1,4 +1,4 @@
-"""`ragsweep sync`: show in MLflow what is in the ledger and not there."""
+"""`ragsweep sync`: upload records of the ledger that MLflow lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ What is there already is left alone. Rankings (TREC run files) are not in the le
 
 
 def sync(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep sync``; return the exit status."""
+    """Run ``ragsweep sync``; return the exit status."""
     parser = argparse.ArgumentParser("ragsweep sync", description=_ABOUT)
     parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
     parser.add_argument("--uri", help="as tracking.uri: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db")

@@ -1,1 +1,1 @@
-"""The words: what flows, what a part offers, specs and addresses, building a part, results, errors."""
+"""Vocabulary: data between stages, protocols of parts, specs and addresses, building a part, results, errors."""

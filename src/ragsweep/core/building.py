@@ -1,4 +1,4 @@
-"""Make parts from their configs: the class that ``_target_`` names, given the other keys, and what it is (its Spec)."""
+"""Build parts from their configs: the class of ``_target_`` with the other keys as arguments, and its Spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group questions that tell the same thing twice: they share a source document, or are asked in almost the same words.
+"""Group dependent questions: those with a common source document, or nearly the same words.
 
 Their scores rise and fall together, so that a resampling draws them together and a partition keeps them on one side.
 """
@@ -72,7 +72,7 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
 
 
 def normalised(question: Question) -> str:
-    """Write what is asked, and what was said before, as words in small letters with one space between them."""
+    """Normalise a question and its history: words in small letters with one space between them."""
     said = " ".join([*(turn.text for turn in question.history), question.text])
     text = unicodedata.normalize("NFKC", said).casefold()
     return " ".join("".join(letter if letter.isalnum() else " " for letter in text).split())
@@ -124,7 +124,7 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """List what a question is about: its evidence, or else the first document that only looks like it.
+    """List the documents of a question: those of its evidence, or else the first one that resembles it.
 
     Only the first, so that a question without an answer links no two documents.
     """

@@ -55,7 +55,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Say where an answer stands: a document, and in it, where the answer is local, a short anchor quote."""
+    """The place of an answer: a document, and in it, where the answer is local, a short anchor quote."""
 
     document: str
     anchor: str | None = None
@@ -66,7 +66,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Turn:
-    """What somebody said before the question was asked."""
+    """One turn of a conversation before the question."""
 
     role: str  # "user" or "assistant"
     text: str
@@ -153,7 +153,7 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunks:
-    """The retrieved unit: spans of a corpus. ``address`` tells two chunkings apart."""
+    """The retrieved unit: spans of a corpus. ``address`` identifies the chunking."""
 
     corpus: Corpus
     spans: Spans
@@ -164,7 +164,7 @@ class Chunks:
         return len(self.spans.document)
 
     def text(self, position: int) -> str:
-        """Return what is indexed and handed on: the document's title, where it has one, and the span."""
+        """Return the indexed text: the document's title, where it has one, and the span."""
         document = int(self.spans.document[position])
         body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
         title = self.corpus.titles[document]
@@ -210,7 +210,7 @@ class Rankings(NamedTuple):
 
 
 class IndexComparison(NamedTuple):
-    """What a leg with an approximate index found, and what exact search finds; ranks are those of the evidences."""
+    """Results of a leg with an approximate index beside those of exact search; ranks are those of evidences."""
 
     found: Rankings
     exact: Rankings
@@ -229,7 +229,7 @@ class Passage(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a generator is asked: a question, what was said before, and the context, best first (may be empty)."""
+    """Input of a generator: a question, its history, and the context, best first (may be empty)."""
 
     question: str
     passages: tuple[Passage, ...] = ()
@@ -246,7 +246,7 @@ class Usage(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a generator said to one request, or why it said nothing.
+    """Output of a generator for one request, or the reason why there is none.
 
     ``failed`` is a reason (see reasons.py) and empty where there is an answer; a failed answer is never kept.
     ``abstained`` says that the generator declined; how it knows is its own affair (a threshold, the prompt's words).
@@ -275,7 +275,7 @@ class Route(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What an existing system said to one request, and the context it used, best first.
+    """Output of an external system for one request, and the context it used, best first.
 
     A passage's name is the id that the system gave it (a document, or a document's span), and may be empty; so may be
     its text.
@@ -286,7 +286,7 @@ class Response(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One question as a judge sees it; what a metric does not use is left empty."""
+    """Input of a judge for one question; fields that a metric does not use are empty."""
 
     question: str = ""
     answer: str = ""
@@ -295,7 +295,7 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a judge says of one case: a value, or NaN and the reason; what has a reason in FAILED is never kept."""
+    """Output of a judge for one case: a value, or NaN and the reason; a reason in FAILED is never stored."""
 
     value: float = float("nan")
     reason: str = ""
@@ -323,7 +323,7 @@ class CostEstimate(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers to all questions under one config, and what they were made of.
+    """The answers to all questions under one config, with their contexts.
 
     ``passages`` are those that the generator was given, after the budget; ``cut`` counts those it was not (questions,).
     """
@@ -342,7 +342,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """All that a metric may look at: one config's rankings, and what they cover, for all questions.
+    """Input of a metric: one config's rankings, and the evidence that they cover, for all questions.
 
     Evidence arrays run over the evidences of all questions (relevant ones only, grade > 0). ``first_rank`` is the first
     1-based rank whose chunk covers the evidence, 0 if none does. ``credited_rank`` differs from it only where one chunk

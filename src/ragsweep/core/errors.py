@@ -1,4 +1,4 @@
-"""The errors a user can cause. Each says the fact, the value given and the way out, and ends with exit status 2."""
+"""Errors that a user can cause. Each names the fact, the value given and the way out; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Faults:
         self.found: list[str] = []
 
     def add(self, where: str, fact: str) -> None:
-        """Note a fault: where (``file:line`` or a key) and a lower-case fact with the value and the way out.
+        """Add a fault: its place (``file:line`` or a key) and a lower-case fact with the value and the way out.
 
         Control characters, which could write over a terminal, are escaped.
         """

@@ -1,4 +1,4 @@
-"""What a thing is: the specs and addresses by which results are told apart, and the node that computes one.
+"""Identity: specs and addresses of parts and results, and the node that computes one result.
 
 Whoever writes a part never sees this file.
 """
@@ -35,7 +35,7 @@ def texts_hash(rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a part is, as far as it can change a result. Nested parts appear among the parameters as Specs."""
+    """The identity of a part, as far as it can change a result. Nested parts are Specs among the parameters."""
 
     target: str
     version: str
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 class BuiltPart(NamedTuple):
-    """A part made from its config, and what it is."""
+    """A part built from its config, with its Spec."""
 
     value: Any
     spec: Spec
@@ -90,13 +90,13 @@ Rows = Sequence[str]
 
 
 class StageContext(Protocol):
-    """What a stage may ask for while it computes: results of its inputs, and to keep what is done so far."""
+    """Access of a running stage to its inputs, and to storage for partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return an input's result."""
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the work has come."""
+        """Report the progress of the work."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         """Make a piece of a whole value, or recall it from a computation of this node that was interrupted."""
@@ -108,12 +108,12 @@ class StageContext(Protocol):
         """Keep rows that are done before all are; the computation still returns all of them."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return what earlier computations put down under a node, which is no input; what is put in is kept at once."""
+        """Return stored replies under a node that is no input; a new one is stored at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One pure step: what it is, what it reads, how it is computed. Two nodes of one address have one result.
+    """One pure step: its spec, inputs and function. Two nodes of one address have one result.
 
     ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries asked for and
     not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.

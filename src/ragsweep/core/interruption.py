@@ -1,4 +1,4 @@
-"""Turn signals that ask for an end into an exception that is sure to arrive, so that what is open gets closed."""
+"""Turn termination signals into an exception that is sure to arrive, so that open resources are closed."""
 
 from __future__ import annotations
 

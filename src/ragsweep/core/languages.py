@@ -1,4 +1,4 @@
-"""Tell the language of a text by the small words it is made of; no model and no library is asked."""
+"""Detect the language of a text by its small words, without a model or library."""
 
 from __future__ import annotations
 

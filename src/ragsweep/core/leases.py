@@ -1,4 +1,4 @@
-"""Say who works on something, and whether that process still lives: here at once, elsewhere by its heartbeat."""
+"""Processes that hold something, and whether they are alive: checked here directly, elsewhere by heartbeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Holder:
     started: str
 
     def lives(self, silent: float) -> bool:
-        """Say whether the process lives; ``silent`` is how many seconds ago its last heartbeat was."""
+        """Return whether the process is alive; ``silent`` is the number of seconds since its last heartbeat."""
         if self.host != socket.gethostname():
             return silent < LAPSE
         return _started(self.process) == self.started

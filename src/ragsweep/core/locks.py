@@ -1,4 +1,4 @@
-"""Let one process at a time work on a thing, among all of a machine: the kernel frees the lock when its holder dies."""
+"""Locks among the processes of a machine; the kernel frees a lock when its holder dies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Locks:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for their owner only; what is there keeps its mode."""
+    """Make a folder and its missing parents for their owner only; existing ones keep their mode."""
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(exist_ok=True, mode=0o700)

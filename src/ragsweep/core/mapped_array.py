@@ -13,7 +13,7 @@ import numpy as np
 
 
 def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
-    """Return an array to fill, in a file that nobody else sees and that is gone with the array.
+    """Allocate an array backed by an unlinked temporary file.
 
     It lies in memory where the disk has no room, or the system cannot say so beforehand.
 

@@ -1,4 +1,4 @@
-"""Remember what was made of the very same objects: golden sets, chunkings and coverages outlive many configs."""
+"""Memoise functions of objects that outlive many configs: golden sets, chunkings, coverages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
-    """Call a pure function once for the very same arguments, given by position; nobody may change them or the result.
+    """Memoise a pure function by the identity of its positional arguments, which must not be changed.
 
     Arguments are compared by identity, not by content (strings, bytes and whole numbers by value): that costs nothing
     however large they are, and equal content in other objects is made anew. What is remembered keeps them alive.

@@ -1,4 +1,4 @@
-"""Why a question has no score: what is not measured is NaN with a reason, never 0 and never dropped."""
+"""Reasons for missing scores: a score that was not measured is NaN with a reason, never 0, never dropped."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
 
 
 def failed(reason: str) -> bool:
-    """Say whether something went wrong."""
+    """Return whether a reason is a failure."""
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of questions that have relevant evidence; the others get NaN and what they are instead."""
+    """Keep the values of questions that have relevant evidence; the others get NaN and the reason."""
     lacking, reasons = _without_evidence(view.questions, view.evidence_question)
     return Scores(np.where(lacking, np.nan, values).astype(np.float64, copy=False), reasons)
 

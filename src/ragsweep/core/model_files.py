@@ -90,7 +90,7 @@ def versions() -> dict[str, str]:
 
 
 def facts(folder: Path) -> Mapping[str, str]:
-    """Hash the weights that are loaded, and the files that say how to use them (tokenizer, architecture, pooling).
+    """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
 
     Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them. Nor do
     weights that the libraries never read, whatever their names.
@@ -133,7 +133,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 
 def longest_input(folder: Path) -> int | None:
-    """Return how many tokens the model has positions for, where its config says so."""
+    """Return the model's number of positions in tokens, where its config has it."""
     config = folder / "config.json"
     found = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
     return int(found) if found else None

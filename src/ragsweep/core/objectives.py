@@ -1,4 +1,4 @@
-"""What configs are told apart by: one metric, or several of which none can stand for the others."""
+"""Objectives: the metric, or several, by which configs are compared."""
 
 from __future__ import annotations
 

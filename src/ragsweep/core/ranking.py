@@ -1,4 +1,4 @@
-"""Put scored chunks in order: best first, ties by chunk position, padded to the depth."""
+"""Order scored chunks: best first, ties by chunk position, padded to the depth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Do the same for candidates whose positions already rise in every row (padding anywhere)."""
+    """Order candidates whose positions already rise in every row (padding anywhere)."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _falling(kept, depth)
@@ -72,7 +72,7 @@ def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floa
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Put for every chunk the one that holds it, once each: at the place, and with the score, of the first it holds.
+    """Replace chunks by those that contain them, once each, at the rank and score of the first.
 
     ``wide`` (questions, depth) are the positions of those that hold the chunks found, and ``chunks`` is their address.
     The rankings keep their depth, and are padded.

@@ -1,4 +1,4 @@
-"""What was measured: records that the evaluation makes, the ledger keeps, and tracker and report read."""
+"""Results: records that the evaluation makes, the ledger keeps, and tracker and report read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 
 @dataclass(frozen=True)
 class TargetResult:
-    """What a target says of one metric.
+    """The outcome of one target for one metric.
 
     ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (``action`` says why).
     ``sure`` is false where the value's 95 % interval lies on both sides of the threshold: more questions could turn it.

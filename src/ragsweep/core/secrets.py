@@ -1,4 +1,4 @@
-"""Keep secrets out of what is written: configs, names, params, errors, logs.
+"""Keep secrets out of written text: configs, names, params, errors, logs.
 
 A value is secret in a command if it stands under a secret's name (``api_key``, ``passwd``, ``credentials``: in a config
 or among the variables of the environment), or comes from the environment through an interpolation (``${oc.env:NAME}``).
@@ -162,7 +162,7 @@ class Secrets:
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
-        """Replace what is secret by its key or by its value in a tree of plain values."""
+        """Mask secrets in a tree of plain values, by key or by value."""
         tree = mask(tree)
         return self.mask_values(tree) if self.holds("\n".join(texts(tree))) else tree
 
@@ -190,7 +190,7 @@ def _held() -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def _spellings(known: frozenset[str], given: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """List how secrets are spelled, the longest first, and find those that are short and stand by themselves."""
+    """List the spellings of secrets, the longest first, and those short ones that match whole words only."""
     short = {one for one in known - given if len(one) < SHORTEST}
     anywhere = sorted({form for one in known - short for form in written(one)}, key=len, reverse=True)
     words = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
@@ -226,7 +226,7 @@ def _is_path(value: str) -> bool:
 
 
 class _MaskedStream:
-    """A stream that masks what is written; all else is the stream's it stands for."""
+    """A stream that masks what is written and delegates all else."""
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str]) -> None:
         self._stream, self._mask_text = stream, mask_text

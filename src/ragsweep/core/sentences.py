@@ -19,7 +19,7 @@ UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr
 
 
 def check_language(language: str) -> None:
-    """Raise ConfigError for a language whose sentences are not known."""
+    """Raise ConfigError for a language without rules for sentences."""
     if language not in LANGUAGES:
         raise ConfigError(f"chunker.language is {language!r}{nearest(language, LANGUAGES)}")
 

@@ -57,7 +57,7 @@ def _file(home: Path, name: str) -> Path | None:
 
 
 def _imported(path: Path, module: str) -> Iterator[str]:
-    """Name what a module imports anywhere in it, and the packages that it lies in, which are imported before it.
+    """List the modules that a module imports anywhere, and the packages that contain it.
 
     A name that is imported from a module may be a module itself: both are named.
     """

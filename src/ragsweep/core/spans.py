@@ -67,7 +67,7 @@ def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
 
 
 def encodable(text: str) -> str:
-    """Put question marks for half characters, one for one: libraries written in other languages refuse them."""
+    """Replace lone surrogates by question marks, one for one: other languages' libraries refuse them."""
     return SURROGATES.sub("?", text)
 
 

@@ -1,4 +1,4 @@
-"""Say which classes a config may name: our parts, and those of packages that the environment trusts."""
+"""Trust: the classes that a config may name are our parts, and those of trusted packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trusted_packages() -> set[str]:
 
 
 def is_trusted(name: str) -> bool:
-    """Say whether the environment trusts the module or class of this name, or a package that holds it."""
+    """Return whether the environment trusts a module or class, or a package that contains it."""
     names = name.split(".")
     return any(".".join(names[:length]) in trusted_packages() for length in range(1, len(names) + 1))
 

@@ -1,4 +1,4 @@
-"""The architecture on one screen: what flows between the stages, and what a part must offer.
+"""The protocols on one screen: data between the stages, and the methods of each kind of part.
 
 Data flows one way::
 
@@ -108,7 +108,7 @@ class DatasetReader(Protocol):
     """Read a corpus and its golden set; every fault of a file is reported at once, with its line."""
 
     def load(self) -> Dataset:
-        """Read everything; what is wrong is said all at once."""
+        """Read everything; all faults are raised at once."""
 
 
 class Chunker(Protocol):
@@ -120,7 +120,7 @@ class Chunker(Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``child`` cuts what is searched out of what ``parent`` cuts and is handed on."""
+    """Small chunks inside larger ones: ``child`` cuts the searched ones out of those that ``parent`` cuts."""
 
     @property
     def parent(self) -> Chunker:
@@ -151,7 +151,7 @@ class VectorIndex(Protocol):
     """
 
     def build(self, vectors: Floats) -> Arrays:
-        """Make what searching needs, as named arrays; called once a chunking."""
+        """Build the index as named arrays; called once a chunking."""
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Find the nearest of ``vectors``, those that ``index`` was built of, for each query vector."""
@@ -165,7 +165,7 @@ class TextRetriever(Protocol):
     """
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Make what searching needs, as named arrays; called once a chunking."""
+        """Build the index as named arrays; called once a chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
         """Rank chunks for each query."""
@@ -221,7 +221,7 @@ class Reranker(Protocol):
 
 @runtime_checkable
 class ReadingReranker(Reranker, Protocol):
-    """A reranker that reads the chunks before any question is asked; what it read is kept like an index."""
+    """A reranker that reads chunks in advance; what it read is stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
         """Read some chunks; each is read alike whichever are beside it."""
@@ -253,7 +253,7 @@ class Router(Protocol):
 
 
 class QueryWriter(Protocol):
-    """Say what a question with a history is searched with; a class that states SILENT = True is never asked."""
+    """Write the search query of a question with a history; a class with SILENT = True is never called."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Write the query of every request (question and history; no passages): ``done(its number, query)`` for each.
@@ -325,7 +325,7 @@ class Metric(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a question must have."""
+        """Requirements on a question."""
 
     @property
     def unit(self) -> str:

@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Located:
-    """What a system used, as chunks of the corpus, and each question's chunks in the system's order.
+    """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
     ``corpus`` is the one that was searched, with a document behind it for every context that it does not hold;
     ``unknown`` counts these.
@@ -43,7 +43,7 @@ class Located:
     unknown: int
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Lay out some questions' contexts as rankings; scores fall from 1 by the rank, for the system gives none."""
+        """Return some questions' contexts as rankings; scores fall from 1 by rank, as the system gives none."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -85,7 +85,7 @@ def _spans(places: Sequence[Place]) -> Spans:
 
 
 def _with(corpus: Corpus, strangers: Sequence[Passage]) -> Corpus:
-    """Put what the corpus does not hold behind it."""
+    """Append texts that are not in the corpus to it."""
     names = [UNKNOWN + texts_hash([one])[:12] for one in strangers]
     return Corpus(
         [*corpus.ids, *names],

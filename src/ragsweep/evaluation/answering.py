@@ -46,14 +46,14 @@ class QuestionKey(NamedTuple):
 
 
 def asking(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Take from a question what is asked, for a judge with the first of its right answers."""
+    """Return a question's key, with the first of its right answers for a judge."""
     said = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, said, searched, written)
 
 
 def spoken(question: Question) -> QuestionKey:
-    """Take from a question what was said, for those who know nothing else of it."""
+    """Return the key of a question's wording alone."""
     return QuestionKey(question.text, question.history, needs_retrieval=True)
 
 
@@ -77,7 +77,7 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Write answers, verdicts and the like as rows; what has its default value is left out, and NaN always has."""
+    """Pack answers, verdicts and the like as rows, without default values and NaN."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
@@ -107,22 +107,22 @@ def responses_in(rows: Packed) -> list[Response]:
 
 
 def cacheable_routes(rows: Packed) -> NDArray[np.bool_]:
-    """Say which routes may be stored."""
+    """Return which routes may be stored."""
     return np.array([not route.failed for route in routes_in(rows)], dtype=bool)
 
 
 def cacheable_responses(rows: Packed) -> NDArray[np.bool_]:
-    """Say which responses may be stored."""
+    """Return which responses may be stored."""
     return np.array([not response.answer.failed for response in responses_in(rows)], dtype=bool)
 
 
 def cacheable_answers(rows: Packed) -> NDArray[np.bool_]:
-    """Say which answers may be stored."""
+    """Return which answers may be stored."""
     return np.array([not answer.failed for answer in answers_in(rows)], dtype=bool)
 
 
 def cacheable_verdicts(rows: Packed) -> NDArray[np.bool_]:
-    """Say which verdicts may be stored."""
+    """Return which verdicts may be stored."""
     return np.array([not failed(verdict.reason) for verdict in verdicts_in(rows)], dtype=bool)
 
 
@@ -146,7 +146,7 @@ def _with_usage(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 class ResultCollector(Generic[Item]):
-    """Collect results as they arrive, in any order, and keep them at once: what was paid for is not paid twice."""
+    """Collect results in order of arrival and store them at once: a paid result is not paid twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
@@ -168,7 +168,7 @@ class ResultCollector(Generic[Item]):
         self._work.progress(len(self._found), len(self._rows))
 
     def keep(self) -> None:
-        """Keep what has arrived."""
+        """Store the results that have arrived."""
         if self._waiting:
             self._work.keep([self._rows[n] for n in self._waiting], packed([self._found[n] for n in self._waiting]))
         self._waiting, self._kept = [], time.monotonic()
@@ -186,7 +186,7 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Ask for all rows; ``contents`` says what each key stands for. What arrived before a failure is kept."""
+    """Request all rows; ``contents`` maps keys to requests. Results before a failure are kept."""
     asked: ResultCollector[Any] = ResultCollector(work, rows)
     try:
         ask([contents[key] for key in rows], asked.done)

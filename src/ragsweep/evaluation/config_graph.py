@@ -1,4 +1,4 @@
-"""What the graph of one config consists of, as those see it who run it."""
+"""The graph of one config, as its callers see it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Compared(NamedTuple):
 
 
 class PaidStage(NamedTuple):
-    """A part that may call a service: the node of what it says, and the one for whose rows it is asked."""
+    """A part that may call a service: the node of its output, and the node whose rows it reads."""
 
     part: Any
     node: Node
@@ -28,7 +28,7 @@ class PaidStage(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfigGraph:
-    """The nodes of one config that somebody reads."""
+    """The nodes of one config that callers read."""
 
     corpus: Node
     chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
@@ -61,12 +61,12 @@ class ConfigGraph:
 
     @property
     def asked(self) -> tuple[Node, ...]:
-        """List what is decided of questions, the answers, and the verdicts on them."""
+        """List the nodes of routes, answers, and verdicts."""
         return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values())
 
     @property
     def wanted(self) -> tuple[Node, ...]:
-        """List what an evaluation asks for."""
+        """List the nodes that an evaluation needs."""
         return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 

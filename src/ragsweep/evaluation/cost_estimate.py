@@ -59,7 +59,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
 
 
 def _by_reader(rows: Rows) -> Counter[str]:
-    """Count rows whose keys are not known yet by the address of their reader, which precedes each."""
+    """Count rows with unknown keys by the address of their reader, which precedes each."""
     return Counter(row.partition(" ")[0] for row in rows)
 
 

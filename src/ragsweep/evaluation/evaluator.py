@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def wanted(self) -> list[Wanted]:
-        """List what evaluating it asks for."""
+        """List the nodes that the evaluation needs."""
         known, laid = asked(self.dataset.golden.questions), self.graph
         whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
         probed = [Wanted(node, known.probed) for node in laid.latency.values()]
@@ -94,7 +94,7 @@ class Covered(NamedTuple):
 
 @dataclass
 class Evaluator:
-    """Evaluate configs one after another; what they share is computed once."""
+    """Evaluate configs one after another; shared results are computed once."""
 
     executor: Executor = field(default_factory=Executor)
     _coverage: dict[tuple[str, str, float], Covered] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Evaluator:
         return Answers(said, passages(names, context), np.zeros(len(said), dtype=np.int64))
 
     def _reranked(self, experiment: Experiment, known: QuestionTable, after: Rankings) -> dict[str, Any]:
-        """Score the ranking before reranking, and say what reranking did to it; nothing where nothing is reranked."""
+        """Score the ranking before reranking, and describe the changes; empty without a reranker."""
         if not experiment.graph.candidates:
             return {}
         coverage = self._covered(experiment).coverage
@@ -225,7 +225,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Say what this config added to the executor's counts, and what share of the tokens its embedder never read."""
+        """Return this config's share of the executor's counts, and of tokens beyond its embedder's limit."""
         shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
         spent = _since(before, self.executor.work)
         for node in walk(graph.own):
@@ -237,7 +237,7 @@ class Evaluator:
         return spent
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Say of each index how long it took to build, whenever that was, and how large it is; NaN where unknown."""
+        """Return the seconds to build each index, whenever that was, and its bytes; NaN where unknown."""
         told = {}
         for node in walk(graph.own):
             if node.stage == "index":
@@ -317,7 +317,7 @@ def _money(items: Iterable[Answer | Judgement | Route], price: Pricing) -> float
 
 
 def _warnings_of(answers: Answers | None) -> list[str]:
-    """Warn where one address holds the answers of several models: a service has changed what it serves."""
+    """Warn where one address holds the answers of several models: a service has changed its model."""
     models = sorted({answer.model for answer in answers.answers if answer.model} if answers else ())
     if len(models) < 2:
         return []
@@ -334,7 +334,7 @@ def _named(graph: ConfigGraph) -> dict[str, Node]:
 
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
-    """Say which questions are asked of which corpus."""
+    """Return the facts of questions and corpus."""
     questions = dataset.golden.questions
     return DatasetFacts(
         name=dataset.name,
@@ -370,7 +370,7 @@ def stage_latency(looked: EvaluationView) -> dict[str, dict[str, float]]:
 
 
 def _since(before: Mapping[str, StageWork], now: Mapping[str, StageWork]) -> dict[str, dict[str, float]]:
-    """Say what this config added to the executor's counts."""
+    """Return this config's share of the executor's counts."""
     spent = {}
     for stage, work in now.items():
         old = before.get(stage, StageWork())

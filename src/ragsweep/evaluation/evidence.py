@@ -252,7 +252,7 @@ def view(
     approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
 ) -> EvaluationView:
-    """Lay out all that a metric may look at.
+    """Build the input of metrics.
 
     Args:
         coverage: Of the questions' evidence by the chunking that was searched.
@@ -328,7 +328,7 @@ def _context_tokens(coverage: Coverage, rankings: Rankings, top_k: int, length: 
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
-    """Lay values out by question and rank, as far as the rank lies in the context."""
+    """Arrange values by question and rank, as far as the rank lies in the context."""
     inside = (rank > 0) & (rank <= shape[1])
     table = np.zeros(shape, dtype=np.int64)
     table[question[inside], rank[inside] - 1] = values[inside]

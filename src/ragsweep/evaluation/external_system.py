@@ -1,4 +1,4 @@
-"""Lay out the stages of a system that exists already: it is asked, and its context is looked for in the corpus.
+"""Build the stages of an external system: its responses, and the alignment of its context with the corpus.
 
 From there on it is a config like any other. Its chunks are what it used: they are known when all questions have been
 asked, so the address of this chunking holds which questions these are.
@@ -33,7 +33,7 @@ from ragsweep.stages.graph import SOURCE
 
 @dataclass(frozen=True)
 class ExternalSystem:
-    """A system, the questions that it is asked (keys of ``Asking``, by what was said), and who judges its answers."""
+    """A system, its questions (keys of their wording), and the judges of its answers."""
 
     corpus: Corpus
     system: BuiltPart
@@ -44,7 +44,7 @@ class ExternalSystem:
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
-    """Lay out the stages; all of the context that a system used is its context, whatever ``top_k`` is."""
+    """Build the stages; all of the context that a system used counts, whatever ``top_k`` is."""
     stages = _Stages(parts)
     ranking = stages.ranking
     answering = Answering(Context(stages.searched, stages.chunks, ranking), given=stages.answer)
@@ -70,7 +70,7 @@ class _Stages:
 
     @cached_property
     def respond(self) -> Node:
-        """Ask the system: rows by what was said."""
+        """Call the system for rows by wording."""
         system = self.parts.system
 
         def compute(work: StageContext, rows: Rows) -> Packed:
@@ -152,5 +152,5 @@ class _Stages:
 
 
 def _spoken(rows: Rows) -> list[str]:
-    """Turn keys of questions into those by what was said."""
+    """Convert keys of questions into keys of their wording."""
     return [asked_by(key)._replace(needs_retrieval=True, searched=True, reference="").key for key in rows]

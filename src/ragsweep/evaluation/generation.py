@@ -1,4 +1,4 @@
-"""Lay out the stages behind the context: answers, and verdicts on them. It knows the protocols, and no part by name.
+"""Build the stages behind the context: answers, and verdicts on them. Parts are used by protocol only.
 
 What is asked of a generator or a judge is a row by the hash of its content (``generate``, ``judge``): configs that hand
 on the same context ask once, whatever leads there. Beside it each config has rows by question (``answer``,
@@ -42,7 +42,7 @@ LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": N
 
 @dataclass(frozen=True)
 class Context:
-    """What is handed on: the nodes of the context, and of the chunks that it is made of."""
+    """The nodes of the context, and of the chunks that it is made of."""
 
     corpus: Node
     chunks: Node
@@ -54,7 +54,7 @@ class Context:
         return (self.corpus, self.chunks, self.context)
 
     def passages(self, work: StageContext, asked: Sequence[QuestionKey]) -> list[tuple[Passage, ...]]:
-        """Assemble what each question's generator is given; conversation gets nothing."""
+        """Assemble each question's passages for the generator; conversation gets none."""
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         context: Rankings = work.get(self.context, _queries(asked))
         found = iter(passages(ChunkNames(chunks), context))
@@ -83,7 +83,7 @@ class Answering:
 
     @cached_property
     def generate(self) -> Node | None:
-        """Lay out what the generator says to each request."""
+        """Build the node of the generator's answers to requests."""
         if self.generator is None:
             return None
         part, contents = self.generator.value, self.contents
@@ -98,7 +98,7 @@ class Answering:
 
     @cached_property
     def answer(self) -> Node | None:
-        """Lay out this config's answers, by question."""
+        """Build the node of this config's answers, by question."""
         generate = self.generate
         if generate is None:
             return self.given
@@ -119,7 +119,7 @@ class Answering:
         )  # fmt: skip
 
     def callers(self, judged: Mapping[str, BuiltPart], verdicts: Mapping[str, Node]) -> list[PaidStage]:
-        """List who is asked: the generator, where there is one, and the judges, each by what its verdicts read."""
+        """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
         answering = []
         if self.generator and self.generate:
             answering.append(PaidStage(self.generator.value, self.generate, self.answer, ("question", "contexts")))
@@ -127,7 +127,7 @@ class Answering:
         return [*answering, *(PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
 
     def verdict(self, metric: BuiltPart) -> Node:
-        """Lay out what a judged metric says of this config, by question."""
+        """Build the node of a judged metric's verdicts on this config, by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
         handed = self.handed.nodes if "contexts" in uses else ()
@@ -164,7 +164,7 @@ class Answering:
         )
 
     def _judged(self, work: StageContext, judge: Node, cases: Sequence[Case | Judgement]) -> list[Judgement]:
-        """Ask for verdicts on the cases; what is no case is its own verdict."""
+        """Judge the cases; what is no case is its own verdict."""
         keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
         self.contents.update({key: cases[n] for n, key in keys.items()})
         found = iter(verdicts_in(work.get(judge, list(keys.values())))) if keys else iter(())
@@ -172,13 +172,13 @@ class Answering:
 
 
 def _asked_spec(metric: Spec) -> Spec:
-    """Return the judge's own spec, where a metric has one: what it answered is the same for all that ask it."""
+    """Return the judge's own spec, where a metric has one: its replies serve all metrics that use it."""
     judge = metric.parameters.get("judge")
     return judge if isinstance(judge, Spec) else metric
 
 
 def _case(part: Any, asked: QuestionKey, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Judgement:
-    """Fill in what a metric uses of a question; where something is lacking, the verdict is why."""
+    """Build a metric's case of a question; where something is lacking, the verdict is the reason."""
     if not asked.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if "answer" in part.uses and (reason := _unfit(part, answer)):
@@ -195,7 +195,7 @@ def _case(part: Any, asked: QuestionKey, answer: Answer | None, given: tuple[Pas
 
 
 def _unfit(part: Any, answer: Answer | None) -> str:
-    """Say why an answer is not judged; an empty string where it is."""
+    """Return why an answer is not judged; an empty string where it is."""
     if answer is None or answer.failed:
         return answer.failed if answer else NO_ANSWERS
     skipped = answer.abstained and (not answer.text or getattr(part, "SKIPS_ABSTAINED", False))
@@ -208,7 +208,7 @@ def _queries(asked: Sequence[QuestionKey]) -> list[str]:
 
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
-    """Turn the keys of verdicts into those of answers, which know no reference."""
+    """Convert the keys of verdicts into those of answers, which have no reference."""
     return [asked_by(key)._replace(reference="").key for key in rows]
 
 
@@ -218,7 +218,7 @@ def _query_keys(rows: Rows) -> Rows:
 
 
 def _reads(given: Node, rows: Rows) -> Rows | None:
-    """Tell which rows of an input are read: of a request or a case nobody knows before it is assembled."""
+    """Return the rows of an input that are read; unknown before a request or case is assembled."""
     if given.stage in ("generate", "judge"):
         return None
     return _answer_keys(rows) if given.stage == "answer" else _query_keys(rows)

@@ -35,7 +35,7 @@ class Movement(NamedTuple):
 
 
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> Movement:
-    """Tell where the evidence stood before reranking and where it stands after it.
+    """Compare the ranks of evidence before and after reranking.
 
     ``before`` and ``after`` have one row a question of ``coverage``, over its chunking. ``scored`` are the candidates
     in their new order, of the chunking that was searched, be it another one. Shares are NaN where neither list covers

@@ -25,12 +25,12 @@ class AskedEvidence(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Say which label is meant, in messages."""
+        """Return the place of a label, for messages."""
         return self.evidence.where or f'question "{self.question.id}"'
 
 
 class Places(NamedTuple):
-    """The passages in which evidences stand; an evidence whose anchor is repeated has several, and any of them counts.
+    """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
 
     A whole document counts as a passage of one character: it is found as soon as any chunk of it is.
     """

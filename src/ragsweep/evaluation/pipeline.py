@@ -1,4 +1,4 @@
-"""Lay out the stages of one config as a graph. It knows the protocols and the stages, and no part by name."""
+"""Build the stages of one config as a graph. Parts are used by protocol only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PAIRS = 256
 
 @dataclass(frozen=True)
 class Parts:
-    """What one config is made of."""
+    """The parts of one config."""
 
     corpus: Corpus
     chunker: BuiltPart
@@ -58,7 +58,7 @@ class Parts:
 
 
 def graph(parts: Parts) -> ConfigGraph:
-    """Lay out the stages: equal parts give equal addresses, wherever they stand."""
+    """Build the stages: equal parts give equal addresses, wherever they are used."""
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
@@ -91,7 +91,7 @@ def _stage(
 
 
 class _Stages:
-    """Make the nodes of one config, bottom up, and remember those whose latency counts."""
+    """Make the nodes of one config, bottom up, and collect those whose latency counts."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -108,7 +108,7 @@ class _Stages:
         )  # fmt: skip
 
     def _chunked(self, built: BuiltPart) -> tuple[Node, Node]:
-        """Lay out what is handed on, and what is searched."""
+        """Build the nodes of the chunks handed to the generator, and of those searched."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
             whole = self._whole(
@@ -141,7 +141,7 @@ class _Stages:
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
-        """Lay out one retriever of any kind, and drop from its ranking what scores too low."""
+        """Build one retriever of any kind, and drop low scores from its ranking."""
         filtering = getattr(built.value, "FILTERING", ())
         found = self._unfiltered(BuiltPart(built.value, built.spec.without(*filtering)), label)
         least = built.value.min_score if "min_score" in filtering else None
@@ -154,7 +154,7 @@ class _Stages:
         return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
 
     def _unfiltered(self, built: BuiltPart, label: str) -> Node:
-        """Lay out the retriever itself; a single one is a hybrid of one leg that needs no fusion."""
+        """Build the retriever itself; a single one is a hybrid of one leg that needs no fusion."""
         if isinstance(built.value, HybridRetriever):
             return self._hybrid(built, label)
         if isinstance(built.value, VectorRetriever):
@@ -196,7 +196,7 @@ class _Stages:
         return node
 
     def _searched(self, built: BuiltPart, key: str, vectors: tuple[Node, Node], label: str) -> Node:
-        """Lay out the search by the index at this key: to choose it makes the same node, whichever the key is."""
+        """Build the search by the index at this key: its choice makes the same node, whichever the key is."""
         (embeddings, queries), search, spec = vectors, getattr(built.value, key), built.spec.parameters[key]
         index = self._whole(
             "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
@@ -254,7 +254,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Put the first candidates in the reranker's order; the rest follow in their old order."""
+        """Order the first candidates by the reranker; the rest follow in their old order."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first
@@ -273,7 +273,7 @@ class _Stages:
         return _stage("reorder", how._asdict(), (first, pairs), compute)
 
     def map_to_parents(self, ranking: Node) -> Node:
-        """Put what is handed on in the place of what was found."""
+        """Replace found chunks by their parents."""
         if self.context_chunks is self.chunks:
             return ranking
 
@@ -286,7 +286,7 @@ class _Stages:
         return replace(_stage("widen", {}, (ranking, self.chunks, self.context_chunks), compute), stored=False)
 
     def context(self, ranking: Node) -> Node:
-        """Cut the ranking to what is handed on: the first chunks, as far as they fit into the budget of tokens."""
+        """Cut the ranking to the context: the first chunks, as far as they fit into the budget of tokens."""
         top_k, budget = self.parts.top_k, self.parts.context_budget
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
@@ -300,7 +300,7 @@ class _Stages:
         return replace(_stage("context", {"top_k": top_k, **budgeted}, inputs, compute), stored=False)
 
     def _pairs(self) -> Node:
-        """Lay out the scores of pairs; what is done with them is in no address."""
+        """Build the node of the scores of pairs; their further use is in no address."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *getattr(part, "REORDERING", ()))
         inputs = [self.corpus, self.chunks]

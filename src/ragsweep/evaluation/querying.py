@@ -1,4 +1,4 @@
-"""Lay out the stage that says what each question is searched with, and read what it says."""
+"""The stage that writes the search query of each question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragsweep.stages.executor import Executor
 
 
 def query_node(query: BuiltPart) -> Node:
-    """Write the query of every question, by what was said: rows are keys of ``answering.Asking``."""
+    """Write the query of every question; rows are keys of the question's wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
         asked = list(map(asked_by, rows))
@@ -36,7 +36,7 @@ def query_node(query: BuiltPart) -> Node:
 
 
 def _read_spec(query: BuiltPart) -> Spec:
-    """Leave out what a part's own parts have for other purposes: it cannot change a query."""
+    """Drop a part's nested parts for other purposes from its spec: they cannot change a query."""
     spec, parameters = query.spec, dict(query.spec.parameters)
     for name, unread in getattr(query.value, "UNREAD", {}).items():
         if isinstance(parameters.get(name), Spec):
@@ -64,7 +64,7 @@ def write_queries(
 
 
 def without_lost(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
-    """Leave out the scores of questions whose query could not be written: they were searched with something else."""
+    """Drop the scores of questions whose query could not be written: another text was searched."""
     lost = {n: one.failed for n, one in enumerate(queries or ()) if one.failed}
     if not lost:
         return scores

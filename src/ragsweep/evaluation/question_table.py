@@ -1,4 +1,4 @@
-"""Lay out what happened to each question: the table of outcomes, and the rankings as text for other tools."""
+"""The question table: outcomes by question, and rankings as text for other tools."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run_text(questions: Sequence[Question], rankings: Rankings, names: ChunkName
 
 
 def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
-    """Write as TREC qrels which chunks are relevant: those that cover evidence, with the best grade of what they cover.
+    """Write the relevant chunks as TREC qrels: those that cover evidence, with the best grade covered.
 
     Chunks have the names that they have in runs. Where several chunks cover one evidence each of them is relevant, and
     tools that know no evidence count each: our metrics credit the first.
@@ -113,7 +113,7 @@ def outcomes(
     reasons: Mapping[str, Coded],
     names: ChunkNames,
 ) -> dict[str, list[Any]]:
-    """Lay out one row a question: what it is, what was found, every score, and why a score is missing."""
+    """Return one row a question: labels, retrieved evidence, every score, and why a score is missing."""
     positions = looked.rankings.positions
     return {
         **{name: list(column) for name, column in asked.columns.items()},
@@ -129,7 +129,7 @@ def outcomes(
 
 
 def _answered(looked: EvaluationView) -> dict[str, list[Any]]:
-    """Say what was answered, and how many chunks a budget of tokens left out; nothing where there is neither."""
+    """Return the columns of answers, and of chunks that the token budget left out; none without either."""
     columns: dict[str, list[Any]] = {}
     if looked.context_length is not None:
         handed = np.count_nonzero(looked.rankings.positions[:, : looked.top_k] != NO_CHUNK, axis=1)
@@ -143,7 +143,7 @@ def _answered(looked: EvaluationView) -> dict[str, list[Any]]:
 
 
 def _unscored(reasons: Mapping[str, Coded], questions: int) -> list[str]:
-    """Say for each question which metrics could not score it and why, as JSON; the same text once for all it is of."""
+    """Return for each question its unscored metrics and the reasons, as JSON."""
     kind = np.zeros(questions, dtype=np.int64)
     for one in {id(one): one for one in reasons.values() if len(one.names) > 1}.values():
         kind = np.unique(kind * len(one.names) + one.numbers, return_inverse=True)[1]

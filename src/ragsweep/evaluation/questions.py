@@ -1,4 +1,4 @@
-"""What all configs of one golden set share: who is asked what, by which labels questions are grouped, who is probed."""
+"""Question columns shared by all configs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Numbers = NDArray[np.int64]
 
 
 def has_evidence(question: Question) -> bool:
-    """Say whether a question has relevant evidence."""
+    """Return whether a question has relevant evidence."""
     return any(evidence.grade > 0 for evidence in question.evidence)
 
 
@@ -60,13 +60,13 @@ class QuestionTable:
 
     @cached_property
     def texts(self) -> Sequence[str]:
-        """What each question is searched with: its text, unless another query was written for it."""
+        """The search text of each question: its own, unless another query was written for it."""
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.text for question in self.questions]
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        """What is searched with."""
+        """The distinct search texts."""
         return tuple(self.texts[n] for n in self.rows.tolist())
 
     @cached_property
@@ -82,17 +82,17 @@ class QuestionTable:
 
     @cached_property
     def answered(self) -> tuple[str, ...]:
-        """What is answered: every question, conversation among them, as a key."""
+        """The questions to answer, conversation among them, as keys."""
         return tuple(asking(*one).key for one in self._asked)
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """The same with a right answer each, for those who judge."""
+        """The same with a right answer each, for judges."""
         return tuple(asking(*one, reference=True).key for one in self._asked)
 
     @cached_property
     def spoken(self) -> tuple[str, ...]:
-        """The same as those see it who know only what was said."""
+        """The same as keys of their wording alone."""
         return tuple(spoken(question).key for question in self.questions)
 
     @cached_property
@@ -106,7 +106,7 @@ class QuestionTable:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """What a table of questions says of each of them, whatever the config."""
+        """The columns of the question table that do not depend on the config."""
         return {
             "question_id": [question.id for question in self.questions],
             "question": [question.text for question in self.questions],

@@ -1,4 +1,4 @@
-"""Lay out the stage that decides which questions need the corpus."""
+"""The stage that decides which questions need the corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragsweep.evaluation.answering import Packed, ask_all, asked_by, cacheable_r
 
 
 def route_node(router: BuiltPart) -> Node:
-    """Decide every question, by what was said: rows are keys of :class:`ragsweep.evaluation.answering.Asking`."""
+    """Route every question; rows are keys of the question's wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
         asked = list(map(asked_by, rows))

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def scored(metric: Metric, looked: EvaluationView) -> Scores:
-    """Score every question; where the metric raises, or returns no scores, each is NaN and the reason says why.
+    """Score every question; where the metric raises, or returns no scores, each is NaN with the reason.
 
     Raises:
         RagsweepError: The metric raised it: every config would fail.
@@ -60,7 +60,7 @@ def scored(metric: Metric, looked: EvaluationView) -> Scores:
 
 
 def judged(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap what judges for a metric: where it raises, each case without a verdict gets one that says why."""
+    """Wrap a metric's judge: where it raises, each case without a verdict gets one with the reason."""
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         given: set[int] = set()
@@ -105,7 +105,7 @@ def _is_ours(metric: object) -> bool:
 
 
 def _attempted(metric: Metric, looked: EvaluationView) -> Scores | str:
-    """Score; return what was raised, and where, if the metric fails."""
+    """Score; where the metric fails, return the exception and its place."""
     try:
         found = metric.score(looked)
         return found if _is_ours(metric) else _checked(found, len(looked.questions))
@@ -124,7 +124,7 @@ def _checked(found: Scores, questions: int) -> Scores:
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Say what was raised and where; raise again what is not the metric's own fault."""
+    """Return the exception and its place as text; raise again what is not the metric's own fault."""
     if isinstance(fault, RagsweepError) or interruption.overdue():
         raise fault
     _log.error("the metric %s failed", metric.name, exc_info=fault)

@@ -47,7 +47,7 @@ def seen_words(anchor: str) -> list[str]:
 
 
 def in_order(text: str, words: Sequence[str]) -> bool:
-    """Say whether words stand in a text, one behind the other and near together: a cheap check before ``resolve``."""
+    """Return whether words occur in a text in order and near together: a cheap check before ``resolve``."""
     reach = 4 * sum(map(len, words)) + _LONGEST_MARKUP
     at = text.find(words[0]) if words else -1
     while at >= 0:
@@ -111,7 +111,7 @@ def _head(text: str, count: int) -> str:
 
 
 def _seen(text: str, quote: str) -> list[Span]:
-    """Find a quote, or what is seen of it, in what is seen of a text."""
+    """Find a quote in the visible text."""
     form = render(text)
     normal = _normal(form.text)
     found = _spans(normal, quote) or _spans(normal, _rendered(quote))

@@ -119,7 +119,7 @@ class _Listing:
         self.pages[known] = path
 
     def notes(self) -> tuple[str, ...]:
-        """Say what of the folder is no document."""
+        """Return notes on files of the folder that are no documents."""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._others.most_common())
         said = [f"files of other kinds left out: {kinds}"] if kinds else []
         return (*said, *([f"{self._links:,} links not followed"] if self._links else []))

@@ -20,7 +20,7 @@ NO_LABEL_LEFT = "questions with no label left"
 
 
 class Selection(NamedTuple):
-    """What a reader's config says of which questions and labels are used."""
+    """The questions and labels that a reader's config selects."""
 
     unknown: str = "error"
     limit: int | None = None
@@ -36,7 +36,7 @@ class Selection(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """Say of a label why it cannot be used; ``kind`` is what it is counted under."""
+    """The reason why a label cannot be used; ``kind`` is the counted category."""
 
     where: str
     kind: str
@@ -44,7 +44,7 @@ class Unusable(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a reader found in its files; ``source`` names the file of the questions."""
+    """Content of a reader's files; ``source`` names the file of the questions."""
 
     source: str
     questions: Sequence[Question]
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
-    """Check the questions against their corpus and draw the sample that the config asks for.
+    """Check the questions against their corpus and draw the configured sample.
 
     Args:
         found: The questions, and what was left out already.
@@ -177,7 +177,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Say whether a question has evidence, is unanswerable, is conversation, or is none of these (an empty text)."""
+    """Return whether a question has evidence, is unanswerable, is conversation, or none of these (empty)."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:
@@ -186,7 +186,7 @@ def kind(question: Question) -> str:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Say for how many questions the keywords stand in for an answer, and how many are blank, if any."""
+    """Count the questions with keywords in place of an answer, and the blank ones, as notes."""
     count = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []

@@ -38,7 +38,7 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """What a file says; either may be empty."""
+    """Title and text of a file; either may be empty."""
 
     title: str
     text: str
@@ -85,7 +85,7 @@ def _soup(text: str) -> BeautifulSoup:
 
 
 def _check_depth(text: str) -> None:
-    """Raise ValueError for a page whose elements are nested so deeply that to read it takes minutes."""
+    """Raise ValueError for a page nested so deeply that reading it takes minutes."""
     opened: list[str] = []
     counts = Counter[str]()
     for tag in _TAG.finditer(text):
@@ -109,7 +109,7 @@ def _heading(soup: BeautifulSoup) -> str:
 
 
 def _visible(soup: BeautifulSoup) -> str:
-    """Take the text; blocks stand on lines of their own, all other white space is as it was written."""
+    """Extract a document's visible text; blocks stand on lines of their own."""
     for unseen in soup(_UNSEEN):
         unseen.decompose()
     for block in soup(_BLOCKS):

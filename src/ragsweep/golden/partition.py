@@ -32,7 +32,7 @@ SMALLEST = 4
 
 @dataclass(frozen=True)
 class Choice:
-    """Which questions are evaluated, and what to say of that; nothing where it was asked for."""
+    """The evaluated partition, and a note on it; empty where it was chosen explicitly."""
 
     name: str
     said: str = ""
@@ -54,7 +54,7 @@ def check(given: object, searching: bool) -> None:
 
 
 def choose(given: str | None, questions: int, searching: bool) -> Choice:
-    """Decide which questions a config sees: what it says itself, or else all; a search sees tune.
+    """Choose a config's partition: as configured, or else all; tune for a search.
 
     Args:
         given: The key ``partition`` of the config; None where it leaves the choice to this rule.
@@ -142,7 +142,7 @@ def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], l
 
 
 def _mark(question: Question) -> str:
-    """Hash what is asked: another id, or another label, makes no new question."""
+    """Hash a question's text: another id, or another label, makes no new question."""
     return content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
 
 

@@ -1,4 +1,4 @@
-"""Judge documents by label files: what a label says of a document becomes a grade, and the evidence of its question."""
+"""Read labels of documents: each becomes a grade, and evidence of its question."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label: what it says of the evidence's relevance is a code, in the file's own terms."""
+    """One label; its relevance is a code in the file's own terms."""
 
     question: str
     evidence: Evidence

@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every JSON object of a file of JSON lines, or of one JSON array; what is no object is a fault."""
+    """Yield every JSON object of a file of JSON lines, or of one JSON array; other values are faults."""
     if _is_array(path):
         values = _whole(path, faults)
         places = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
@@ -34,7 +34,7 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def _is_array(path: Path) -> bool:
-    """Say whether a file is one JSON array: it begins as such, and its first line is not one of several values."""
+    """Return whether a file is one JSON array, and not lines of arrays."""
     lines = (line for _, line in read_lines(path, Faults()))
     first = next(lines, "").strip()
     return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)
@@ -60,7 +60,7 @@ def _row(value: Any, where: str, faults: Faults) -> Row | None:
 
 
 def _value(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
-    """Decode a JSON text, that of a line or of a whole file; in a file the parser says which line is wrong."""
+    """Decode a JSON text of a line or of a whole file, with the line of a fault."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -116,7 +116,7 @@ class Row:
         self._faults = faults
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a field is there."""
+        """Return whether a field exists."""
         return self.content.get(name) is not None
 
     def holding(self, values: Mapping[str, Any]) -> Row:
@@ -124,7 +124,7 @@ class Row:
         return Row(self.where, values, self._faults)
 
     def fault(self, fact: str) -> None:
-        """Note what is wrong with this row."""
+        """Add a fault of this row."""
         self._faults.add(self.where, fact)
 
     def check_keys(self, known: Collection[str]) -> None:
@@ -241,7 +241,7 @@ class Seen:
         self._first: dict[str, str] = {}
 
     def note(self, identifier: str, row: Row) -> None:
-        """Fault the row if its id was seen before, and say where."""
+        """Fault the row if its id is a duplicate, with the place of the first."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
             row.fault(f'{self._what} "{identifier}" is given twice; first in {first}')

@@ -123,7 +123,7 @@ class _Reader:
             self._skip(">" if token.markup == "autolink" else token.markup)
 
     def _words(self, content: str) -> Iterator[Piece]:
-        """Yield the words of a text and what is between them, which is one space each."""
+        """Yield the words of a text, and single spaces between them."""
         behind = 0
         for word in _WORD.finditer(content):
             if word.start() > behind:

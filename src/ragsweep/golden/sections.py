@@ -1,4 +1,4 @@
-"""Find a section of a document by its heading: Markdown's, one that is underlined, or a line that says just that."""
+"""Find a section of a document by its heading: Markdown's, an underlined line, or a line of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read CSV and TSV tables: a header that names the columns, and rows whose cells are taken by these names."""
+"""Read CSV and TSV tables with a header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DELIMITERS = ",;\t"
 
 
 class Columns:
-    """Say which column of a table holds what.
+    """The column of each field of a table.
 
     Args:
         key: The config's key, for messages.
@@ -36,7 +36,7 @@ class Columns:
 
 
 def is_table(path: Path) -> bool:
-    """Tell a table by the ending of its name."""
+    """Return whether a file is a table, by its suffix."""
     return Path(path.name.removesuffix(".gz")).suffix.lower() in _ENDINGS
 
 

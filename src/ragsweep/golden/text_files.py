@@ -46,7 +46,7 @@ def _is_there(path: Path) -> bool:
 
 
 def check_folder(path: Path, needs: str) -> None:
-    """Raise InputError unless the path is a folder that can be read; ``needs`` says what is looked for there."""
+    """Raise InputError unless the path is a readable folder; ``needs`` describes the expected content."""
     try:
         os.scandir(path).close()
     except (OSError, ValueError) as error:
@@ -91,7 +91,7 @@ def read_text(path: Path, faults: Faults) -> str:
 
 
 def read_bytes(path: Path, faults: Faults) -> bytes:
-    """Return what a file holds, unzipped; nothing where that is a fault."""
+    """Return a file's content, unzipped; empty after a fault."""
     with _noting(path, faults), _opened(path) as (file, most):
         data = b"".join(_blocks(file, min(most, LARGEST_WHOLE)))
         if len(data) > LARGEST_WHOLE:
@@ -129,7 +129,7 @@ def _noting(path: Path, faults: Faults) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file, and say how many bytes may be read of it."""
+    """Open a file; return it with the largest number of bytes to read."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a pipe could wait for ever
         raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _reason(error: Exception) -> str:
-    """Say why a file cannot be read, and the way out where there is one."""
+    """Return why a file cannot be read, and the way out where there is one."""
     match error:
         case FileNotFoundError():
             return f"no such file (seen from {Path.cwd()})"

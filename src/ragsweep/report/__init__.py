@@ -1,4 +1,4 @@
-"""What is made of results for people and programs: tables, one JSON, one CSV, pictures, the verdict."""
+"""Results for people and programs: tables, one JSON, one CSV, pictures, the verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def artifacts(
     verdict: SweepComparison | Unweighed | None = None,
     decision: Decision | None = None,
 ) -> dict[str, bytes]:
-    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, the verdict, what was answered.
+    """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, verdict, answers.
 
     ``sweep`` is what to say of the sweep as a whole, or just its name. A config by itself has no verdict. ``decision``:
     what decides the result, where that is not the verdict.

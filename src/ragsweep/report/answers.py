@@ -1,4 +1,4 @@
-"""What answers come to beyond single metrics: who was answered and rightly, what context is worth, when to abstain."""
+"""Tables of answers: confusion of answered and unanswerable, effect of context, risk and coverage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Against(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of questions, how many met each fate, and how many could not be told."""
+    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknowns."""
 
     kind: str
     counts: Mapping[str, int]
@@ -54,7 +54,7 @@ def against_no_context(results: Sequence[Result]) -> list[Against]:
 
 
 def success_of(result: Result) -> Success:
-    """Say when a question of a config counts as solved; records of a time before it could be set have the default."""
+    """Return a config's rule of success, or the default."""
     given = result.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
     known = result.summaries.get(metric)
@@ -63,7 +63,7 @@ def success_of(result: Result) -> Success:
 
 
 def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Say as a word and a text what context was worth to each config; nothing where none goes without."""
+    """Yield label and text of the effect of context on each config; none without a config that has none."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.quadrants))
     for base in {id(pair.base): pair.base for pair in pairs}.values():
         always = any(pair.quadrants.always_abstains for pair in pairs if pair.base is base)
@@ -119,7 +119,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def confusion_lines(result: Result) -> Iterator[tuple[str, str]]:
-    """Say as a word and a text who was answered, and rightly."""
+    """Yield label and text of the confusion matrix."""
     for n, row in enumerate(confusion(result.outcomes)):
         told = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
         untold = [f"{row.untold} not told"] if row.untold else []
@@ -138,7 +138,7 @@ def confusion_csv(results: Sequence[Result]) -> bytes:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
-    """Lay out the abstention curve of every config whose generator says how sure it is."""
+    """Return the abstention curve of every config whose generator states its confidence."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:
@@ -161,7 +161,7 @@ def abstention_csv(curves: Mapping[str, Sequence[Point]]) -> bytes:
 
 
 def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Say as a word and a text how good the answers of one config are, and which threshold would have been best."""
+    """Yield label and text of one config's abstention curve and best threshold."""
     for points in abstention_curves(results).values():
         now, found = points[-1], risk_coverage.best(points)
         yield "abstain", f"as it is: {_point(now)}"
@@ -170,7 +170,7 @@ def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Say as lines of a word and a text what answers come to; none where no generator answered."""
+    """Yield label and text of all tables of answers; none without a generator."""
     if len(results) == 1:
         yield from confusion_lines(results[0])
         yield from abstention_lines(results)

@@ -60,20 +60,20 @@ def chance(p: float) -> str:
 
 
 def word(differences: Differences, config: int) -> str:
-    """Say in a word or two whether a config is better than the baseline."""
+    """Return a word or two on whether a config is better than the baseline."""
     if differences.better[config] or differences.worse[config]:
         return "better" if differences.better[config] else "worse"
     return "the same" if not differences.apart[config] else "cannot tell"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Put texts below each other, a column as wide as its widest text."""
+    """Align texts below each other, a column as wide as its widest text."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def table(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Lay rows out as MLflow keeps tables in JSON: ``columns`` and ``data``; what is not finite becomes null."""
+    """Return rows in MLflow's JSON form of tables: ``columns`` and ``data``, null for what is not finite."""
     rows = list(rows)
     columns = list(rows[0]) if rows else []
     return {"columns": columns, "data": [[null(row[name]) for name in columns] for row in rows]}

@@ -47,7 +47,7 @@ def ranges(names: Sequence[str], chosen: Sequence[int]) -> list[str]:
 
 
 def _runs(names: Sequence[str], chosen: Collection[int]) -> list[tuple[str, list[int]]]:
-    """List the ranges of neighbours that are all chosen: what to say, and which configs they are."""
+    """List the ranges of neighbours that are all chosen: their text, and their configs."""
     families: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for row, name in enumerate(names):
         for place, override in enumerate(words := name.split(" ")):

@@ -142,7 +142,7 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
 
 
 def _difference(axes: Axes, line: int, verdict: SweepComparison, row: int, shape: tuple[str, int]) -> None:
-    """Draw one config: a full point where it cannot be told from the best. ``shape`` is the point's, and its size."""
+    """Draw one config: a full point where it may be the best. ``shape`` is the point's, and its size."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     kept = bool(verdict.may_be_best[row])
     colour = COLOUR if kept else GREY
@@ -196,7 +196,7 @@ def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
 
 
 def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: str = "", note: str = "") -> bytes:
-    """Lay the panels out in rows; ``shared``: all have one scale."""
+    """Arrange the panels in rows; ``shared``: all have one scale."""
     from matplotlib.figure import Figure
 
     labels = [_label(name) for name in names]

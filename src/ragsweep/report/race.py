@@ -1,4 +1,4 @@
-"""Say what a race has saved, and what it promises."""
+"""Report what a race saved, and its guarantee."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_NAMED = 12
 
 
 class Saved(NamedTuple):
-    """What was not asked for: questions (of all questions times configs), calls, and money; NaN where nobody knows.
+    """Savings of a race: questions (of all questions times configs), calls, and money; NaN where unknown.
 
     Calls and money are what the questions that were asked have cost, carried on over those that were not. ``needed``
     is what all calls would have been.
@@ -33,7 +33,7 @@ def dropped(results: Sequence[Result]) -> list[Result]:
 
 
 def saved(results: Sequence[Result]) -> Saved:
-    """Add up what a race has saved, by its records."""
+    """Sum a race's savings from its records."""
     gone, questions = dropped(results), results[0].dataset.questions
     rest = [(one, one.race["of"] / one.race["asked"] - 1) for one in gone if one.race["asked"]]
     calls = sum(_spent(one, "calls") * more for one, more in rest)
@@ -44,7 +44,7 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Put what a race has saved into the sweep's facts; nothing where nobody was dropped."""
+    """Return a race's savings as facts of the sweep; none where no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}
@@ -53,14 +53,14 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def race_numbers(results: Sequence[Result]) -> dict[str, float]:
-    """Name what a race has saved as metrics of the parent run."""
+    """Return a race's savings as metrics of the parent run."""
     if not dropped(results):
         return {}
     return {f"race/{name}_saved": value for name, value in _amounts(saved(results)).items() if math.isfinite(value)}
 
 
 def race_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Name who was dropped and when, what that has saved, and the promise; nothing where nobody was."""
+    """Yield the dropped configs, the savings, and the guarantee; nothing where none was dropped."""
     gone = dropped(results)
     if not gone:
         return
@@ -90,6 +90,6 @@ def _amounts(found: Saved) -> dict[str, float]:
 
 
 def _spent(result: Result, what: str) -> float:
-    """Add up what a result's answers and verdicts cost; of money NaN where a part of it is not known."""
+    """Sum the cost of a result's answers and verdicts; money is NaN where a part is unknown."""
     unknown = 0.0 if what == "calls" else math.nan
     return float(sum(one.get(what, unknown) for one in result.usage.values() if one.get("calls")))

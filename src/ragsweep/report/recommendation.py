@@ -1,4 +1,4 @@
-"""Put the result of a sweep into one sentence, and into JSON types: better, as good and cheaper, or none."""
+"""The result of a sweep in one sentence and in JSON types: better, as good and cheaper, or none."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class Decision(NamedTuple):
         return self.verdict.matrix.configs[self.verdict.recommendation.config]
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield what is recommended: one line, or none where the verdict has said why nothing is."""
+        """Yield the recommendation: one line, or none where the verdict has given the reason."""
         if self.where or isinstance(self.verdict, SweepComparison):
             yield "result", self.sentence
 
     def summary(self, verdict: SweepComparison | Unweighed) -> str:
-        """Say what a verdict found and what was decided in one text: what goes where there is no room for lines."""
+        """Return verdict and decision in one text."""
         found = verdict.why if isinstance(verdict, Unweighed) else against_baseline(verdict)
         return "; ".join(dict.fromkeys([found, self.sentence]))
 
 
 def result_facts(decision: Decision) -> dict[str, Any]:
-    """Write what is recommended as JSON types: its kind, the config, its figures and differences."""
+    """Return the recommendation in JSON types: its kind, the config, its figures and differences."""
     verdict, where = decision
     if isinstance(verdict, Unweighed):
         return {"kind": NONE, "sentence": decision.sentence, "where": where, "recommended": None}
@@ -94,7 +94,7 @@ def from_baseline(verdict: SweepComparison, row: int) -> dict[str, float]:
 
 
 def result(verdict: SweepComparison) -> str:
-    """Return the recommendation in one sentence: its kind, the config, its figures, and what it is compared with."""
+    """Return the recommendation in one sentence: its kind, the config, its figures, and the comparator."""
     found = verdict.recommendation
     if found.kind == BETTER:
         return f"better: {_better(verdict)}"
@@ -156,7 +156,7 @@ def _unseparated(verdict: SweepComparison) -> str:
 
 
 def _decide(verdict: SweepComparison) -> str:
-    """Name what to choose the length of the context by: what each length costs."""
+    """Name the cost of each length of the context."""
     keys = " and ".join(verdict.recommendation.decide_by)
     costs = [
         f"{WORDS[cost]} ({_amount(float(np.nanmin(values)))} to {_amount(float(np.nanmax(values)))})"

@@ -33,7 +33,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Say of a result that is PARTIAL what could not be scored, why, and what its metrics may be."""
+    """Describe a PARTIAL result: what could not be scored, why, and the possible range of its metrics."""
     least = result.config.get("coverage", 1.0)
     below = [one for one in result.summaries.values() if one.coverage < least]
     worst = min(below, key=lambda one: one.coverage)
@@ -67,13 +67,13 @@ def number(value: float, unit: str = "") -> str:
 
 
 def evidence_note(facts: DatasetFacts) -> str:
-    """Say what the averages rest on: ``110 of 150 questions have evidence``, and what was left out."""
+    """Describe the basis of the averages: ``110 of 150 questions have evidence``, and exclusions."""
     left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
     return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
-    """Say what the reranker did: the first headline metric before and after, what it moved, how it scored."""
+    """Describe the reranker's effect: the first headline metric before and after, movements, scores."""
     moved = result.reranking
     name = next((name for name in headline if name in result.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.first_stage[name])} before; "
@@ -134,7 +134,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _config(result: Result) -> dict[str, Any]:
-    """Lay out one result; the tables of questions and the rankings are files of their own."""
+    """Return one result in JSON types, without question table and rankings, which are files of their own."""
     groups = {
         label: {value: _summaries(found) for value, found in values.items()} for label, values in result.groups.items()
     }
@@ -214,7 +214,7 @@ def _columns(name: str, summary: Summary | None) -> dict[str, Any]:
 
 
 def harmless(value: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; NaN is empty."""
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe; NaN is empty."""
     if isinstance(value, float) and math.isnan(value):
         return ""
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):

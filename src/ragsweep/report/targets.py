@@ -1,4 +1,4 @@
-"""Say which targets configs meet: of one config each target that it misses, of several how many each of them meets."""
+"""Report targets: of one config each missed target, of several the number that each meets."""
 
 from __future__ import annotations
 

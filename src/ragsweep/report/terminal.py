@@ -42,13 +42,13 @@ class Terminal:
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:
-        """Print one line: what it is about, and the fact."""
+        """Print one line: a label and a fact."""
         from rich.text import Text
 
         self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)
 
     def plan(self, plan: Plan) -> None:
-        """Say what will be done."""
+        """Print what will be done."""
         total = plan.total
         configs = f"{plan.configs} config{'s' if plan.configs != 1 else ''}"
         counts = f"{total.asked} stage runs asked for, {total.distinct} distinct, {total.stored} stored"
@@ -56,7 +56,7 @@ class Terminal:
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
-        """Say by stage what would be done."""
+        """Print, by stage, what would be done."""
         self.plan(plan)
         for stage, count in plan.stages.items():
             told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
@@ -114,7 +114,7 @@ class Terminal:
             self.line("warning", said)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print rows below a header; columns whose name begins with > are aligned to the right and never wrapped."""
+        """Print rows below a header; columns named >NAME are aligned to the right and never wrapped."""
         from rich.table import Table
         from rich.text import Text
 
@@ -140,13 +140,13 @@ class Terminal:
             self.line("failed", f"{rounded(failure.name)} · {failure.error}")
 
     def look(self, command: str, name: str, run: str | None) -> None:
-        """Say where the results are."""
+        """Print where the results are."""
         if command:
             self.line("look", f'{command}   ·   run "{name}" ({(run or "")[:8]})')
 
 
 def _expected(plan: Plan) -> str:
-    """Say how long a plan will take, as far as that can be told."""
+    """Return the expected duration of a plan, as far as known."""
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
     if not plan.untold:
@@ -157,7 +157,7 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Say what calls cost: as measured, or by an estimate; what is unknown is said to be."""
+    """Describe the cost of calls, measured or estimated; unknowns are named."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
     money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {currency}".strip()
@@ -173,7 +173,7 @@ def _duration(seconds: float | None) -> str:
 
 
 class Lines(Silence):
-    """Say as lines what the user should know, and nothing of progress."""
+    """Print warnings as lines, and no progress."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -183,7 +183,7 @@ class Lines(Silence):
         self._terminal.line("warning", text)
 
     def waiting(self, node: Node) -> None:
-        """Say what is waited for."""
+        """Show what the command waits for."""
         self._terminal.line("waiting", f"another process computes {f'{node.stage} {node.label}'.strip()}")
 
 
@@ -212,7 +212,7 @@ class _Bars(Lines):
         self._progress.update(self._tasks[node.address], completed=done, note=self._note(node, done))
 
     def _note(self, node: Node, done: int) -> str:
-        """Say how fast it goes and what it has cost so far."""
+        """Return rate and cost so far."""
         seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
         rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
         spent = self._meter.describe(self._before.get(node.address, self._meter.totals))

@@ -1,4 +1,4 @@
-"""Put what the scores of a sweep show, and what they do not, into a few lines."""
+"""The verdict in a few lines: what the scores of a sweep show, and what they do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Lines = Iterator[tuple[str, str]]
 
 
 def verdict_lines(verdict: SweepComparison | Unweighed) -> Lines:
-    """Yield what was found, as a word and a text: at most seven lines, to which the result is added."""
+    """Yield the verdict as labels and texts: at most seven lines, to which the result is added."""
     if isinstance(verdict, Unweighed):
         yield "verdict", verdict.why
         return
@@ -35,7 +35,7 @@ def verdict_lines(verdict: SweepComparison | Unweighed) -> Lines:
 
 
 def looks_line(looks: int, configs: int = 1) -> Lines:
-    """Say how often the holdout was looked at, now with so many configs; nothing where nobody did."""
+    """Describe how often the holdout was used; nothing where it was not."""
     if looks:
         times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
         said = f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
@@ -44,7 +44,7 @@ def looks_line(looks: int, configs: int = 1) -> Lines:
 
 
 def gap_line(gap: Gap | None) -> Lines:
-    """Say how much of the lead of the best on the tune questions is left on the holdout; nothing where nobody knows."""
+    """Describe how much of the best tune config's lead remains on the holdout; nothing where unknown."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
@@ -56,7 +56,7 @@ def gap_line(gap: Gap | None) -> Lines:
 
 
 def against_baseline(verdict: SweepComparison) -> str:
-    """Say which configs are better than the first, and by how much, with intervals that all hold together."""
+    """Describe which configs are better than the first, and by how much, with simultaneous intervals."""
     found, others = verdict.differences, len(verdict.matrix.configs) - 1
     base = f"{name(verdict, 0)} (the first {'that is compared' if verdict.left_out else 'config'})"
     if not found.apart.any():
@@ -78,7 +78,7 @@ def against_baseline(verdict: SweepComparison) -> str:
 
 
 def best(verdict: SweepComparison) -> str:
-    """Say which configs cannot be told from the best."""
+    """Describe which configs may be the best."""
     kept, configs = verdict.may_be_best, len(verdict.matrix.configs)
     if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
         return ""
@@ -93,7 +93,7 @@ def best(verdict: SweepComparison) -> str:
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
-    """Say how much of the best config's lead comes from having been chosen as the best."""
+    """Describe the selection bias of the best config's lead."""
     found = verdict.optimism
     if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
         lucky, value = score(verdict, found.optimism, fine=True), score(verdict, found.crossfitted, fine=True)
@@ -101,7 +101,7 @@ def luck(verdict: SweepComparison) -> Iterator[str]:
 
 
 def seen(verdict: SweepComparison) -> Iterator[str]:
-    """Say what difference these questions could show."""
+    """Describe the smallest difference that these questions can show."""
     if not math.isnan(verdict.power.typical):
         least = score(verdict, verdict.power.typical, fine=True)
         clusters, questions = verdict.power.clusters, verdict.power.questions
@@ -132,7 +132,7 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[str]:
-    """Say what was not compared."""
+    """Describe what was not compared."""
     said = []
     if len(verdict.matrix.questions) < verdict.matrix.asked:
         said.append(

@@ -1,4 +1,4 @@
-"""Lay a verdict out for programs and for reading at leisure: tables, a page in markdown, a picture."""
+"""Files of a verdict: tables, a page in markdown, a picture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
 
 
 def plain(verdict: SweepComparison | Unweighed, decision: Decision) -> dict[str, Any]:
-    """Write the verdict as JSON types: what is said, and the numbers behind it but those of single configs."""
+    """Return the verdict in JSON types, without the numbers of single configs."""
     lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
     said: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
     if isinstance(verdict, Unweighed):
@@ -106,7 +106,7 @@ def slices_csv(verdict: SweepComparison) -> bytes:
 
 
 def page(verdict: SweepComparison, decision: Decision) -> str:
-    """Write what is said, and a table of the best configs."""
+    """Return the verdict as markdown with a table of the best configs."""
     means = verdict.matrix.better.mean(axis=1)
     order = np.argsort(-means, kind="stable").tolist()[:MOST_ROWS]
     table = [f"| {' | '.join(_line(verdict, row))} |" for row in order]

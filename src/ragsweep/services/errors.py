@@ -23,7 +23,7 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """One call failed for good; others may succeed. ``usage`` is what it cost all the same."""
+    """One call failed for good; others may succeed. ``usage`` is its cost all the same."""
 
 
 class EndpointFailed(CallError):

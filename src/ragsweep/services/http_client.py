@@ -162,7 +162,7 @@ class Service:
 
 
 class _Failure(NamedTuple):
-    """Why an attempt failed that may be repeated, and the seconds that the service asks to wait."""
+    """A failed attempt that may be repeated, and the service's Retry-After in seconds."""
 
     reason: str
     fact: str

@@ -13,7 +13,7 @@ class PathNotFound(ValueError):
 
 
 def parse_path(path: str) -> list[str | int]:
-    """Split a path into names, positions, and "*" for all of a list. Raises ValueError for what is no path."""
+    """Split a path into names, positions, and "*" for all of a list. Raises ValueError for an invalid path."""
     found: list[str | int] = []
     position = 0
     while position < len(path):

@@ -32,7 +32,7 @@ class Connectable(Protocol):
 
 @dataclass
 class HostState:
-    """What all calls to one base URL with one key share."""
+    """State shared by all calls to one base URL with one key."""
 
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     requests: RateLimiter = field(default_factory=RateLimiter)
@@ -60,7 +60,7 @@ class Connections:
 
 
 class ServiceSession:
-    """Run calls, and keep what they share: one session serves all parts of a command.
+    """Run calls with shared limits and usage: one session serves all parts of a command.
 
     Connections last for one batch of calls, or inside a ``with`` block until its end. A part that is used outside of a
     command has a session of its own, without a budget.
@@ -84,7 +84,7 @@ class ServiceSession:
             runner.close()
 
     def connect(self, part: object) -> None:
-        """Let every service client that a part holds as an attribute use this session."""
+        """Connect the service clients among a part's attributes to this session."""
         for value in vars(part).values() if hasattr(part, "__dict__") else ():
             if isinstance(value, Connectable):
                 value.connect(self)

@@ -20,7 +20,7 @@ Pricing = Callable[[str, Usage], float]
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits on what one process uses; None is no limit. Money is in the currency of the prices."""
+    """Limits on one process's usage; None is no limit. Money is in the currency of the prices."""
 
     calls: int | None = None
     tokens: int | None = None

@@ -1,4 +1,4 @@
-"""Lay out a value of named arrays as bytes that prove themselves: what it is, whose it is, and that nothing changed.
+"""Serialise named arrays with checksum and address.
 
     magic · length and hash of the header · header (JSON) · arrays, each filled up with zeros to 64 bytes
 
@@ -31,7 +31,7 @@ _FIRST = len(MAGIC) + _LENGTH + _DIGEST
 
 
 class Damaged(ValueError):
-    """The bytes are not what was written under this address."""
+    """The bytes are not those written under this address."""
 
 
 class OtherFormat(ValueError):
@@ -80,7 +80,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> Piece:
 
 
 def size(data: mmap | bytes) -> int:
-    """Count the bytes of a value's arrays, as the header tells them; nothing else is read, and so nothing else checked.
+    """Count the bytes of a value's arrays from its header; the arrays are neither read nor checked.
 
     Raises Damaged where there is no header.
     """
@@ -128,7 +128,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Count the bytes of an array; whole numbers of any size, since a header may say anything."""
+    """Count the bytes of an array; integers of any size, since a header may hold any shape."""
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):

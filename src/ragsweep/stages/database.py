@@ -119,7 +119,7 @@ class Database:
 
 
 def damaged(fault: Exception) -> bool:
-    """Tell a database that cannot be used any more from one that is busy, full or out of reach."""
+    """Return whether a fault means a damaged database, not one that is busy, full or out of reach."""
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
         return (code & 0xFF) not in _PASSING  # our questions are right: whatever else it says, the fault is its own
@@ -143,7 +143,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Make all tables or none, and check whose they are."""
+    """Make all tables or none, and check their version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

@@ -66,7 +66,7 @@ def _fulfils(item: Item, conditions: Conditions, results: Results | None, now: f
 
 
 def _refuse_to_guess(contents: Contents, results: Results | None) -> None:
-    """Call nothing unreachable where nothing tells what was reached."""
+    """Refuse to evict unreachable entries where no ledger lists the reachable ones."""
     if results is None:
         raise InputError("--unreachable: no ledger beside the store tells which results there are")
     used = {user for item in contents.entries for user in item.users}
@@ -102,7 +102,7 @@ def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
 
 
 def give_back(place: Place) -> str:
-    """Shrink the database by what is unused in it; return why that was not possible, or an empty text."""
+    """Free the database's unused space; return why that was not possible, or an empty text."""
     try:
         with place.opened("rw") as connection:
             connection.execute("PRAGMA busy_timeout=0")  # others would wait for as long as the copy takes
@@ -131,7 +131,7 @@ def _remove_files(place: Place, connection: sqlite3.Connection, item: Item) -> s
 
 
 def _forget_file(place: Place, connection: sqlite3.Connection, address: str) -> None:
-    """Remove the row of a value whose file was removed, unless another process makes it anew."""
+    """Remove the row of a removed file, unless another process has made it anew."""
     with suppress(Busy), place.locks.alone(address, busy):
         if not (is_address(address) and (place.folder / "whole" / address).exists()):
             _forget(connection, address)
@@ -159,6 +159,6 @@ def _forget(connection: sqlite3.Connection, address: str) -> None:
 
 
 def _changed(connection: sqlite3.Connection, item: Item) -> bool:
-    """Return whether an entry is no longer what was listed, and shown to whoever said yes."""
+    """Return whether an entry differs from the one that was listed and confirmed."""
     row = connection.execute("SELECT used, rows FROM entries WHERE address = ?", (item.name,)).fetchone()
     return row is not None and row != (item.used, item.rows)

@@ -38,7 +38,7 @@ class Listener(Protocol):
         """Hear that another process computes a node, and that this one waits for it."""
 
     def warned(self, text: str) -> None:
-        """Hear what the user should know."""
+        """Receive a warning for the user."""
 
 
 class Silence:
@@ -62,7 +62,7 @@ class Silence:
 
 @dataclass
 class StageWork:
-    """What was done for one stage: runs, results that were there already, and the stage's own seconds."""
+    """Work on one stage: runs, recalled results, and the stage's own seconds."""
 
     executed: int = 0
     recalled: int = 0
@@ -96,7 +96,7 @@ class Executor:
         return self._whole[node.address]
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Say whether a value, or all these rows of it, need not be computed."""
+        """Return whether a value, or all these rows of it, need not be computed."""
         if node.address in self._whole:
             return True
         if self._rows.of(node.address).covers(rows or ()):
@@ -124,13 +124,13 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Tell from what was measured on this machine how many seconds a value, or these rows, will take."""
+        """Estimate the seconds of a value, or of these rows, from measurements on this machine."""
         if self.store is None:
             return None
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return what a node's value cost when it was computed, in this process or long ago; 0 where unknown."""
+        """Return the seconds that a node's value took to compute, in any process; 0 where unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0
@@ -225,7 +225,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node) -> None:
-    """Add what the store knows and the table does not."""
+    """Add the stored rows that the table lacks."""
     for segment in store.segments(node, table.seen):
         table.add(segment.piece.keys or (), segment.piece.value)
         table.seen = segment.number
@@ -255,7 +255,7 @@ class _Kept:
 
 
 class _Work:
-    """What one computation sees: its inputs and nothing else."""
+    """The inputs of one computation."""
 
     def __init__(self, executor: Executor, node: Node, kept: _Kept | None) -> None:
         self._executor = executor

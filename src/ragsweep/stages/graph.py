@@ -29,28 +29,28 @@ def _below(node: Node, seen: set[str]) -> Iterator[Node]:
 
 
 class Wanted(NamedTuple):
-    """A node that a config asks for, and the rows of it."""
+    """A node that a config needs, and the rows of it."""
 
     node: Node
     rows: Rows
 
 
 class Known(Protocol):
-    """What there is already, and how long the rest takes."""
+    """Access to results that exist, and estimates for the rest."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Say whether a value, or all these rows of it, need not be computed."""
+        """Return whether a value, or all these rows of it, need not be computed."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
         """List those of the rows that must be computed; the same object where that is all of them."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Tell how many seconds a value, or these rows of it, will take; None where nothing like it was measured."""
+        """Estimate the seconds of a value, or of these rows of it; None without a measurement of its kind."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What calls will cost at most; NaN where nobody knows. ``estimated``: it is not told from what was measured."""
+    """Highest cost of calls; NaN where unknown. ``estimated``: not measured."""
 
     calls: float = 0.0
     tokens: float = 0.0
@@ -58,7 +58,7 @@ class Charge:
     estimated: bool = False
 
     def __add__(self, other: Charge) -> Charge:
-        """Add up; what is unknown in part is unknown."""
+        """Add; a sum with an unknown part is unknown."""
         return Charge(
             self.calls + other.calls,
             self.tokens + other.tokens,
@@ -86,7 +86,7 @@ class StageCount:
 
 @dataclass
 class Plan:
-    """What a sweep would do, by stage."""
+    """Work of a sweep, by stage."""
 
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def total(self) -> StageCount:
-        """Add up all stages; the seconds of those that can be told."""
+        """Sum stage counts; unknown durations count as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -107,17 +107,17 @@ class Plan:
 
     @property
     def charge(self) -> Charge:
-        """Add up what all calls cost."""
+        """Sum the cost of all calls."""
         return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
     def untold(self) -> list[str]:
-        """Name the stages of which nobody can tell how long they take."""
+        """Name the stages of unknown duration."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
 def plan(configs: Sequence[Sequence[Wanted]], there: Known) -> Plan:
-    """Count the stage runs of configs, each given by what it wants.
+    """Count the stage runs of configs, each given by its wanted nodes.
 
     A run need not be done if its result is there, or if everything that would read it is there.
     """

@@ -54,7 +54,7 @@ def latency_node(
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
-    """Make the node that times a step whose parameters change the result and not the work, a weight for instance.
+    """Make the node that times a step whose parameters change the result but not the work, such as a weight.
 
     ``rule`` is the step's spec without these: all steps of one rule over the same inputs share one measurement.
     """
@@ -91,14 +91,14 @@ class _Inputs:
         return self._work.get(node, rows)
 
     def progress(self, done: int, total: int) -> None:
-        """Say nothing: one question is no progress."""
+        """Ignore progress: one question is none."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Know of no notes, and forget those that are made: what is timed is all of the work."""
+        """Return no stored replies, and drop new ones: all of the work is timed."""
         return {}
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Keep nothing: what is timed is known already."""
+        """Keep nothing: the timed rows are stored already."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         """Make it anew."""

@@ -14,7 +14,7 @@ from ragsweep.stages.store import Cost, Store
 
 
 def page(spec: Spec, label: str) -> Node:
-    """Return the node under whose address stands what was answered to those of this spec."""
+    """Return the node under whose address the replies to a spec's requests are stored."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 
@@ -41,7 +41,7 @@ class Notebook(MutableMapping[str, str]):
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:
-        """Put a note down; one that is there already stays as it is."""
+        """Store a reply; an existing one is kept."""
         if key in self._known:
             return
         self._known[key] = text
@@ -50,7 +50,7 @@ class Notebook(MutableMapping[str, str]):
             self._store.keep_rows(self._node, Piece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:
-        """Refuse: a note is what was paid for."""
+        """Refuse: replies were paid for."""
         raise TypeError("notes are not taken back")
 
     def __iter__(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ KEY = 150
 
 @dataclass
 class RowTable:
-    """The known rows of one node; nobody can write into their values."""
+    """The known rows of one node; their values are read-only."""
 
     position: dict[str, int] = field(default_factory=dict)
     added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; put together when they are read
@@ -38,7 +38,7 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Say whether all these rows are known; none at all are only known once it is known what a row looks like."""
+        """Return whether all these rows are known; no rows are covered only once the form of a row is known."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:

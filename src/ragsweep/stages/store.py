@@ -38,7 +38,7 @@ BYTES_A_SEGMENT = 64 * 2**20
 
 
 class Segment(NamedTuple):
-    """Some rows of a node, and the number by which later ones are told from it."""
+    """Some rows of a node, with a number that distinguishes them from later ones."""
 
     number: int
     piece: Piece
@@ -46,14 +46,14 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a value cost when it was computed: how much work it was, and how long that took."""
+    """Cost of a value when it was computed: amount of work, and seconds."""
 
     amount: float
     seconds: float
 
 
 class Store:
-    """Open (or make) the store in a folder; ``warn`` hears of damage and of what cannot be written.
+    """Open (or make) the store in a folder; ``warn`` is called for damage and failed writes.
 
     The constructor raises OSError or sqlite3.Error where the folder can be neither made nor written.
     """
@@ -84,7 +84,7 @@ class Store:
         return self._file(self._path(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value, after which its pieces are no longer needed; say whether that worked."""
+        """Write a whole value, after which its pieces are no longer needed; return whether that worked."""
         with self._writing(f"{node.stage} {node.label}".strip()):
             size = self._write(self._path(node.address), pack(node.address, value))
             shutil.rmtree(self._pieces(node), ignore_errors=True)
@@ -104,7 +104,7 @@ class Store:
             self._write(self._pieces(node) / name, pack(f"{node.address}/{name}", value))
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return an array in a file that nobody else sees; in memory where the disk has no room."""
+        """Return an array in an unlinked file; in memory where the disk has no room."""
         return mapped_array(shape, dtype, self.folder / "temporary")
 
     # --- rows --------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Store:
         return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
 
     def keep_rows(self, node: Node, rows: Piece, cost: Cost) -> bool:
-        """Write rows as segments, in one transaction; say whether that worked."""
+        """Write rows as segments, in one transaction; return whether that worked."""
         keys = rows.keys or ()
         step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
         with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
@@ -137,7 +137,7 @@ class Store:
     # --- what is there -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Say whether a value, or all these rows of it, are there; they may still prove to be damaged."""
+        """Return whether a value, or all these rows of it, are stored; they may still prove to be damaged."""
         if node.kind == "whole":
             return self._path(node.address).exists()
         said = self._database.ask("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -166,7 +166,7 @@ class Store:
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
-        """Tell from what was measured how long so much of a stage will take; None where nothing like it was.
+        """Estimate the seconds of an amount of a stage's work; None without a measurement of its kind.
 
         The same part with the same parameters tells best, then the same class, then the same stage; what is tiny beside
         the work that is asked about (mostly start-up, say) tells nothing.
@@ -195,7 +195,7 @@ class Store:
         return float(found[0][0] or 0.0) if found else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Note which result was made from these entries, and when."""
+        """Record that a result was made from these entries, and when."""
         now, listed = time.time(), list(addresses)
         with self._writing("who uses what"), self._database.transaction() as connection:
             connection.executemany(
@@ -213,7 +213,7 @@ class Store:
         return self.folder / "pieces" / node.address
 
     def _file(self, path: Path, address: str, result: type) -> Any | None:
-        """Map and check a file; one that is not what was written is put aside."""
+        """Map and check a file; a damaged one is put aside."""
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -241,7 +241,7 @@ class Store:
         return piece
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
-        """Move a file, and with a database what lies beside it, to where nobody reads it."""
+        """Move a file, and a database's companions, to a place where they are not read."""
         self._say(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
@@ -277,7 +277,7 @@ class Store:
         return size
 
     def _sweep(self) -> None:
-        """Remove what dead processes had begun to write, and the pieces of what is whole."""
+        """Remove unfinished writes of dead processes, and the pieces of whole values."""
         for path in (self.folder / "temporary").iterdir():
             with suppress(OSError):
                 if not still_written(path.name, time.time() - path.stat().st_mtime):
@@ -288,7 +288,7 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
-        """Let a write fail with one warning: results stay in memory, and the work goes on without the store."""
+        """Turn a failed write into one warning: results stay in memory, and the work goes on without the store."""
         try:
             yield
             self._works = True
@@ -299,7 +299,7 @@ class Store:
                 self._complain(fault, f"cannot store {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Say once that the store fails; each write tries again, since space may have been freed."""
+        """Warn once that the store fails; each write tries again, since space may have been freed."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; going on without: what is computed now is computed again")
@@ -316,7 +316,7 @@ def open_store(folder: Path, warn: Callable[[str], None]) -> Store | None:
 
 
 def still_written(name: str, silent: float) -> bool:
-    """Say whether the process that named a temporary file may still be writing it."""
+    """Return whether the process that named a temporary file may still be writing it."""
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE
 

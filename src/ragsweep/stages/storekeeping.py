@@ -1,4 +1,4 @@
-"""List what a store holds, from names, sizes and the database's rows: no value is read, and nothing is made."""
+"""List a store's content from names, sizes and the database's rows; no value is read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Place:
 
     @cached_property
     def locks(self) -> Locks:
-        """Return the locks by which processes tell each other what they compute."""
+        """Return the locks that processes hold on what they compute."""
         return locks(self.folder / "locks")
 
     @property
@@ -83,7 +83,7 @@ class Place:
                 yield path
 
     def unknown(self) -> list[Path]:
-        """List what is in the folder and was not written by a store."""
+        """List the files in the folder that no store wrote."""
         inside = {*self.whole(), *self.pieces()}
         files = [path for name in ("whole", "pieces") for path in sorted((self.folder / name).glob("*"))]
         above = [path for path in sorted(self.folder.iterdir()) if path.name not in KNOWN]
@@ -163,7 +163,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds: its items, and what is unused inside its database."""
+    """Content of a store: its items, and the unused space inside its database."""
 
     items: tuple[Item, ...]
     database: int  # bytes of the database and its log
@@ -171,7 +171,7 @@ class Contents:
 
     @cached_property
     def entries(self) -> list[Item]:
-        """Return what can be recalled."""
+        """Return the entries that can be recalled."""
         return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
 
     @cached_property
@@ -200,7 +200,7 @@ def contents(place: Place) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Make items of the database's rows, with the sizes of what is really there."""
+    """Return the database's rows as items, with the real sizes of files."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):
@@ -252,7 +252,7 @@ class Results(NamedTuple):
 
 
 def read_results(place: Place) -> Results | None:
-    """Return what the ledger knows, None where there is none; raises InputError where it cannot be read."""
+    """Read the results in the ledger, None where there is none; raises InputError where it cannot be read."""
     path = place.path / "ledger.db"
     if not path.exists():
         return None

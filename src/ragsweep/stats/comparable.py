@@ -1,4 +1,4 @@
-"""Say whether results may be compared, by which metrics, and in what their configs differ."""
+"""Decide whether results may be compared, by which metrics, and list the factors in which configs differ."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def differing(one: Result, other: Result) -> list[str]:
 
 
 def swept(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Say of each config what it has of the factors of a sweep: factor -> value.
+    """Return each config's value of every factor of a sweep.
 
     Where a part is exchanged, what all of its options have in common stays a factor; what only some of them have, and
     what varies there, is a part of the value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
@@ -71,7 +71,7 @@ def swept(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
-    """Name the parameters and the parts that are not the same in all configs, a part before what is in it."""
+    """Name the parameters and parts that differ between configs, a part before its own parameters."""
     names = dict.fromkeys(name for result in results for name in result.parameters if not name.startswith(OF_NO_MATTER))
     found = {name for name in names if len({result.parameters.get(name) for result in results}) > 1}
     parts = {part for name in found for part in _around(name)}
@@ -113,7 +113,7 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
 
 
 def _told(result: Result, part: str) -> str:
-    """Say what a factor is in a config: a parameter, an option, or the name of a class."""
+    """Return a factor's value in a config: a parameter, an option, or the name of a class."""
     if part in result.parameters:
         return result.parameters[part]
     return (_kind(result.config, part) or "").rpartition(".")[2]
@@ -151,7 +151,7 @@ def check_whole(result: Result) -> None:
 
 
 def measured_otherwise(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
-    """Name the metrics that the two configs define in different ways, as far as the configs say."""
+    """Name the metrics that two configs define differently."""
     definitions = [_definitions(result) for result in (one, other)]
     return [
         name for name in metrics if definitions[0].get(name) and definitions[0].get(name) != definitions[1].get(name)
@@ -189,7 +189,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def unfit(results: Sequence[Result], metric: str) -> str:
-    """Say why configs cannot be compared by a metric that all of them have; "" where they can."""
+    """Return why configs cannot be compared by a metric that all of them have; "" where they can."""
     summaries = [result.summaries[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "neither more nor less of it is better, so that no config is better by it"

@@ -1,4 +1,4 @@
-"""Weigh the configs of a sweep against each other: which are better, which may be the best, what is recommended.
+"""Compare the configs of a sweep: which are better, which may be the best, which is recommended.
 
 Results go in, numbers come out; ``report/verdict.py`` puts them into words, tables and a picture.
 """
@@ -49,14 +49,14 @@ class LeftOut(NamedTuple):
 
 
 class Unweighed(NamedTuple):
-    """Why nothing is said of a sweep."""
+    """The reason why a sweep has no comparison."""
 
     why: str
 
 
 @dataclass(frozen=True, eq=False)
 class SweepComparison:
-    """What the scores of a sweep say. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
+    """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
     matrix: Matrix
     objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
@@ -78,12 +78,12 @@ class SweepComparison:
 
     @property
     def metric(self) -> str:
-        """The metric by which configs are told apart."""
+        """The metric of the comparison."""
         return self.matrix.metric
 
     @property
     def may_be_best(self) -> Flags:
-        """The configs that cannot be told from the best: those of the confidence set, in step with the differences.
+        """The configs that may be the best: the confidence set, consistent with the differences.
 
         The set compares all pairs, the differences those with the baseline, which may be the best unless one is shown
         better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %.
@@ -176,7 +176,7 @@ def _weighed(
 
 
 def _incomparable(results: Sequence[Result]) -> str:
-    """Say what stands against comparing configs at all; an empty text if nothing does."""
+    """Return why configs cannot be compared at all; an empty text if nothing prevents it."""
     if not results:
         return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
@@ -204,13 +204,13 @@ def _not_compared(results: Sequence[Result], metric: str) -> str:
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Say whether enough of a metric's questions could be scored: what else a PARTIAL config lacks is no matter."""
+    """Return whether enough of a metric's questions could be scored, whatever else a PARTIAL config lacks."""
     limit = float(result.config.get("coverage", 1.0))
     return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Say whether the value of a metric is the mean of its column: that of a quantile is not."""
+    """Return whether a metric's value is the mean of its column; a quantile is not."""
     column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
     scored, value = column[~np.isnan(column)], result.summaries[metric].value
     return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
@@ -221,7 +221,7 @@ LEAST_MS = 1.0
 
 
 def _cost(results: Sequence[Result], name: str) -> Cost:
-    """Return what the configs cost; only a latency is measured anew by each, and has an interval that says how well."""
+    """Return the configs' cost; only latency is measured anew by each and has an interval."""
     found = [one.summaries.get(name) if _is_complete(one, name) else None for one in results]
     value = np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
     if not name.startswith("latency"):

@@ -60,7 +60,7 @@ class Success(NamedTuple):
     higher_is_better: bool = True
 
     def solves(self, score: float) -> bool:
-        """Say whether a score solves its question."""
+        """Return whether a score solves its question."""
         return score >= self.threshold if self.higher_is_better else score <= self.threshold
 
 
@@ -152,7 +152,7 @@ def _scored(table: Columns, metric: str) -> dict[str, float]:
 
 
 def _always_abstains(table: Columns) -> bool:
-    """Say whether every answer that did not fail is a refusal."""
+    """Return whether every answer that did not fail is a refusal."""
     failed = table.get("answer_failed") or [""] * len(table["abstained"])
     said = [bool(refused) for refused, reason in zip(table["abstained"], failed, strict=True) if not reason]
     return bool(said) and all(said)

@@ -1,4 +1,4 @@
-"""What a generator's confidence is worth: how good its answers are when only the surest of them are given.
+"""Risk and coverage: the quality of answers when only the surest are given.
 
 The curve of coverage and quality of El-Yaniv and Wiener 2010, "On the Foundations of Noise-free Selective
 Classification". What a generator refused by itself is not known otherwise: the curve ends at its own threshold.
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 def curve(
     support: Sequence[float], scores: Sequence[float], answerable: Sequence[bool], refused: Sequence[bool]
 ) -> list[Point]:
-    """Lay out the curve, from answering nothing to answering whatever the generator answered.
+    """Return the curve, from no answers to all answers of the generator.
 
     Questions of one support are answered together or not at all: there is one point for each support that occurs, and
     none between. Empty where no answer tells its support.

@@ -117,7 +117,7 @@ class MetricContract:
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """A question whose answer failed has no score, and the failure is the reason."""
+        """A question whose answer failed has no score, and the failure as reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]

@@ -1,4 +1,4 @@
-"""``ragsweep ablate``: what each part of a config adds, and each of its parameters."""
+"""``ragsweep ablate``: the effect of each part of a config, and of each of its parameters."""
 
 from ragsweep.commands.ablate.running import ablate
 

@@ -1,4 +1,4 @@
-"""Read what is typed after ``ragsweep ablate``."""
+"""Arguments of ``ragsweep ablate``."""
 
 from __future__ import annotations
 

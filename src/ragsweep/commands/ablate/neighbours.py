@@ -39,7 +39,7 @@ CHANCE = frozenset({"seed", "replicate"})
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the values below and above a numeric parameter's own, as they are typed; none for what is no number."""
+    """Return the values below and above a numeric parameter's own, as typed; none for other values."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []

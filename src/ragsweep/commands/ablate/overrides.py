@@ -32,13 +32,13 @@ def with_option(base: Sequence[str], group: str, before: str, option: str) -> Ov
 
 
 def _belongs(key: str, group: str) -> bool:
-    """Say whether an override sets a group, a key of its option, or what is nested in that."""
+    """Return whether an override sets a group, a key of its option, or a key nested in that."""
     package = key.partition("@")[2]
     return key == group or key.startswith((f"{group}.", f"{group}/", f"{group}@")) or package.startswith(f"{group}.")
 
 
 def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
-    """Carry over what was set of a retriever that is a leg of the new one, or of a leg that is now alone."""
+    """Carry over the settings of a retriever that becomes a leg, or of a leg that is now alone."""
     for line in base:
         key, _, value = line.partition("=")
         if option in _HYBRID and before in _HYBRID and _LEGS in key:

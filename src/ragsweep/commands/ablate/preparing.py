@@ -23,7 +23,7 @@ _NOT_THE_CONFIG = ("sweeps", "plan", "rerun", "timeout", "max_failures")
 
 @dataclass(frozen=True)
 class Ablation:
-    """What is to be run: the config itself first, then one change at a time; and what is not, and why."""
+    """The cases to run: the config itself first, then one change at a time; and omissions with reasons."""
 
     cases: tuple[Case, ...]
     impossible: Mapping[str, str]  # change -> why it cannot be
@@ -65,7 +65,7 @@ def prepare(result: Result, typed: Sequence[str], wanted: Sequence[str] | None, 
 
 
 def _nothing(impossible: Mapping[str, str], idle: Sequence[str]) -> str:
-    """Return why there is no case: what each change that was tried lacks, or that it changes no result."""
+    """Return why there is no case: what each change lacks, or that it changes no result."""
     reasons = [f"{change}: {why}" for change, why in impossible.items()]
     reasons += [f"{change}: changes no result" for change in idle]
     said = "nothing can be changed in this config that would change a result"
@@ -73,7 +73,7 @@ def _nothing(impossible: Mapping[str, str], idle: Sequence[str]) -> str:
 
 
 def _options(base: Overrides, result: Result) -> dict[str, str]:
-    """Say which options the parts have that can be exchanged."""
+    """List the exchangeable options of the parts."""
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     found = {group: chosen.get(group, result.parameters.get(group, "")) for group in OPTIONS}
     return {group: option for group, option in found.items() if option}
@@ -84,7 +84,7 @@ def _option(case: Case) -> str:
 
 
 def _typed(base: Overrides, line: str, parameters: Mapping[str, str], given: dict[str, list[str]]) -> Overrides:
-    """Set what was typed in the config, or note the values of a factor."""
+    """Apply the typed overrides to the config, or collect the values of a factor."""
     found = choices(line)
     key = key_of(line)
     if len(found) > 1:
@@ -96,7 +96,7 @@ def _typed(base: Overrides, line: str, parameters: Mapping[str, str], given: dic
 
 
 def _base(result: Result, making: Preparing) -> Overrides:
-    """Spell a recorded config: what was typed for it, and whatever the defaults say otherwise by now."""
+    """Return a recorded config as overrides: those typed for it, and those that undo changed defaults."""
     base: Overrides = tuple(line for line in result.overrides if key_of(line) not in _NOT_THE_CONFIG)
     made = making.experiment(base).parameters
     for name, value in result.parameters.items():

@@ -1,4 +1,4 @@
-"""Run an ablation as a sweep, and say what each change did."""
+"""Run an ablation as a sweep, and report the effect of each change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FOLDER = Path("sweeps")
 
 
 def ablate(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep ablate``; return the exit status: that of the sweep."""
+    """Run ``ragsweep ablate``; return the exit status: that of the sweep."""
     from ragsweep.sweep import sweeping
     from ragsweep.sweep.command import read_command
 
@@ -47,7 +47,7 @@ def _kept_in(path: str, result: Result) -> Result:
 
 
 def _show(found: Ablation, terminal: Terminal) -> int:
-    """Say what is tried, and what is not."""
+    """Print the cases, and the omissions."""
     factors = dict.fromkeys(case.factor for case in found.cases[1:])
     terminal.line("ablate", f"{len(found.cases) - 1} changes, one at a time, of {', '.join(factors)}")
     for change, why in found.impossible.items():

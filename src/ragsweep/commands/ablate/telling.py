@@ -1,4 +1,4 @@
-"""Say what each change of an ablation did, the largest first."""
+"""Report the effect of each change of an ablation, the largest first."""
 
 from __future__ import annotations
 

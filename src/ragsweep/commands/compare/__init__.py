@@ -17,7 +17,7 @@ part of the questions. The first RUN is the baseline. Runs on different golden s
 
 
 def compare(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep compare``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep compare``; return the exit status: 0 done, 2 bad input."""
     parser = Parser(prog="ragsweep compare", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)

@@ -46,7 +46,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Say in a word or two what can be said."""
+        """Return the verdict in a word or two."""
         return word(self.differences, 1)
 
     @property

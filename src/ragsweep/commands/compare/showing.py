@@ -29,7 +29,7 @@ SHOWN = 3
 
 
 def show(found: Comparison, terminal: Terminal) -> None:
-    """Say it in lines for people."""
+    """Print it in lines for people."""
     terminal.line("compare", f"{_named(found.candidate)} against {_named(found.baseline)}")
     terminal.line("", _asked(found))
     for factor in found.factors:
@@ -55,7 +55,7 @@ def _asked(found: Comparison) -> str:
 
 
 def _cells(change: Change) -> list[str]:
-    """Put one metric into cells: the means, the difference with its interval, what that means, and the tests."""
+    """Return one metric's cells: means, difference with interval, verdict, tests."""
     differences, unit = change.differences, change.unit
     before, after = change.means
     helped, hurt, alike = change.moved
@@ -71,7 +71,7 @@ def _cells(change: Change) -> list[str]:
 
 
 def _details(change: Change) -> Iterator[tuple[str, str]]:
-    """Say what stands behind a metric's number: what could not be said, coverage, slices."""
+    """Return the basis of a metric's number: missing scores, coverage, slices."""
     if change.differences.notes[1]:
         yield "note", f"{change.metric}: {change.differences.notes[1]}"
     if len(change.matrix.questions) < change.matrix.asked:
@@ -104,7 +104,7 @@ def _helped(change: Change, row: Row) -> bool:
 
 
 def _word(one: Slice) -> str:
-    """Say in a word or two whether the candidate is better in a slice."""
+    """Return in a word or two whether the candidate is better in a slice."""
     if one.better[1] or one.worse[1]:
         return "better" if one.better[1] else "worse"
     return "the same" if one.low[1] == one.high[1] == 0 else "cannot tell"

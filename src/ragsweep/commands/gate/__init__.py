@@ -16,7 +16,7 @@ __all__ = ["gate"]
 
 
 def gate(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep gate``; return the exit status.
+    """Run ``ragsweep gate``; return the exit status.
 
     0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused: the two runs cannot be compared.
     """

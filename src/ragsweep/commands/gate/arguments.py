@@ -1,4 +1,4 @@
-"""Read what is typed after ``ragsweep gate``, and the file of critical questions."""
+"""Arguments of ``ragsweep gate``, and the file of critical questions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 
 class Margin(NamedTuple):
-    """What a metric is held to.
+    """The margin of one metric.
 
     ``kind`` "margin": how much worse it may be, a number in its unit, or a share of the baseline's mean. "gain": how
     much better it must be. "at least", "at most": a bound of its mean; no baseline is looked at.
@@ -101,7 +101,7 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def margin(text: str) -> Margin:
-    """Read a margin; raises ConfigError for what is none."""
+    """Read a margin; raises ConfigError for an invalid one."""
     metric, _, size = text.partition("=")
     relative = size.endswith("%")
     try:
@@ -114,7 +114,7 @@ def margin(text: str) -> Margin:
 
 
 def bound(text: str, kind: str) -> Margin:
-    """Read a bound of a mean, or with a sign a gain; raises ConfigError for what is none."""
+    """Read a bound of a mean, or with a sign a gain; raises ConfigError for an invalid one."""
     metric, _, size = text.partition("=")
     gain = kind == LEAST and size.startswith("+")
     try:

@@ -51,7 +51,7 @@ class Check:
 
     @property
     def counts(self) -> bool:
-        """Whether it has a say: a small slice only where it fails."""
+        """Whether it counts: a small slice only where it fails."""
         return not self.small or self.found.decision == "fail"
 
     @property
@@ -62,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a gate decides, and what it rests on. Of a pair that is refused there are no checks, but a reason."""
+    """The decision of a gate, and its basis. A refused pair has no checks, but a reason."""
 
     decision: Decision
     baseline: Named | None
@@ -76,7 +76,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class GateRules:
-    """What a gate is asked: margins, labels to slice by, a file of questions, and whether each question counts."""
+    """The rules of a gate: margins, labels to slice by, a file of questions, and whether each one counts."""
 
     margins: Sequence[Margin]
     labels: Sequence[str] = ()
@@ -261,7 +261,7 @@ def _notes(one: Result, other: Result, metrics: Sequence[str]) -> Iterator[str]:
 
 
 def _notes_on_checks(checks: Sequence[Check], labels: Sequence[str], kept: int) -> Iterator[str]:
-    """Say what the checks rest on: questions and slices that are not there, or have no say."""
+    """Return notes on the checks: questions and slices that are missing, or do not count."""
     for check in checks:
         if not check.label and check.found.questions < kept:
             yield f"{check.margin.metric}: {check.found.questions:,} of {kept:,} questions have it in both"

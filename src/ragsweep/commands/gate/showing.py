@@ -1,4 +1,4 @@
-"""Show what a gate decides: on the terminal, as JSON, as markdown."""
+"""Show a gate's decision: on the terminal, as JSON, as markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT = "ragsweep.gate/1"
 
 
 def show(found: Decided, terminal: Terminal) -> None:
-    """Say it in lines for people."""
+    """Print it in lines for people."""
     terminal.line("gate", f"{found.decision}: {_pair(found)}")
     if found.reason:
         terminal.line("refused", found.reason)
@@ -34,7 +34,7 @@ def _pair(found: Decided) -> str:
 
 
 def _cells(check: Check) -> list[str]:
-    """Put one check into cells: what is decided, of which, the means, the difference, and how far from the margin."""
+    """Return one check's cells: decision, questions, means, difference, and distance from the margin."""
     found, unit = check.found, check.unit
     return [
         found.decision if check.counts else f"({found.decision})",
@@ -51,7 +51,7 @@ def _cells(check: Check) -> list[str]:
 
 
 def _distance(check: Check) -> str:
-    """Say how far the candidate is from the margin, and what would decide where nothing is decided."""
+    """Describe the distance to the margin, and, where undecided, how many questions would decide."""
     found, unit = check.found, check.unit
     if found.note and math.isnan(found.low):
         return found.note

@@ -1,4 +1,4 @@
-"""``ragsweep judge``: say what a judge is worth."""
+"""``ragsweep judge``: the agreement of a judge with people."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ _COMMANDS = {"calibrate": calibrate, "noise": compare}
 
 
 def judge(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
     given = read(arguments)
     return until_closed(lambda: _COMMANDS[given.command](given, Terminal.current()))

@@ -1,4 +1,4 @@
-"""Read what is typed after ``ragsweep judge``."""
+"""Arguments of ``ragsweep judge``."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FEW = 30
 
 @dataclass(frozen=True)
 class Calibration:
-    """What one metric's judge is worth.
+    """The agreement of one metric's judge with people.
 
     ``kappa`` is of pass against fail, ``weighted_kappa`` of the numbers themselves (quadratic weights). ``passed`` is
     the share of all verdicts that pass, ``corrected_passed`` the same without the judge's errors. ``mean`` and
@@ -56,7 +56,7 @@ class Calibration:
     corrected_mean: Interval
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON types; null where there is nothing to say."""
+        """Return it in JSON types; null for missing values."""
         return {
             name: [null(item) for item in value] if isinstance(value, tuple) else null(value)
             for name, value in vars(self).items()
@@ -125,7 +125,7 @@ def _mean(others: NDArray[Any], judge: NDArray[Any], people: NDArray[Any]) -> In
 
 
 def lines(told: Calibration) -> list[tuple[str, str]]:
-    """Say it in lines for people: a word, and the fact."""
+    """Yield lines for people: a label, and a fact."""
     said = [
         ("metric", f"{told.metric}: {told.n_compared} of {told.n_labels} labels have a verdict, of"
                    f" {told.n_verdicts} verdicts; {told.threshold:g} or more passes"),

@@ -1,4 +1,4 @@
-"""Read what people, or a judge, said of questions: a number by question and metric."""
+"""Read scores by people, or by a judge: a number by question and metric."""
 
 from __future__ import annotations
 

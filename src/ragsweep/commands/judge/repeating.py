@@ -63,7 +63,7 @@ def differences(one: Result, other: Result) -> list[str]:
 
 
 def line(found: Noise) -> str:
-    """Say it in a line for people."""
+    """Return a line for people."""
     if math.isnan(found.spread):
         return f"{found.n} questions that both judged; two are needed"
     return (

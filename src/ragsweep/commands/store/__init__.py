@@ -17,7 +17,7 @@ __all__ = ["store"]
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Do what was typed after ``ragsweep store``; return the exit status.
+    """Run ``ragsweep store``; return the exit status.
 
     0 done, 2 bad input or no terminal to confirm at, 130 and 143 interrupted.
     """

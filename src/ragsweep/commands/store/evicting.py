@@ -1,4 +1,4 @@
-"""Empty a store, and print what was done."""
+"""Evict entries of a store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragsweep.stages.storekeeping import Item, Place, contents, read_results
 
 
 def remove(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
-    """Say what will be removed, ask, and remove it."""
+    """Print what will be removed, ask for confirmation, and remove it."""
     conditions = Conditions(
         given.older_than, given.unreachable, given.stage, given.quarantine, given.all, given.to_size
     )

@@ -1,4 +1,4 @@
-"""Show what is stored: by stage, by entry, or for programs."""
+"""List a store: by stage, by entry, or for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def known_stage(stage: str | None, found: Contents) -> None:
 
 
 def show(given: argparse.Namespace, place: Place, terminal: Terminal) -> int:
-    """Print what a store holds."""
+    """Print the content of a store."""
     found = contents(place)
     known_stage(given.stage, found)
     results, unread = _results(place)
@@ -114,7 +114,7 @@ def _print_entries(terminal: Terminal, entries: Sequence[Item], results: Results
 
 
 def _users(item: Item, results: Results | None) -> str:
-    """Name the sweeps whose results were made from an entry, each with how many."""
+    """Name the sweeps whose results were made from an entry, with counts."""
     names = results.names if results else {}
     counted = Counter(name for user in item.users for name in names.get(user, ("not in the ledger",)))
     return ", ".join(f"{name} ({count})" for name, count in counted.items())
@@ -196,7 +196,7 @@ def counted(number: int, one: str, several: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would obey: names come from files."""
+    """Escape control characters, which names from files may hold."""
     return text if text.isprintable() else ascii(text)
 
 

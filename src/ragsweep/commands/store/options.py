@@ -1,4 +1,4 @@
-"""Read what is typed after ``ragsweep store``, sizes and ages included."""
+"""Arguments of ``ragsweep store``, sizes and ages included."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CONDITIONS = ("older_than", "to_size", "unreachable", "stage", "quarantine", "a
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message.removeprefix("argument "))
@@ -102,7 +102,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def find(path: str | None) -> tuple[Place, str]:
-    """Find the store, and say how it was chosen; raises InputError where there is none."""
+    """Find the store, with how it was found; raises InputError where there is none."""
     for given, how in ((path, "--path"), (os.environ.get("RAGSWEEP_STORE"), "the environment's RAGSWEEP_STORE")):
         if given:
             return Place(Path(given).absolute()), how

@@ -56,7 +56,7 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Describe what is risky about this place; empty where nothing is."""
+        """Describe the risk of this place; empty where there is none."""
         parts = urlsplit(self.uri)
         is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
         variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

@@ -86,7 +86,7 @@ def empirical_bernstein(
 
 
 def _shifted(running: Doubles, first: float) -> Doubles:
-    """Return what was known before each observation."""
+    """Return the values before each observation."""
     return np.concatenate([np.full((len(running), 1), first), running[:, :-1]], axis=1)
 
 

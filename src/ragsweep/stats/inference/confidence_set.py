@@ -1,4 +1,4 @@
-"""The configs that cannot be told from the best one."""
+"""The model confidence set: configs that may be the best."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
 def model_confidence_set(
     matrix: Matrix, level: float = 0.95, rule: Rule = "range", resamples: int = RESAMPLES
 ) -> ConfidenceSet:
-    """Keep the configs that cannot be told from the best: it is among them in ``level`` of all cases.
+    """Return the configs that may be the best: it is among them with probability ``level``.
 
     "range" is the model confidence set with the range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011):
     as long as the largest difference among those left is too large for chance, the worse of the two goes. All that are

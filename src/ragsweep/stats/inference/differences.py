@@ -52,17 +52,17 @@ class Differences:
 
     @property
     def better(self) -> Flags:
-        """The configs whose interval lies on the better side of 0 as a whole, confirmed by the exact tests."""
+        """The configs whose interval lies wholly on the better side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
 
     @property
     def worse(self) -> Flags:
-        """The configs whose interval lies on the worse side of 0 as a whole, confirmed by the exact tests."""
+        """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
 
     @property
     def confirmed(self) -> Flags:
-        """The configs whose difference the randomisation test confirms, and Wilcoxon's test where it is exact.
+        """The configs whose difference is confirmed by the randomisation test, and by Wilcoxon's where exact.
 
         Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
         bootstrap is an approximation there, and these tests are none.

@@ -1,4 +1,4 @@
-"""What each parameter of a grid does: main effects and two-way interactions, with intervals."""
+"""Effects of a grid's parameters: main effects and two-way interactions, with intervals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Design:
 def effects(
     parameters: Sequence[Mapping[str, str]], matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES
 ) -> Effects:
-    """Estimate the main effects and two-way interactions of what was swept, with simultaneous bootstrap intervals.
+    """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
     ``parameters`` is one mapping a config, name -> value as text. Parameters with one value only are no factors; a
     parameter that a config has not counts as the level "". In a full grid (every combination there, equally often) an
@@ -89,7 +89,7 @@ def effects(
 
 
 def _factors(parameters: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Return what was swept and its levels, both in the order in which they first appear."""
+    """Return the factors and their levels, both in the order of first appearance."""
     names = dict.fromkeys(name for one in parameters for name in one)
     levels = {name: tuple(dict.fromkeys(one.get(name, "") for one in parameters)) for name in names}
     return {name: found for name, found in levels.items() if len(found) > 1}

@@ -61,7 +61,7 @@ class Matrix:
 
 
 def paired(results: Sequence[Result], metric: str) -> Matrix:
-    """Put the scores of one metric side by side, question by question.
+    """Align the scores of one metric, question by question.
 
     Raises:
         InputError: A result has no such metric, the metric has no direction, or it is not a mean over questions.

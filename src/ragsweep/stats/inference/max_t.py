@@ -44,7 +44,7 @@ def max_t_intervals(rows: Doubles, clusters: Numbers, level: float = 0.95, resam
 
 
 def bounded(data: Clustered, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
-    """Bound the means of what is summed up by cluster already, as :func:`max_t_intervals`."""
+    """Bound the means of sums by cluster, as :func:`max_t_intervals`."""
     critical = largest_deviation(data, level, resamples) if data.enough else math.nan
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return Bounded(data.means, data.errors, data.means - half, data.means + half, critical)

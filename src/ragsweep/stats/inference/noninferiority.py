@@ -24,7 +24,7 @@ SPARSE = 30
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate decides, in the metric's unit and direction.
+    """The decision of a gate, in the metric's unit and direction.
 
     ``difference`` is candidate less baseline. ``slack`` is how far the candidate is from the margin, positive where it
     is on the right side of it; [``low``, ``high``] bounds the slack, each end one-sided at ``level``. "pass": all of it

@@ -163,14 +163,14 @@ def _all_signs(clusters: int) -> NDArray[np.float32]:
 
 
 def _beyond(sums: Doubles, signs: NDArray[np.float32], observed: Doubles) -> Doubles:
-    """Count the flips whose sum is as far from 0 as the observed one, a row."""
+    """Count, a row, the flips whose sum is as far from 0 as the observed one."""
     flipped = sums.astype(np.float32) @ signs
     np.abs(flipped, out=flipped)
     return np.asarray(np.count_nonzero(flipped >= observed[:, None].astype(np.float32), axis=1), dtype=np.float64)
 
 
 def holm(p_values: Doubles) -> Doubles:
-    """Adjust p-values so that any false rejection among them is as rare as the level says (Holm 1979).
+    """Adjust p-values for any false rejection among them (Holm 1979).
 
     NaN stays NaN and counts as no test.
     """

@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """What a paired comparison of one config with the baseline can see: one number a config, in the metric's unit.
+    """The smallest detectable difference of each config to the baseline, in the metric's unit.
 
     ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error

@@ -1,4 +1,4 @@
-"""Whom a config is compared with: whoever led before a question was asked."""
+"""The running leader, comparator of the sequential test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def behind(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
 
 
 def leading(better: Doubles, asked: Numbers) -> Flags:
-    """Say which configs lead now: the highest mean among those that were asked all questions, or several that tie."""
+    """Return the current leaders: the highest mean among configs with all questions, several where tied."""
     means = _means(better)[:, -1:]
     means[asked < better.shape[1]] = -np.inf
     return _highest(means, _near(better))[:, 0]

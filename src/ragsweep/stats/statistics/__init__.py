@@ -1,1 +1,1 @@
-"""What the numbers of a sample say of the numbers to come."""
+"""Statistics of samples: intervals, summaries, calibration of judges."""

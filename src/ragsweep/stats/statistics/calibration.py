@@ -16,7 +16,7 @@ NAN = math.nan
 
 
 class Interval(NamedTuple):
-    """A value and its 95 % interval; NaN where there is nothing to say."""
+    """A value and its 95 % interval; NaN where there are no data."""
 
     value: float = NAN
     low: float = NAN
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """How often the judge passes what people pass, and fails what people fail."""
+    """The share of people's passes that the judge passes, and of their fails that it fails."""
 
     sensitivity: Share
     specificity: Share
@@ -53,7 +53,7 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count how the judge decides on what people pass, and on what they fail."""
+    """Count the judge's decisions on people's passes and fails."""
     judged, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((judged & right).sum()), int(right.sum())), Share(int((~judged & ~right).sum()), int((~right).sum()))
@@ -129,7 +129,7 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 
 
 def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray[Any]) -> Interval:
-    """Correct a mean score of a judge by what people say of a random part of it.
+    """Correct a judge's mean score by people's scores of a random part.
 
     The judge's mean over what nobody labelled, moved by the mean difference on what people labelled: the difference
     estimator, as used by Angelopoulos and others, "Prediction-powered inference" (Science 382, 2023), with the normal

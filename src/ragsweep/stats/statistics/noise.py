@@ -1,4 +1,4 @@
-"""Say how far a judged metric moves when nothing but chance changes: the same config, judged twice."""
+"""The noise of a judged metric: differences between two judgements of one config."""
 
 from __future__ import annotations
 

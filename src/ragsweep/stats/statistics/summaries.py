@@ -23,7 +23,7 @@ Amount = tuple[float, float, float]
 
 
 class Reasons(NamedTuple):
-    """How often each reason was said, of how many questions it says that they lack something, or that we failed.
+    """Counts of each reason, of questions that lack something, and of failures.
 
     ``broken`` of the failed ones went wrong, and could have been scored.
     """
@@ -88,7 +88,7 @@ class Measured:
 
 
 def measured(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> Measured:
-    """Lay out what the metrics scored."""
+    """Collect the scores of the metrics."""
     rows = [scores[metric.name] for metric in metrics]
     return Measured(metrics, np.stack([row.values for row in rows]), coded([row.reasons for row in rows]))
 
