@@ -1,8 +1,8 @@
-"""Measure what Hydra costs a job, with its basic sweeper and launcher and with ours, side by side, with an empty task.
+"""Measure what a job costs around its task, by Hydra's basic sweeper and launcher and by our loop, with an empty task.
 
     python benchmarks/compose.py [JOBS]
 
-CPU time of this process, so that what else the machine does matters little; wall time beside it.
+CPU time of this process, so that other work on the machine matters little; wall time beside it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra import version
-from hydra.core.global_hydra import GlobalHydra
-
-from ragsweep.sweep.command import CONFIG, VERSION_BASE, compose_jobs, config_folder, read_command
+from ragsweep.core.secrets import Secrets
+from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.hydra_launch import call_hydra
+from ragsweep.sweep.loop import JobLoop
 
 SWEPT = ["retriever=bm25,vector", "metrics=retrieval"]
 
@@ -31,41 +30,53 @@ def measured(act: Callable[[], Any]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def sweep(kind: list[str], jobs: int) -> tuple[float, float]:
-    """Run an empty task as so many jobs, as the command line would."""
-    arguments = ["-m", *kind, *SWEPT, f"top_k=range(1,{jobs // 2 + 1})"]
-    before, sys.argv = sys.argv, [sys.argv[0], *arguments]
-    run = hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(lambda _: 1.0)
-    try:
-        return measured(run)
-    finally:
-        sys.argv = before
-        GlobalHydra.instance().clear()
+def typed(jobs: int) -> list[str]:
+    return [*SWEPT, f"top_k=range(1,{jobs // 2 + 1})"]
+
+
+def through_hydra(jobs: int) -> None:
+    """Run an empty task as so many jobs of Hydra's own sweeper and launcher."""
+    call_hydra(["-m", "hydra/sweeper=basic", "hydra/launcher=basic", *typed(jobs)], _empty)
+
+
+def in_loop(jobs: int) -> None:
+    """Run an empty task as so many jobs of our loop: compose, write the job's files, call the task."""
+    command = read_command(typed(jobs), multirun=True)
+    configs = compose_jobs(command)
+    loop = JobLoop(command, configs[0], Secrets())
+    for number, (config, lines) in enumerate(zip(configs, command.jobs, strict=True)):
+        loop.run(_nothing, config, number, lines)
 
 
 def compose_all(jobs: int) -> None:
-    compose_jobs(read_command([*SWEPT, f"top_k=range(1,{jobs // 2 + 1})"], multirun=True))
+    compose_jobs(read_command(typed(jobs), multirun=True))
+
+
+def _empty(_: object) -> float:
+    return 1.0
+
+
+def _nothing() -> float:
+    return 1.0
+
+
+def cost(act: Callable[[int], None], jobs: int) -> Sequence[float]:
+    """CPU and wall milliseconds a job beyond the first two."""
+    start, end = measured(lambda: act(2)), measured(lambda: act(jobs + 2))
+    return [(b - a) / jobs * 1000 for a, b in zip(start, end, strict=True)]
 
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    few = max(jobs // 10, 4)  # Hydra's own is slow: a tenth is enough to see what one costs
-    version.setbase(VERSION_BASE)
+    few = max(jobs // 10, 4)  # Hydra's own is slow: a tenth shows what one costs
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        basic, ours = ["hydra/sweeper=basic", "hydra/launcher=basic"], ["hydra/sweeper=grid", "hydra/launcher=inline"]
-        sweep(ours, 2)  # imports, and files that are read for the first time
-        rows = []
-        for name, kind, number in (("Hydra basic", basic, few), ("grid, inline", ours, jobs)):
-            start, end = sweep(kind, 2), sweep(kind, number + 2)
-            rows.append((name, number, *((b - a) / number * 1000 for a, b in zip(start, end, strict=True))))
-        start, end = measured(lambda: compose_all(2)), measured(lambda: compose_all(jobs + 2))
-        rows.append(("compose_jobs", jobs, *((b - a) / jobs * 1000 for a, b in zip(start, end, strict=True))))
+        in_loop(2)  # imports, and files that are read for the first time
+        acts = (("Hydra basic", through_hydra, few), ("our loop", in_loop, jobs), ("compose only", compose_all, jobs))
+        rows = [(name, number, *cost(act, number)) for name, act, number in acts]
         os.chdir(Path(__file__).parent)
     for name, number, cpu, wall in rows:
-        print(
-            f"{name:14}{number:6} jobs{cpu:9.2f} ms CPU a job{wall:9.2f} ms wall{rows[0][2] / cpu:8.1f} times as fast"
-        )
+        print(f"{name:14}{number:6} jobs{cpu:9.2f} ms CPU{wall:9.2f} ms wall{rows[0][2] / cpu:8.1f} times as fast")
 
 
 if __name__ == "__main__":

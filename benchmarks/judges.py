@@ -32,8 +32,8 @@ from ragsweep.parts.metrics import (
     RagasFaithfulness,
 )
 from ragsweep.parts.metrics.ragas_calls import library
-from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
+from ragsweep.stages.stored_replies import StoredReplies, reply_node
 
 BAR = 1.15
 LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
@@ -80,7 +80,7 @@ def main() -> None:
     library()
     print(f"importing ragas: {time.perf_counter() - begin:.1f} s")
     folder = tempfile.TemporaryDirectory()
-    notes = Notebook(page(Spec("judge", "1"), ""), open_store(Path(folder.name), print))
+    notes = StoredReplies(reply_node(Spec("judge", "1"), ""), open_store(Path(folder.name), print))
     asked, found = cases(given.questions), dict[str, dict[int, Judgement]]()
     begin, processor = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
     for kind in METRICS:

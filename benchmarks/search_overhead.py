@@ -16,18 +16,26 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from doc_pages import fill
 from mirror import EXPERIMENT, SETTINGS, a_result, by_hand
 from ragsweep.commands.cli import _quieten
+from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
+from ragsweep.sweep.command import compose, read_command
+from ragsweep.sweep.loop import JobLoop
+from ragsweep.sweep.search.run import run_search
 from ragsweep.sweep.search.samplers import create_sampler, seed_of
-from ragsweep.sweep.search.space import Space, read_space
+from ragsweep.sweep.search.settings import SearchSettings
+from ragsweep.sweep.search.signatures import SearchComposer
+from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.storage import open_storage
-from ragsweep.sweep.sweeping import hand_over
 
 BAR = 1.5
 WARM = 20
@@ -43,7 +51,7 @@ def timed(work: Callable[[], object]) -> float:
 class Measured:
     """The job of both: what passed since the last one is the search's."""
 
-    def __init__(self, folder: Path, trials: int) -> None:
+    def __init__(self, folder: Path, params: dict[str, Any]) -> None:
         import optuna
         from mlflow import MlflowClient
 
@@ -55,22 +63,14 @@ class Measured:
             sampler=create_sampler(TPE, 0),
             direction="maximize",
         )
-        self.space: Space | None = None
+        self.space = read_space([], params)
         self.left = 0.0
         self.times: dict[str, list[float]] = {name: [] for name in ("search", "log", "ask and tell", "by hand")}
 
-    def job(self, config: Any) -> float:
-        from hydra.core.hydra_config import HydraConfig
-        from omegaconf import OmegaConf
-
+    def job(self, number: int) -> float:
         came = time.perf_counter()
-        hydra = HydraConfig.get()
-        number = int(hydra.job.num)
-        if self.space is None:
-            params: Any = OmegaConf.to_container(hydra.sweeper.params)
-            self.space = read_space([], params)
         value = seed_of(0, number) / 2**32
-        pair = [("log", lambda: self.tracker.log_result(self.result, RunPlacement(self.parent, number))),
+        pair = [("log", lambda: self.tracker.log_result(self.result, RunPlacement(self.parent, str(number)))),
                 ("by hand", lambda: by_hand(self.tracker, self.parent, self.result))]  # fmt: skip
         for name, work in pair if number % 2 else pair[::-1]:
             self.times[name].append(timed(work))
@@ -80,11 +80,36 @@ class Measured:
         return value
 
     def _ask_and_tell(self, number: int, value: float) -> None:
-        assert self.space is not None
         self.floor.sampler = create_sampler(TPE, seed_of(0, number))
         trial = self.floor.ask()
         self.space.suggest(trial)
         self.floor.tell(trial, value)
+
+
+def search(typed: list[str], folder: Path) -> Measured:
+    """Run a search as ``run.py -m`` does, with a job that evaluates nothing."""
+    command = read_command(typed, multirun=True)
+    composer, settings = command.composer, dict(command.search or {})
+    first = compose(composer, [*command.fixed, *command.task])
+    loop = JobLoop(command, first, Secrets())
+    measured = Measured(folder, settings["params"])
+
+    def launch(jobs: Sequence[Sequence[str]], start: int) -> list[Any]:
+        configs = [compose(composer, [*command.fixed, *lines]) for lines in jobs]
+        return [
+            loop.run(partial(measured.job, number), config, number, lines)
+            for number, (config, lines) in enumerate(zip(configs, jobs, strict=True), start=start)
+        ]
+
+    composed = SearchComposer(
+        lambda lines: compose(composer, [*command.fixed, *lines]),
+        composer.loader,
+        "ragsweep",
+        lambda: OmegaConf.create(first.values),
+    )
+    measured.left = time.perf_counter()
+    run_search(SearchSettings.read(settings), command.task, launch, composed, loop.folder)
+    return measured
 
 
 def report(times: dict[str, list[float]]) -> tuple[list[str], float]:
@@ -116,10 +141,15 @@ def main() -> None:
     os.environ.update(SETTINGS)
     with tempfile.TemporaryDirectory() as temporary:
         os.chdir(temporary)
-        measured = Measured(Path(temporary), given.trials)
-        measured.left = time.perf_counter()
-        typed = ["hydra/sweeper=optuna", "sweeps=hybrid_tpe", f"hydra.sweeper.n_trials={given.trials}"]
-        hand_over(["-m", *typed, f"hydra.sweeper.storage=sqlite:///{temporary}/study.db"], measured.job)
+        storage = f"hydra.sweeper.storage=sqlite:///{temporary}/study.db"
+        typed = [
+            "hydra/sweeper=optuna",
+            "sweeps=hybrid_tpe",
+            f"hydra.sweeper.n_trials={given.trials}",
+            storage,
+            "hydra.sweeper.direction=maximize",
+        ]
+        measured = search(typed, Path(temporary))
         os.chdir("/")
     lines, ratio = report(measured.times)
     print("\n".join(lines))

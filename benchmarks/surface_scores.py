@@ -20,7 +20,7 @@ from ragsweep.core.clusters import clusters
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.questions import asked
+from ragsweep.evaluation.questions import tabulate
 from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor
@@ -113,7 +113,7 @@ class _Made:
         self.given = ["dataset=beir", f"dataset.path={collection}", "dataset.split=train_from_claims", "chunker=none"]
         self.session = Session(Evaluator(Executor(Store(folder / "stages", print))), folder=folder)
         first = self.prepare("retriever=vector", f"depth={DEEPEST}")
-        self.questions = asked(first.dataset.golden.questions)
+        self.questions = tabulate(first.dataset.golden.questions)
         self.clusters = clusters(first.dataset.golden.questions)
         get = self.session.evaluator.executor.get
         chunks = Chunks(first.dataset.corpus, get(first.graph.chunks))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.clusters import ALIKE, SHINGLE, clusters, near_duplicates, normalised
 from ragsweep.core.types import Evidence, Question, Turn
-from ragsweep.evaluation.questions import asked
+from ragsweep.evaluation.questions import tabulate
 from ragsweep.parts.datasets import Beir, PythonReference
 
 
@@ -122,7 +122,7 @@ def test_text_is_compared_without_case_marks_and_width() -> None:
 
 def test_no_cluster_of_the_bundled_questions_holds_a_tenth_of_them() -> None:
     questions = PythonReference(None, 0).load().golden.questions
-    names = asked(questions).columns["source"]
+    names = tabulate(questions).columns["source"]
     assert max(map(names.count, set(names))) <= len(questions) / 10
     assert len(set(names)) >= 60
 

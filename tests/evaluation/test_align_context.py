@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Evidence, GoldenSet, Passage, Question
-from ragsweep.evaluation.align_context import UNKNOWN, Place, located
+from ragsweep.evaluation.align_context import UNKNOWN, Place, align_contexts
 from ragsweep.evaluation.evidence import cover
 
 CORPUS = Corpus(
@@ -17,7 +17,7 @@ CORPUS = Corpus(
 
 def place(name: str, text: str) -> Place | None:
     """Locate one context; None where the corpus does not hold it."""
-    found = located(CORPUS, [[Passage(name, text)]])
+    found = align_contexts(CORPUS, [[Passage(name, text)]])
     document, start, end = (int(column[0]) for column in found.spans)
     return None if found.unknown else Place(document, start, end)
 
@@ -57,7 +57,7 @@ def test_a_text_of_another_document_is_not_found_under_this_id() -> None:
 
 
 def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> None:
-    found = located(CORPUS, [[Passage("", "never written"), Passage("b", "six seven eight nine")]])
+    found = align_contexts(CORPUS, [[Passage("", "never written"), Passage("b", "six seven eight nine")]])
     assert found.unknown == 1
     assert found.corpus.ids[-1].startswith(UNKNOWN)
     assert found.corpus.texts[-1] == "never written"
@@ -68,7 +68,7 @@ def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> Non
 
 def test_a_context_twice_counts_once_and_rankings_are_padded() -> None:
     twice = [Passage("b", "six"), Passage("b", "nine"), Passage("b", "six")]
-    found = located(CORPUS, [twice, []])
+    found = align_contexts(CORPUS, [twice, []])
     ranked = found.rankings([1, 0], 3, "address")
     assert ranked.positions.tolist() == [[NO_CHUNK] * 3, [0, 1, NO_CHUNK]]
     assert ranked.scores[1].tolist() == [1.0, 0.5, -np.inf]
@@ -77,7 +77,7 @@ def test_a_context_twice_counts_once_and_rankings_are_padded() -> None:
 
 @given(st.lists(st.lists(st.sampled_from([("a", ""), ("b", "six"), ("", "ten eleven"), ("", "no"), ("b:0-3", "")]))))
 def test_every_context_has_its_place_in_the_order_of_the_system(contexts: list[list[tuple[str, str]]]) -> None:
-    found = located(CORPUS, [[Passage(*one) for one in some] for some in contexts])
+    found = align_contexts(CORPUS, [[Passage(*one) for one in some] for some in contexts])
     documents = {("a", ""): 0, ("b", "six"): 1, ("", "ten eleven"): 2, ("", "no"): 3, ("b:0-3", ""): 1}
     for row, some in zip(found.positions, contexts, strict=True):
         expected = [(documents[one], one) for one in dict.fromkeys(some)]

@@ -20,12 +20,12 @@ from ragsweep.evaluation.answering import (
     QuestionKey,
     answers_in,
     ask_all,
-    asked_by,
-    asking,
     cacheable_answers,
     cacheable_verdicts,
     case_key,
     packed,
+    question_key,
+    read_question_key,
     request_key,
     verdicts_in,
 )
@@ -53,9 +53,11 @@ def test_key_of_a_question_says_all_that_is_asked(
 ) -> None:
     question = Question("q", text, needs_retrieval=needs, history=history, references=(right, "other"))
     written = query if searched and query != text else ""
-    judged = asking(question, searched, query, reference=True)
-    assert asked_by(judged.key) == QuestionKey(text, history, needs, right, searched, written)
-    assert asked_by(asking(question, searched, query).key) == QuestionKey(text, history, needs, "", searched, written)
+    judged = question_key(question, searched, query, reference=True)
+    assert read_question_key(judged.key) == QuestionKey(text, history, needs, right, searched, written)
+    assert read_question_key(question_key(question, searched, query).key) == QuestionKey(
+        text, history, needs, "", searched, written
+    )
 
 
 def test_request_is_known_by_question_history_and_passages_and_their_order() -> None:

@@ -22,7 +22,7 @@ from ragsweep.parts.metrics import (
     SuccessRate,
     TokenF1,
 )
-from ragsweep.stats.context_effect import KINDS, Success, compare, exact_mcnemar, settled
+from ragsweep.stats.context_effect import KINDS, Success, compare, exact_mcnemar, resolve_success
 
 NAN = math.nan
 
@@ -78,14 +78,14 @@ def test_the_objective_says_what_is_solved_or_else_what_is_named(
     objective: object, success: dict[str, Any], metric: str
 ) -> None:
     known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
-    found = settled({"objective": objective, "success": success}, known)
+    found = resolve_success({"objective": objective, "success": success}, known)
     assert found == {"metric": metric, "threshold": success.get("threshold", 0.5)}
 
 
 def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without() -> None:
     faithfulness = RagasFaithfulness(NoJudge())
     assert "contexts" in faithfulness.uses
-    assert settled({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
+    assert resolve_success({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without(
 )
 def test_what_cannot_say_it_is_refused(success: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        settled({"objective": "token_f1", "success": success}, metrics(AnswerLength()))
+        resolve_success({"objective": "token_f1", "success": success}, metrics(AnswerLength()))
 
 
 def test_generator_that_needs_context_always_abstains_without() -> None:

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Located:
+class AlignedContext:
     """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
     ``corpus`` is the one that was searched, with a document behind it for every context that it does not hold;
@@ -51,7 +51,7 @@ class Located:
         return Rankings(found, np.where(found == NO_CHUNK, -np.inf, falling).astype(np.float32), address)
 
 
-def located(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequence[str] = ()) -> Located:
+def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequence[str] = ()) -> AlignedContext:
     """Locate every context.
 
     A name of the form ``document:start-end`` is a span. Under a document's id a text is looked for in that document,
@@ -76,7 +76,7 @@ def located(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequen
     positions = np.full((len(rows), max(map(len, rows), default=0)), NO_CHUNK, dtype=np.int32)
     for row, found in zip(positions, rows, strict=True):
         row[: len(found)] = found
-    return Located(_with(corpus, list(strangers)), _spans(places), positions, len(strangers))
+    return AlignedContext(_with(corpus, list(strangers)), _spans(places), positions, len(strangers))
 
 
 def _spans(places: Sequence[Place]) -> Spans:

@@ -45,19 +45,19 @@ class QuestionKey(NamedTuple):
         return json.dumps([self.text, [vars(turn) for turn in self.history], *self[2:5], *written])
 
 
-def asking(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
+def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
     """Return a question's key, with the first of its right answers for a judge."""
     said = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, said, searched, written)
 
 
-def spoken(question: Question) -> QuestionKey:
+def wording_key(question: Question) -> QuestionKey:
     """Return the key of a question's wording alone."""
     return QuestionKey(question.text, question.history, needs_retrieval=True)
 
 
-def asked_by(key: str) -> QuestionKey:
+def read_question_key(key: str) -> QuestionKey:
     """Read a key."""
     text, history, *rest = json.loads(key)
     return QuestionKey(text, tuple(Turn(**turn) for turn in history), *rest)

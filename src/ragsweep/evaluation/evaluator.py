@@ -37,7 +37,7 @@ from ragsweep.evaluation.generation import passages
 from ragsweep.evaluation.movement import compare
 from ragsweep.evaluation.querying import ranking_key, without_lost, write_queries
 from ragsweep.evaluation.question_table import ChunkNames, RunTexts, outcomes, qrels_text, run_text
-from ragsweep.evaluation.questions import QuestionTable, asked, has_evidence
+from ragsweep.evaluation.questions import QuestionTable, has_evidence, tabulate
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -74,14 +74,14 @@ class Experiment:
     @property
     def wanted(self) -> list[Wanted]:
         """List the nodes that the evaluation needs."""
-        known, laid = asked(self.dataset.golden.questions), self.graph
+        known, laid = tabulate(self.dataset.golden.questions), self.graph
         whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
         probed = [Wanted(node, known.probed) for node in laid.latency.values()]
         exact = [Wanted(leg.exact, known.queries) for leg in laid.approximate.values()]
         answers = [Wanted(laid.answer, known.answered)] if laid.answer else []
         verdicts = [Wanted(node, known.judged) for node in laid.verdicts.values()]
-        routes = [Wanted(laid.route, known.spoken)] if laid.route else []
-        written = [Wanted(laid.query, [known.spoken[n] for n in known.conversations])] if laid.query else []
+        routes = [Wanted(laid.route, known.wordings)] if laid.route else []
+        written = [Wanted(laid.query, [known.wordings[n] for n in known.conversations])] if laid.query else []
         return [Wanted(laid.context, known.queries), *whole, *exact, *routes, *written, *answers, *verdicts, *probed]
 
 
@@ -108,7 +108,7 @@ class Evaluator:
         queries, known = write_queries(self.executor, graph, known)
         rankings = self._ranked(graph.ranking, known)
         names, coverage = self._covered(experiment)
-        looked = replace(self._looked(experiment, known, rankings, queries), routes=routes, queries=queries)
+        looked = replace(self._view(experiment, known, rankings, queries), routes=routes, queries=queries)
         scores = {one.name: without_lost(scoring.scored(one, looked), queries) for one in experiment.metrics}
         table = measured(experiment.metrics, scores)
         ranked = ranking_key(graph, known)
@@ -143,13 +143,13 @@ class Evaluator:
 
     def _routed(self, graph: ConfigGraph, questions: Sequence[Question]) -> tuple[list[Route] | None, QuestionTable]:
         """Ask the router, where there is one, which questions are searched for."""
-        known = asked(questions)
+        known = tabulate(questions)
         if graph.route is None:
             return None, known
-        routes = routes_in(self.executor.get(graph.route, known.spoken))
-        return routes, asked(questions, bytes(route.search for route in routes))
+        routes = routes_in(self.executor.get(graph.route, known.wordings))
+        return routes, tabulate(questions, bytes(route.search for route in routes))
 
-    def _looked(
+    def _view(
         self, experiment: Experiment, known: QuestionTable, rankings: Rankings, queries: Sequence[Answer] | None
     ) -> EvaluationView:
         """Gather all that metrics look at. Latency comes last, when everything is warm."""

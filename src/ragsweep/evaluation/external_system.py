@@ -15,14 +15,14 @@ import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.types import Chunks, Corpus, Rankings, Request, Spans
-from ragsweep.evaluation.align_context import Located, located
+from ragsweep.evaluation.align_context import AlignedContext, align_contexts
 from ragsweep.evaluation.answering import (
     Packed,
     ask_all,
-    asked_by,
     cacheable_answers,
     cacheable_responses,
     packed,
+    read_question_key,
     responses_in,
 )
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
@@ -51,7 +51,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     return ConfigGraph(
         stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
-        stages.answer, verdicts, stages.located, None, None,
+        stages.answer, verdicts, stages.aligned, None, None,
         (PaidStage(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ class _Stages:
         system = self.parts.system
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [asked_by(key) for key in rows]
+            asked = [read_question_key(key) for key in rows]
             contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
             return ask_all(work, rows, contents, system.value.ask)
 
@@ -90,13 +90,13 @@ class _Stages:
         )
 
     @cached_property
-    def located(self) -> Node:
+    def aligned(self) -> Node:
         """Look for all contexts; made faster than read back, and no array."""
         questions, documents = list(self.parts.questions), sorted(self.parts.documents)
 
-        def compute(work: StageContext, rows: Rows) -> Located:
+        def compute(work: StageContext, rows: Rows) -> AlignedContext:
             said = responses_in(work.get(self.respond, questions))
-            return located(work.get(self.corpus), [response.contexts for response in said], documents)
+            return align_contexts(work.get(self.corpus), [response.contexts for response in said], documents)
 
         spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
         node = self._made("locate", spec, (self.corpus, self.respond), compute)
@@ -105,13 +105,13 @@ class _Stages:
     @cached_property
     def searched(self) -> Node:
         """The corpus, with what the system used beside it."""
-        return self._made("gather", Spec("ragsweep.existing.searched", "1"), (self.located,),
-                          lambda work, rows: work.get(self.located).corpus)  # fmt: skip
+        return self._made("gather", Spec("ragsweep.existing.searched", "1"), (self.aligned,),
+                          lambda work, rows: work.get(self.aligned).corpus)  # fmt: skip
 
     @cached_property
     def chunks(self) -> Node:
-        return self._made("chunk", Spec("ragsweep.existing.chunks", "1"), (self.located,),
-                          lambda work, rows: work.get(self.located).spans, Spans)  # fmt: skip
+        return self._made("chunk", Spec("ragsweep.existing.chunks", "1"), (self.aligned,),
+                          lambda work, rows: work.get(self.aligned).spans, Spans)  # fmt: skip
 
     @cached_property
     def counts(self) -> Node:
@@ -125,32 +125,32 @@ class _Stages:
         """What the system used, in its order: rows by text. Of questions with one text the first counts."""
         place: dict[str, int] = {}
         for number, key in enumerate(self.parts.questions):
-            place.setdefault(asked_by(key).text, number)
+            place.setdefault(read_question_key(key).text, number)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found: Located = work.get(self.located)
+            found: AlignedContext = work.get(self.aligned)
             return found.rankings([place[text] for text in rows], self.parts.depth, self.chunks.address)
 
         spec = Spec("ragsweep.existing.ranking", "1", {"depth": self.parts.depth})
-        return Node("rank", spec, (self.located,), compute, "rows", result=Rankings, stored=False)
+        return Node("rank", spec, (self.aligned,), compute, "rows", result=Rankings, stored=False)
 
     @cached_property
     def answer(self) -> Node:
         """The system's answers: rows by question, as those of a generator."""
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            said = responses_in(work.get(self.respond, _spoken(rows)))
+            said = responses_in(work.get(self.respond, _wording_keys(rows)))
             return packed([response.answer for response in said])
 
         return Node(
             "answer", Spec("ragsweep.existing.answer", "1"), (self.respond,), compute, "rows", result=np.ndarray,
-            stored=False, cacheable=cacheable_answers, input_rows=lambda node, rows: _spoken(rows),
+            stored=False, cacheable=cacheable_answers, input_rows=lambda node, rows: _wording_keys(rows),
         )  # fmt: skip
 
     def _made(self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, result: type = dict) -> Node:
         return Node(stage, spec, inputs, compute, "whole", result=result, stored=False)
 
 
-def _spoken(rows: Rows) -> list[str]:
+def _wording_keys(rows: Rows) -> list[str]:
     """Convert keys of questions into keys of their wording."""
-    return [asked_by(key)._replace(needs_retrieval=True, searched=True, reference="").key for key in rows]
+    return [read_question_key(key)._replace(needs_retrieval=True, searched=True, reference="").key for key in rows]

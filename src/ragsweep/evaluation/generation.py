@@ -23,18 +23,18 @@ from ragsweep.evaluation.answering import (
     QuestionKey,
     answers_in,
     ask_all,
-    asked_by,
     cacheable_answers,
     cacheable_verdicts,
     case_key,
     packed,
+    read_question_key,
     request_key,
     verdicts_in,
 )
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.question_table import ChunkNames
 from ragsweep.evaluation.scoring import judged
-from ragsweep.stages.notebooks import page
+from ragsweep.stages.stored_replies import reply_node
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
 """Why a case is not judged that lacks a field which the metric uses."""
@@ -104,7 +104,7 @@ class Answering:
             return self.given
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [asked_by(key) for key in rows]
+            asked = [read_question_key(key) for key in rows]
             given = self.handed.passages(work, asked)
             requests = [Request(one.text, some, one.history) for one, some in zip(asked, given, strict=True)]
             keys = [request_key(request) for request in requests]
@@ -132,7 +132,7 @@ class Answering:
         answer = self.answer if "answer" in uses else None
         handed = self.handed.nodes if "contexts" in uses else ()
 
-        replies = page(_asked_spec(metric.spec), label)
+        replies = reply_node(_asked_spec(metric.spec), label)
 
         def ask(work: StageContext, rows: Rows) -> Packed:
             is_caching = isinstance(part, CachingMetric)
@@ -140,7 +140,7 @@ class Answering:
             return ask_all(work, rows, self.contents, judged(part, judge))
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [asked_by(key) for key in rows]
+            asked = [read_question_key(key) for key in rows]
             answers = answers_in(work.get(answer, _answer_keys(rows))) if answer else [None] * len(rows)
             given = self.handed.passages(work, asked) if handed else [()] * len(rows)
             cases = [_case(part, *one) for one in zip(asked, answers, given, strict=True)]
@@ -209,12 +209,12 @@ def _queries(asked: Sequence[QuestionKey]) -> list[str]:
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
     """Convert the keys of verdicts into those of answers, which have no reference."""
-    return [asked_by(key)._replace(reference="").key for key in rows]
+    return [read_question_key(key)._replace(reference="").key for key in rows]
 
 
 @memoize_by_identity
 def _query_keys(rows: Rows) -> Rows:
-    return _queries([asked_by(key) for key in rows])
+    return _queries([read_question_key(key) for key in rows])
 
 
 def _reads(given: Node, rows: Rows) -> Rows | None:

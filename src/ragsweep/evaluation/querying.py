@@ -9,9 +9,9 @@ import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.types import Answer, Request, Scores
-from ragsweep.evaluation.answering import Packed, answers_in, ask_all, asked_by, cacheable_answers
+from ragsweep.evaluation.answering import Packed, answers_in, ask_all, cacheable_answers, read_question_key
 from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.questions import QuestionTable, asked
+from ragsweep.evaluation.questions import QuestionTable, tabulate
 from ragsweep.stages.executor import Executor
 
 
@@ -19,7 +19,7 @@ def query_node(query: BuiltPart) -> Node:
     """Write the query of every question; rows are keys of the question's wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
-        asked = list(map(asked_by, rows))
+        asked = list(map(read_question_key, rows))
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, query.value.write)
 
@@ -56,11 +56,11 @@ def write_queries(
     if graph.query is None:
         return None, known
     rows = known.conversations.tolist()
-    found = iter(answers_in(executor.get(graph.query, [known.spoken[n] for n in rows])) if rows else ())
+    found = iter(answers_in(executor.get(graph.query, [known.wordings[n] for n in rows])) if rows else ())
     chosen = set(rows)
     queries = [next(found) if n in chosen else Answer() for n in range(len(known.questions))]
     texts = [text if one.failed or not one.text else one.text for text, one in zip(known.texts, queries, strict=True)]
-    return queries, asked(known.questions, known.routed, json.dumps(texts))
+    return queries, tabulate(known.questions, known.routed, json.dumps(texts))
 
 
 def without_lost(scores: Scores, queries: Sequence[Answer] | None) -> Scores:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragsweep.core.clusters import clusters
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
-from ragsweep.evaluation.answering import asking, spoken
+from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.stages.latency import sample
 
 MOST_GROUPS = 40
@@ -83,17 +83,17 @@ class QuestionTable:
     @cached_property
     def answered(self) -> tuple[str, ...]:
         """The questions to answer, conversation among them, as keys."""
-        return tuple(asking(*one).key for one in self._asked)
+        return tuple(question_key(*one).key for one in self._asked)
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
         """The same with a right answer each, for judges."""
-        return tuple(asking(*one, reference=True).key for one in self._asked)
+        return tuple(question_key(*one, reference=True).key for one in self._asked)
 
     @cached_property
-    def spoken(self) -> tuple[str, ...]:
+    def wordings(self) -> tuple[str, ...]:
         """The same as keys of their wording alone."""
-        return tuple(spoken(question).key for question in self.questions)
+        return tuple(wording_key(question).key for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
@@ -136,5 +136,5 @@ class QuestionTable:
         return grouped
 
 
-asked = memoize_by_identity(QuestionTable)
+tabulate = memoize_by_identity(QuestionTable)
 """Return what is shared by all who ask these questions."""

@@ -6,14 +6,14 @@ import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
 from ragsweep.core.types import Request
-from ragsweep.evaluation.answering import Packed, ask_all, asked_by, cacheable_routes
+from ragsweep.evaluation.answering import Packed, ask_all, cacheable_routes, read_question_key
 
 
 def route_node(router: BuiltPart) -> Node:
     """Route every question; rows are keys of the question's wording."""
 
     def compute(work: StageContext, rows: Rows) -> Packed:
-        asked = list(map(asked_by, rows))
+        asked = list(map(read_question_key, rows))
         contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
         return ask_all(work, rows, contents, router.value.route)
 

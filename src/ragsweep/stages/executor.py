@@ -14,9 +14,9 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows
 from ragsweep.stages.blobs import Piece
 from ragsweep.stages.graph import SOURCE
-from ragsweep.stages.notebooks import Notebook
 from ragsweep.stages.rows import RowTable, RowTables, cut, size_of
 from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
 """Bytes of rows held in memory where a store has them too. Whole values are mapped from their files."""
@@ -83,7 +83,7 @@ class Executor:
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
-        self._notes: dict[str, Notebook] = {}
+        self._notes: dict[str, StoredReplies] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value; for a rows node, the rows asked for in that order."""
@@ -147,10 +147,10 @@ class Executor:
             self._sizes[node.address] = found
         return self._sizes[node.address]
 
-    def notes(self, node: Node) -> Notebook:
+    def notes(self, node: Node) -> StoredReplies:
         """Return the notes of a node: those of earlier processes too, where there is a store."""
         if node.address not in self._notes:
-            self._notes[node.address] = Notebook(node, self._store_of(node))
+            self._notes[node.address] = StoredReplies(node, self._store_of(node))
         return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:

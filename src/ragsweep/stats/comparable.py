@@ -38,7 +38,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List in what two configs differ; a part that was exchanged is one factor, whatever parameters it has."""
     found = differing(one, other)
     parts = dict.fromkeys(_exchanged(name, found, one.config, other.config) for name in found)
-    return tuple(Factor(part, _told(one, part), _told(other, part)) for part in parts)
+    return tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
 
 
 def differing(one: Result, other: Result) -> list[str]:
@@ -54,7 +54,7 @@ def swept(results: Sequence[Result]) -> list[dict[str, str]]:
     Where a part is exchanged, what all of its options have in common stays a factor; what only some of them have, and
     what varies there, is a part of the value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
-    columns = {name: [_told(result, name) for result in results] for name in _varying(results)}
+    columns = {name: [_factor_value(result, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _around(name) if part in columns), name) for name in columns}
     found = {name: list(columns[name]) for name, root in roots.items() if name == root}
     for name, values in columns.items():
@@ -112,7 +112,7 @@ def _kind(config: Mapping[str, Any], path: str) -> str | None:
     return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
 
 
-def _told(result: Result, part: str) -> str:
+def _factor_value(result: Result, part: str) -> str:
     """Return a factor's value in a config: a parameter, an option, or the name of a class."""
     if part in result.parameters:
         return result.parameters[part]

@@ -68,7 +68,7 @@ SERVED = Success()
 """Answered rightly, or refused where there is no answer."""
 
 
-def settled(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Return the key ``success`` of a config with the metric that it stands for.
 
     Raises:

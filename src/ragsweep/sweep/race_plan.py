@@ -11,7 +11,7 @@ from ragsweep.core.objectives import objectives
 from ragsweep.core.results import RACING, Result
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
-from ragsweep.evaluation.questions import asked
+from ragsweep.evaluation.questions import tabulate
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.racing import QuestionOrder, order_questions
 
@@ -52,7 +52,7 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> R
     """
     whole, total = experiment.dataset, len(experiment.dataset.golden.questions)
     if experiment.graph.route is None and experiment.graph.query is None:
-        evaluator.executor.get(experiment.graph.context, asked(whole.golden.questions).queries)
+        evaluator.executor.get(experiment.graph.context, tabulate(whole.golden.questions).queries)
     result = _evaluator(evaluator.executor, until).evaluate(_cut(experiment, until))
     count = len(result.outcomes["question_id"])
     return replace(result, dataset=facts(whole), state=RACING, race={"asked": count, "of": total})

@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Question
 from ragsweep.golden.partition import strata
 from ragsweep.stats.inference.confidence_sequence import betting, evidence, lower_bound, observed
-from ragsweep.stats.inference.running_best import behind, leading
+from ragsweep.stats.inference.running_best import deficits, leading
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -176,7 +176,7 @@ class Betting:
         values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
         self._check_scores(values, groups)
         numbers, starts = _number_clusters(groups, values.shape[1])
-        sums, sizes = observed(behind(values, asked, starts), numbers)
+        sums, sizes = observed(deficits(values, asked, starts), numbers)
         strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
         first, running = leading(values, asked), asked == values.shape[1]
         out = running & ~first & (strength >= -math.log(1 - self.level))

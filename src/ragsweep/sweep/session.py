@@ -18,7 +18,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.evaluation.questions import asked
+from ragsweep.evaluation.questions import tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.prices import Prices
@@ -30,7 +30,7 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
-from ragsweep.stats.context_effect import settled
+from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.compose import JobConfig, PlainConfig
 from ragsweep.sweep.parameters import spelled
 from ragsweep.sweep.settings import check_metric, checked_metrics, context_budget, coverage, lengths
@@ -118,7 +118,7 @@ class Session:
         return Experiment(
             job.name,
             job.overrides,
-            mask({**plain, "success": settled(plain, {metric.name: metric for metric in metrics})}),
+            mask({**plain, "success": resolve_success(plain, {metric.name: metric for metric in metrics})}),
             job.parameters,
             dataset,
             built_graph,
@@ -199,7 +199,7 @@ class Session:
                     f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
         _, depth = lengths(plain)
-        questions = asked(dataset.golden.questions).spoken
+        questions = tabulate(dataset.golden.questions).wordings
         named = {one.document for question in dataset.golden.questions for one in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in named]
         return external_graph(ExternalSystem(dataset.corpus, system, questions, depth, documents, built.judged))

@@ -12,7 +12,7 @@ from ragsweep.core.objectives import objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.evaluator import has_evidence
 from ragsweep.evaluation.question_table import check_labels
-from ragsweep.evaluation.questions import asked
+from ragsweep.evaluation.questions import tabulate
 from ragsweep.stats.inference.recommending import COSTS
 
 METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
@@ -41,7 +41,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
     _check_constraints(plain["constraints"] or {}, metrics)
     _check_margin(plain["recommend"] or {})
-    check_labels(asked(dataset.golden.questions), metrics)
+    check_labels(tabulate(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
         raise ConfigError(

@@ -17,8 +17,8 @@ from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
 from ragsweep.parts.metrics.judge_cache import CachedJudge
 from ragsweep.services.errors import EndpointFailed
-from ragsweep.stages.notebooks import Notebook, page
 from ragsweep.stages.store import open_store
+from ragsweep.stages.stored_replies import StoredReplies, reply_node
 from scripted_judge import cases, judge_at
 
 SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
@@ -46,11 +46,11 @@ class Echo:
         return JudgeReply([[len(text) / 3, -0.1] for text in texts], Usage(1, len(texts), 0))
 
 
-def notebook(folder: Path) -> Notebook:
+def notebook(folder: Path) -> StoredReplies:
     faults: list[str] = []
     store = open_store(folder, faults.append)
     assert store is not None
-    return Notebook(page(Spec("judge", "1"), ""), store)
+    return StoredReplies(reply_node(Spec("judge", "1"), ""), store)
 
 
 def ask(judge: Echo, cache: ReplyCache, payer: str = "a", repetition: int = 0) -> JudgeReply:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ragsweep.stats.inference.paired_tests import holm, randomisation, settled, tail_bound, wilcoxon
+from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, tail_bound, wilcoxon
 
 SCORES = st.lists(st.integers(-4, 4), min_size=1, max_size=9)
 
@@ -63,8 +63,8 @@ def test_rows_are_tested_one_by_one() -> None:
 
 def test_rounding_makes_no_tie_and_breaks_none() -> None:
     values = np.array([[0.3 - 0.1, 0.2, 0.1 + 0.2 - 0.3, -0.1]])
-    assert settled(values)[0, 0] == settled(values)[0, 1]
-    assert np.abs(settled(values) - values).max() < 1e-12
+    assert round_to_ties(values)[0, 0] == round_to_ties(values)[0, 1]
+    assert np.abs(round_to_ties(values) - values).max() < 1e-12
     assert wilcoxon(values).statistic[0] == 5.0  # 2.5 and 2.5: the third is 0
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from matrices import matrices
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.running_best import behind, leading
+from ragsweep.stats.inference.running_best import deficits, leading
 
 
 def compared(values: np.ndarray, asked: list[int] | None = None, starts: list[int] | None = None) -> np.ndarray:
     configs, questions = values.shape
-    return behind(values, np.array(asked or [questions] * configs), np.array(starts or range(questions)))
+    return deficits(values, np.array(asked or [questions] * configs), np.array(starts or range(questions)))
 
 
 def test_by_hand() -> None:

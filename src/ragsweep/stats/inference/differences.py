@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
-from ragsweep.stats.inference.paired_tests import holm, randomisation, settled, wilcoxon
+from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
 from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES
 
 Doubles = NDArray[np.float64]
@@ -79,7 +79,7 @@ def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int =
     configs. With fewer than ten clusters there are no intervals, and the tests, which are exact there, stand alone.
     """
     differences = matrix.values - matrix.values[baseline]
-    differences = settled(differences) if differences.size else differences
+    differences = round_to_ties(differences) if differences.size else differences
     bounds = max_t_intervals(differences, matrix.clusters, level, resamples)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline

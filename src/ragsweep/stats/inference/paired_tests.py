@@ -35,7 +35,7 @@ class Ranked:
     variant: tuple[str, ...]
 
 
-def settled(differences: Doubles) -> Doubles:
+def round_to_ties(differences: Doubles) -> Doubles:
     """Round differences (rows, questions) to 40 bits below each row's largest: .3 - .1 and .2 become a tie."""
     largest = np.abs(differences).max(axis=1, initial=0.0)
     shift = (40 - np.frexp(largest)[1])[:, None]
@@ -49,7 +49,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
     the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no continuity
     correction. Where nothing differs p is 1. Questions count one by one: clusters are not looked at.
     """
-    apart = settled(differences)
+    apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
     p, variants = _normal_p(positive, count, ties), ["normal" if n > EXACT else "exact" for n in count.tolist()]
     for row in np.flatnonzero(count <= EXACT).tolist():
@@ -119,7 +119,7 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
     """
     if not differences.size:
         return np.ones(len(differences))
-    sums = cluster_sums(settled(differences), clusters)
+    sums = cluster_sums(round_to_ties(differences), clusters)
     sums = sums[:, np.any(sums != 0, axis=0)]
     if not sums.shape[1]:
         return np.ones(len(differences))

@@ -15,7 +15,7 @@ TIE = 1e-9
 """Means nearer than this part of the largest score tie."""
 
 
-def behind(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
+def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return how far each config lies behind the leader, question by question: (configs, questions).
 
     The leader of a question is the config with the highest mean over the questions before its cluster, among the

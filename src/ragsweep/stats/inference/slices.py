@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import bounded
-from ragsweep.stats.inference.paired_tests import holm, randomisation, settled
+from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered
 
 Doubles = NDArray[np.float64]
@@ -93,7 +93,7 @@ def by_slice(
     if not chosen:
         return ()
     differences = matrix.values - matrix.values[baseline]
-    differences = settled(differences) if differences.size else differences
+    differences = round_to_ties(differences) if differences.size else differences
     p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
     ends = _intervals(differences, matrix.clusters, [mask for *_, mask in chosen], level, resamples)

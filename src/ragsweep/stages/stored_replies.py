@@ -13,7 +13,7 @@ from ragsweep.stages.blobs import Piece
 from ragsweep.stages.store import Cost, Store
 
 
-def page(spec: Spec, label: str) -> Node:
+def reply_node(spec: Spec, label: str) -> Node:
     """Return the node under whose address the replies to a spec's requests are stored."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
@@ -22,7 +22,7 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
     raise AssertionError("notes are put down by who asks")
 
 
-class Notebook(MutableMapping[str, str]):
+class StoredReplies(MutableMapping[str, str]):
     """Texts under a node's address: read from the store once, written through to it.
 
     It may be read in any thread, and written in the one that made it. A text that cannot be stored is kept in memory.
