@@ -16,7 +16,7 @@ from ragsweep.core.identity import Node
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, pq, vectors
+from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, codes, vectors
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.indexes import VectorIndexContract
@@ -173,7 +173,7 @@ def test_small_corpora_get_fewer_lists(number: int, lists: int) -> None:
 
 
 def test_a_large_corpus_is_sampled_by_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pq, "A_MEAN", 39)  # 624 of 1500
+    monkeypatch.setattr(codes, "A_MEAN", 39)  # 624 of 1500
     means = Pq(8, 4).build(VECTORS)["means"]
     np.testing.assert_array_equal(means, Pq(8, 4).build(vectors.sample(VECTORS, 624))["means"])
 

@@ -95,7 +95,7 @@ def _reader() -> Callable[[str], tuple[list[Block], list[Piece]]]:
     """Return what finds the blocks of a text, which together are all of it, and where in it code stands."""
     from markdown_it import MarkdownIt
 
-    # What stands inside paragraphs is not looked at.
+    # Only blocks matter, not what stands inside paragraphs.
     parse = MarkdownIt("commonmark").disable("inline").parse
 
     def read(text: str) -> tuple[list[Block], list[Piece]]:

@@ -41,7 +41,7 @@ class Trec:
         corpus: File of the documents: JSON lines in our own format or BEIR's.
         topics: File of the questions.
         qrels: File of the labels: question, iteration, document and score a line.
-        fields: Which parts of a topic are asked, in this order: title, description, narrative.
+        fields: The parts of a topic that make the question, in this order: title, description, narrative.
         grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
         limit: How many questions to draw; None for all.

@@ -1,10 +1,9 @@
 """Indexes find the nearest vectors."""
 
+from ragsweep.parts.indexes.codes import Pq, Sq
 from ragsweep.parts.indexes.flat import Flat
 from ragsweep.parts.indexes.hnsw import Hnsw
 from ragsweep.parts.indexes.ivf import Ivf
-from ragsweep.parts.indexes.pq import Pq
 from ragsweep.parts.indexes.qdrant import Qdrant
-from ragsweep.parts.indexes.sq import Sq
 
 __all__ = ["Flat", "Hnsw", "Ivf", "Pq", "Qdrant", "Sq"]

@@ -1,16 +1,27 @@
-"""Search codes that stand for the vectors."""
+"""Search in codes that stand for the vectors: numbers of a few bits, or pieces named by the nearest of a few means."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
-from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend
-from ragsweep.parts.indexes.vectors import blocks
+from ragsweep.parts.indexes.faiss_index import FaissIndex, check_shape, lend, library
+from ragsweep.parts.indexes.vectors import blocks, check_at_least, sample
+
+BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
+
+LEAST = 4
+"""Bits of a piece: faiss searches by 8 means and more."""
+
+A_MEAN = 64
+"""Vectors that a mean is trained on at most: 256 were measured to find no more, and to take three times as long."""
 
 
 class CodeIndex(FaissIndex):
@@ -33,7 +44,101 @@ class CodeIndex(FaissIndex):
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 
-def encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
+@dataclass(eq=False)
+class Sq(CodeIndex):
+    """Compare the query with all vectors, each number of which takes ``bits`` bits (scalar quantisation), by faiss.
+
+    4, 6 and 8 bits divide the range of each dimension evenly, 16 are a half-precision float. The nearest by their
+    codes, ``oversampling`` times the depth, are scored by the vectors themselves, as the exact index does: with 1 the
+    codes alone decide what is found, and only its order is exact.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"oversampling"})
+
+    bits: Literal[4, 6, 8, 16] = 8
+    oversampling: int = 2
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range."""
+        if self.bits not in BITS:
+            raise ConfigError(f"index.bits is {self.bits}; it must be one of {', '.join(map(str, BITS))}")
+        check_at_least(1, oversampling=self.oversampling)
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Return every vector's code, and the least and the largest number of each dimension."""
+        if not len(vectors):
+            return {"codes": np.empty((0, 0), dtype=np.uint8), "ranges": np.empty((0, 0), dtype=np.float32)}
+        ends = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
+        ranges = np.stack([np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)])
+        return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
+
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        """Train on the ends of the ranges: faiss uses nothing else."""
+        faiss = library()
+        kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
+        made = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
+        made.train(np.ascontiguousarray(index["ranges"], dtype=np.float32))
+        return made
+
+
+@dataclass(eq=False)
+class Pq(CodeIndex):
+    """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), by faiss.
+
+    A vector is cut into ``m`` pieces of one length, and each piece is replaced by the number of the nearest of
+    2^``nbits`` means, so that 8 bits make it ``m`` bytes. The means are trained on a seeded sample; a small corpus gets
+    fewer: no more than it has vectors, but 16. The nearest by their codes, ``oversampling`` times the depth, are scored
+    by the vectors themselves, as the exact index does: with 1 the codes alone decide what is found, and only its order
+    is exact.
+    """
+
+    VERSION: ClassVar[str] = "1"
+    SEARCH_ONLY: ClassVar[frozenset[str]] = frozenset({"oversampling"})
+
+    m: int = 48
+    nbits: int = 8
+    oversampling: int = 4
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range."""
+        check_at_least(1, m=self.m, oversampling=self.oversampling)
+        if not LEAST <= self.nbits <= 8:
+            raise ConfigError(f"index.nbits is {self.nbits}; it must lie between {LEAST} and 8")
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Train the means (m, means, numbers a piece) and return them with every vector's code.
+
+        Raises:
+            ConfigError: The vectors cannot be cut into ``m`` pieces of one length.
+        """
+        if not len(vectors):
+            return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}
+        dimension = vectors.shape[1]
+        if dimension % self.m:
+            known = ", ".join(str(number) for number in range(1, dimension + 1) if dimension % number == 0)
+            raise ConfigError(f"index.m is {self.m}; vectors of {dimension} numbers can be cut into {known} pieces")
+        some = sample(vectors, A_MEAN << self.nbits)
+        some = np.resize(some, (max(len(some), 1 << LEAST), dimension))  # means may be equal
+        index = self._empty(dimension, min(self.nbits, len(some).bit_length() - 1))
+        index.pq.cp.min_points_per_centroid = 1
+        index.train(some)
+        means = library().vector_to_array(index.pq.centroids).reshape(self.m, index.pq.ksub, index.pq.dsub)
+        return {"codes": _encode(index, vectors), "means": means}
+
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        means = np.ascontiguousarray(index["means"])
+        made = self._empty(dimension, means.shape[1].bit_length() - 1)
+        library().copy_array_to_vector(means.ravel(), made.pq.centroids)
+        made.is_trained = True
+        return made
+
+    def _empty(self, dimension: int, bits: int) -> Any:
+        faiss = library()
+        return faiss.IndexPQ(dimension, self.m, bits, faiss.METRIC_INNER_PRODUCT)
+
+
+def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
     """Return the codes (vectors, bytes) that a trained faiss index gives the vectors."""
     codes = np.empty((len(vectors), index.sa_code_size()), dtype=np.uint8)
     for part, block in blocks(vectors):

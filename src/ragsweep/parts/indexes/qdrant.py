@@ -68,7 +68,7 @@ class Qdrant:
         self._complete: set[str] = set()  # names of collections that hold all their vectors
 
     def check(self) -> None:
-        """Raise ConfigError for what could not work, or would put a secret into a config; calls nobody."""
+        """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
         if (self.base_url is None) == (self.path is None):
             given = f"index.base_url is {self.base_url}, index.path {self.path}"
             raise ConfigError(f"{given}; give one, and null for the other")
@@ -80,7 +80,7 @@ class Qdrant:
             raise ConfigError("index: qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError where the key is not in the environment; calls nobody."""
+        """Raise ConfigError where the key is not in the environment, without any call."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
@@ -101,14 +101,14 @@ class Qdrant:
         """
         if not len(vectors) or not len(queries):
             return nothing(len(queries), depth)
-        name, asked = index["collection"].tobytes().decode(), np.ascontiguousarray(queries, dtype=np.float32)
+        name, queries = index["collection"].tobytes().decode(), np.asarray(queries, dtype=np.float32)
         with self._readable_faults():
             if name not in self._complete:
                 self._fill(name, vectors)
-            found = self._near(name, asked, min(depth, len(vectors)))
+            found = self._near(name, queries, min(depth, len(vectors)))
         if found.max() >= len(vectors):
             raise CallFailed(f"the collection {name} holds a point {found.max()}, of {len(vectors)} vectors; delete it")
-        return rank_candidates(vectors, asked, found, depth)
+        return rank_candidates(vectors, queries, found, depth)
 
     def _name(self, vectors: Floats) -> str:
         facts = [self.VERSION, vectors.shape, self.m, self.ef_construct]

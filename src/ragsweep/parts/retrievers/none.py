@@ -1,4 +1,4 @@
-"""No retrieval: what a model knows without reading."""
+"""No retrieval: the model answers without context."""
 
 from __future__ import annotations
 

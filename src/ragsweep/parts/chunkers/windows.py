@@ -1,4 +1,4 @@
-"""Windows of as many tokens as a model can read."""
+"""Whole documents, and windows of characters, sentences or tokens that slide over them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,81 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core import model_files
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.sentences import LIBRARY, check_language, sentences
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
 from ragsweep.core.types import Corpus, Spans
+
+
+class NoChunker:
+    """Leave every document whole."""
+
+    VERSION = "1"
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return one span a document, over all of its text."""
+        return cut(corpus, lambda text: [(0, len(text))])
+
+
+@dataclass(eq=False)
+class FixedSize:
+    """Cut every document into windows of ``size`` characters that share ``overlap`` characters with the one before."""
+
+    VERSION: ClassVar[str] = "1"
+
+    size: int = 800
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 0 <= overlap < size."""
+        check_size("size", self.size)
+        check_overlap(self.size, self.overlap)
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the windows; the last of a document may be shorter, blank ones are left out."""
+        return cut(corpus, self._windows)
+
+    def _windows(self, text: str) -> list[Piece]:
+        return windows(len(text), self.size, self.size - self.overlap)
+
+
+@dataclass(eq=False)
+class SentenceWindow:
+    """Cut every document into windows of so many ``sentences``, a new one every ``stride`` sentences.
+
+    A window is as long as its sentences are: a text without full stops is one sentence, up to a blank line.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    sentences: int = 5
+    stride: int = 4
+    language: str = "english"
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
+        check_size("sentences", self.sentences, "sentences")
+        if not 1 <= self.stride <= self.sentences:
+            raise ConfigError(
+                f"chunker.stride is {self.stride}; it must be 1 or more and at most chunker.sentences, "
+                f"{self.sentences}, so that no sentence is left out"
+            )
+        check_language(self.language)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Name the version of the library that finds sentences: another one may find others."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def split(self, corpus: Corpus) -> Spans:
+        """Return the windows; the last of a document may hold fewer sentences."""
+        return cut(corpus, self._windows)
+
+    def _windows(self, text: str) -> list[Piece]:
+        found = sentences(text, self.language)
+        return [
+            (found[first][0], found[behind - 1][1])
+            for first, behind in windows(len(found), self.sentences, self.stride)
+        ]
 
 
 @dataclass(eq=False)

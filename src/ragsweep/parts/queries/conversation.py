@@ -1,0 +1,51 @@
+"""Search with the conversation as it stands: the question, or some turns before it as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Answer, Request
+
+
+class Last:
+    """Search with the question alone."""
+
+    VERSION = "1"
+    SILENT = True
+
+    def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Return each question."""
+        for number, request in enumerate(requests):
+            done(number, Answer(request.question))
+
+
+@dataclass(eq=False)
+class History:
+    """Join the last turns of the conversation, oldest first, and the question, a line each.
+
+    Args:
+        turns: How many turns before the question are taken, the latest ones; None for all.
+        roles: Of the turns that are taken: "user", "assistant" or both.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    turns: int | None = None
+    roles: Sequence[str] = ("user", "assistant")
+
+    def check(self) -> None:
+        """Raise ConfigError for a number of turns below 1, and for unknown roles."""
+        if self.turns is not None and self.turns < 1:
+            raise ConfigError(f"query.turns is {self.turns}; it must be 1 or more, or null for all")
+        if not self.roles or not set(self.roles) <= {"user", "assistant"}:
+            raise ConfigError(f"query.roles must hold user, assistant or both, given {list(self.roles)!r}")
+
+    def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+        """Join the texts of each request."""
+        for number, request in enumerate(requests):
+            texts = [turn.text for turn in request.history if turn.role in self.roles]
+            kept = texts if self.turns is None else texts[-self.turns :]
+            done(number, Answer("\n".join([*kept, request.question])))
