@@ -100,14 +100,7 @@ def test_prompts_are_put_before_queries_and_documents(server: Server) -> None:
     assert found.tokens.tolist() == found.tokens_read.tolist() == [3, 2]
 
 
-@pytest.mark.parametrize("status", [429, 500])
-def test_refusal_that_may_pass_is_tried_again(server: Server, status: int) -> None:
-    server.reply = lambda body, number: (status, {}, b"not now") if number <= 2 else answer(body)
-    assert embedder(server, dimensions=26).embed_queries(["a"]).shape == (1, 26)
-    assert len(server.bodies) == 3
-
-
-def test_final_refusal_is_said_in_one_line_without_the_key(server: Server) -> None:
+def test_final_refusal_is_one_line_without_the_key(server: Server) -> None:
     server.reply = lambda body, number: (401, {}, f"Incorrect API key\nprovided: {KEY}".encode())
     part = embedder(server)
     with pytest.raises(CallFailed, match=r"/v1/embeddings failed: status 401: Incorrect API key provided: \*\*\*$"):
@@ -131,26 +124,15 @@ GOOD = entry(0, 0.5, 1)
     ("content", "message"),
     [
         (b"<html>Sign in</html>", "no JSON: <html>Sign in"),
-        (b"[]", "no data with index and embedding"),
         (b'{"data": 5}', "no data with index"),
-        (b'{"data": null}', "no data with index"),
-        (data({"embedding": [1, 2]}), "no data with index"),
         (data(entry([0], 1, 2), GOOD), "no data with index"),
-        (data(), "0 vectors for 2 texts"),
         (data(GOOD), "1 vectors for 2 texts"),
         (data(GOOD, GOOD), "2 vectors for 2 texts, or not one for each"),
-        (data(GOOD, entry(2, 1, 2)), "2 vectors for 2 texts, or not one for each"),
         (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts, or not one for each"),
-        (data(GOOD, entry("1", 1, 2)), "2 vectors for 2 texts, or not one for each"),
-        (data(GOOD, entry(1, 1, 2), entry(1, 1, 2)), "3 vectors for 2 texts"),
         (data(GOOD, entry(1, 1, 2, 3)), "a vector of 3 values, where 2 were expected"),
-        (data(GOOD, entry(1)), "a vector of 0 values, where 2 were expected"),
         (data(GOOD, {"index": 1, "embedding": "zzz"}), "a vector of 'zzz', where 2 were expected"),
         (data(GOOD, entry(1, 1, float("nan"))), "a vector with nan, which is no finite number"),
-        (data(GOOD, entry(1, 1, float("-inf"))), "a vector with -inf"),
         (data(GOOD, entry(1, 1, 1e300)), r"a vector with 1e\+300"),
-        (data(GOOD, entry(1, 1, None)), "a vector with None"),
-        (data(GOOD, entry(1, 1, "2")), "a vector with '2'"),
         (data(GOOD, entry(1, 1, True)), "a vector with True"),
     ],
 )
@@ -172,12 +154,10 @@ def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"base_url": "api.openai.com"}, r"embedder\.base_url must begin with http"),
         ({"base_url": "https://host/v1?key=s3cret"}, r"embedder\.base_url .* no user, password or query"),
         ({"key_env": "s3cret-abc"}, r"embedder\.key_env must be the NAME of an environment variable"),
         ({"dimensions": 0}, r"embedder\.dimensions is 0; it must be 1 or more"),
         ({"batch_size": 0}, r"embedder\.batch_size is 0; it must be 1 or more"),
-        ({"retries": -1}, r"embedder\.retries is -1"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:

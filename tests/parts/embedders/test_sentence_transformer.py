@@ -13,39 +13,16 @@ import pytest
 
 from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.model_files import LIBRARIES
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
+from tiny_models import WORDS
 
-WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "query", "passage"]
 SENTENCES = [
     "How do I copy a list?",
     "A shallow copy of a list can be made by slicing it.",
     "The planet Saturn has rings of ice.",
     "Exceptions are raised with the raise statement.",
 ]
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a model of two layers that reads 16 tokens."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast, set_seed
-
-    folder = tmp_path_factory.mktemp("models")
-    words = folder / "vocab.txt"
-    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]), "utf-8")
-    set_seed(0)
-    config = BertConfig(
-        vocab_size=5 + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=24,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(folder / "bert")
-    BertTokenizerFast(vocab_file=str(words), vocab=str(words)).save_pretrained(folder / "bert")
-    transformer = Transformer(str(folder / "bert"), max_seq_length=16)
-    SentenceTransformer(modules=[transformer, Pooling(32)], device="cpu").save(str(folder / "tiny"))
-    return folder / "tiny"
 
 
 @pytest.fixture(scope="session")
@@ -71,69 +48,77 @@ def bundled() -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder("bundled", device="cpu", dtype="float32")
 
 
+@pytest.fixture(scope="module")
+def loaded(tiny_embedder: Path, static_model: Path) -> dict[str, SentenceTransformerEmbedder]:
+    half = embedder(tiny_embedder, dtype="bfloat16", batch_size=2)
+    return {
+        "whole": embedder(tiny_embedder, batch_size=2),
+        "half": half,
+        "static": embedder(static_model, batch_size=2),
+    }
+
+
 class TestTinyModel(EmbedderContract):
+    name = "whole"
+
     @pytest.fixture(autouse=True)
-    def _model(self, tiny_model: Path) -> None:
-        self.model = tiny_model
+    def _model(self, loaded: dict[str, SentenceTransformerEmbedder]) -> None:
+        self.made = loaded[self.name]
 
     def part(self) -> SentenceTransformerEmbedder:
-        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="float32", batch_size=2)
+        return self.made
 
 
 class TestTinyModelInHalfPrecision(TestTinyModel):
+    name = "half"
     tolerance = 0.05
 
-    def part(self) -> SentenceTransformerEmbedder:
-        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="bfloat16", batch_size=2)
+
+class TestStaticModel(TestTinyModel):
+    name = "static"
 
 
-class TestStaticModel(EmbedderContract):
-    @pytest.fixture(autouse=True)
-    def _model(self, static_model: Path) -> None:
-        self.model = static_model
-
-    def part(self) -> SentenceTransformerEmbedder:
-        return SentenceTransformerEmbedder(str(self.model), device="cpu", dtype="float32", batch_size=2)
+def embedder(tiny_embedder: Path, **parameters: object) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(str(tiny_embedder), **{"device": "cpu", "dtype": "float32", **parameters})
 
 
-def embedder(tiny_model: Path, **parameters: object) -> SentenceTransformerEmbedder:
-    return SentenceTransformerEmbedder(str(tiny_model), **{"device": "cpu", "dtype": "float32", **parameters})
-
-
-def test_tokens_are_counted_with_special_ones_and_read_up_to_the_limit(tiny_model: Path) -> None:
-    _, tokens, read = embedder(tiny_model).embed_documents(["the cat", "", "cat " * 30])
+def test_tokens_are_counted_with_special_ones_and_read_up_to_the_limit(tiny_embedder: Path) -> None:
+    _, tokens, read = embedder(tiny_embedder).embed_documents(["the cat", "", "cat " * 30])
     assert tokens.tolist() == [4, 2, 32]
-    assert read.tolist() == [4, 2, 16]
-    _, tokens, read = embedder(tiny_model, max_length=20, document_prompt="passage ").embed_documents(["cat " * 30])
+    assert read.tolist() == [4, 2, 24]
+    _, tokens, read = embedder(tiny_embedder, max_length=20, document_prompt="passage ").embed_documents(["cat " * 30])
     assert (tokens.tolist(), read.tolist()) == ([33], [20])
 
 
-def test_tokens_beyond_the_limit_change_nothing(tiny_model: Path) -> None:
-    part = embedder(tiny_model, normalize=False)
-    one, other, shorter = part.embed_documents(["cat " * 14 + "mat", "cat " * 14 + "stars moons", "cat " * 13]).vectors
+def test_tokens_beyond_the_limit_change_nothing(tiny_embedder: Path) -> None:
+    part = embedder(tiny_embedder, normalize=False)
+    one, other, shorter = part.embed_documents(["cat " * 22 + "mat", "cat " * 22 + "stars moons", "cat " * 21]).vectors
     np.testing.assert_allclose(one, other, atol=1e-6)
     assert np.abs(one - shorter).max() > 1e-4
 
 
-def test_vectors_have_length_one_unless_asked_otherwise(tiny_model: Path) -> None:
+def test_vectors_have_length_one_unless_asked_otherwise(tiny_embedder: Path) -> None:
     for dtype in ("float32", "bfloat16"):
-        lengths = np.linalg.norm(embedder(tiny_model, dtype=dtype).embed_queries(TEXTS), axis=1)
+        lengths = np.linalg.norm(embedder(tiny_embedder, dtype=dtype).embed_queries(TEXTS), axis=1)
         np.testing.assert_allclose(lengths, 1, atol=1e-6)
-    raw = embedder(tiny_model, normalize=False).embed_queries(["cat"])
+    raw = embedder(tiny_embedder, normalize=False).embed_queries(["cat"])
     assert abs(np.linalg.norm(raw) - 1) > 0.1
-    np.testing.assert_allclose(raw / np.linalg.norm(raw), embedder(tiny_model).embed_queries(["cat"]), atol=1e-6)
+    np.testing.assert_allclose(raw / np.linalg.norm(raw), embedder(tiny_embedder).embed_queries(["cat"]), atol=1e-6)
 
 
-def test_prompts_are_put_before_queries_and_documents(tiny_model: Path) -> None:
-    plain, prompted = embedder(tiny_model), embedder(tiny_model, query_prompt="query ", document_prompt="passage ")
+def test_prompts_are_put_before_queries_and_documents(tiny_embedder: Path) -> None:
+    plain, prompted = (
+        embedder(tiny_embedder),
+        embedder(tiny_embedder, query_prompt="query ", document_prompt="passage "),
+    )
     np.testing.assert_allclose(prompted.embed_queries(["cat"]), plain.embed_queries(["query cat"]), atol=1e-6)
     documents = prompted.embed_documents(["cat"]).vectors
     np.testing.assert_allclose(documents, plain.embed_documents(["passage cat"]).vectors, atol=1e-6)
 
 
-def with_prompts(tiny_model: Path, copy: Path, prompts: dict[str, str], default: str | None = None) -> Path:
+def with_prompts(tiny_embedder: Path, copy: Path, prompts: dict[str, str], default: str | None = None) -> Path:
     """Copy a model, and let it state prompts of its own."""
-    shutil.copytree(tiny_model, copy)
+    shutil.copytree(tiny_embedder, copy)
     path = copy / model_files.PROMPTS
     stated = json.loads(path.read_text("utf-8")) | {"prompts": prompts, "default_prompt_name": default}
     path.write_text(json.dumps(stated), "utf-8")
@@ -152,10 +137,10 @@ def with_prompts(tiny_model: Path, copy: Path, prompts: dict[str, str], default:
     ],
 )
 def test_prompts_of_the_model_itself_are_used_and_are_part_of_what_it_is(
-    tiny_model: Path, tmp_path: Path, prompts: dict[str, str], default: str | None, query: str, document: str
+    tiny_embedder: Path, tmp_path: Path, prompts: dict[str, str], default: str | None, query: str, document: str
 ) -> None:
-    own = embedder(with_prompts(tiny_model, tmp_path / "own", prompts, default))
-    plain = embedder(tiny_model)
+    own = embedder(with_prompts(tiny_embedder, tmp_path / "own", prompts, default))
+    plain = embedder(tiny_embedder)
     np.testing.assert_allclose(own.embed_queries(["cat"]), plain.embed_queries([f"{query}cat"]), atol=1e-6)
     found, expected = own.embed_documents(["cat"]), plain.embed_documents([f"{document}cat"])
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
@@ -184,26 +169,26 @@ def test_static_model_reads_as_many_tokens_as_it_is_told_to(static_model: Path) 
     np.testing.assert_array_equal(found.vectors[0], found.vectors[1])
 
 
-def test_batch_size_does_not_change_vectors(tiny_model: Path) -> None:
-    one = embedder(tiny_model, batch_size=1).embed_documents(TEXTS).vectors
-    np.testing.assert_allclose(embedder(tiny_model, batch_size=4).embed_documents(TEXTS).vectors, one, atol=1e-6)
+def test_batch_size_does_not_change_vectors(tiny_embedder: Path) -> None:
+    one = embedder(tiny_embedder, batch_size=1).embed_documents(TEXTS).vectors
+    np.testing.assert_allclose(embedder(tiny_embedder, batch_size=4).embed_documents(TEXTS).vectors, one, atol=1e-6)
 
 
-def test_query_in_half_precision_does_not_depend_on_its_company_at_all(tiny_model: Path) -> None:
-    part = embedder(tiny_model, dtype="bfloat16")
+def test_query_in_half_precision_does_not_depend_on_its_company_at_all(tiny_embedder: Path) -> None:
+    part = embedder(tiny_embedder, dtype="bfloat16")
     together = part.embed_queries(TEXTS)
     for row, text in enumerate(TEXTS):
         np.testing.assert_array_equal(part.embed_queries([text])[0], together[row])
 
 
-def test_fingerprint_knows_model_and_dtype_but_not_place_or_batch(tiny_model: Path, tmp_path: Path) -> None:
+def test_fingerprint_knows_model_and_dtype_but_not_place_or_batch(tiny_embedder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
-    for path in tiny_model.rglob("*"):
+    for path in tiny_embedder.rglob("*"):
         if path.is_file():
-            (copy / path.relative_to(tiny_model)).parent.mkdir(parents=True, exist_ok=True)
-            (copy / path.relative_to(tiny_model)).write_bytes(path.read_bytes())
-    own = embedder(tiny_model).fingerprint()
+            (copy / path.relative_to(tiny_embedder)).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path.relative_to(tiny_embedder)).write_bytes(path.read_bytes())
+    own = embedder(tiny_embedder).fingerprint()
     assert embedder(copy, batch_size=7).fingerprint() == own
     assert embedder(copy, dtype="bfloat16").fingerprint() == {**own, "dtype": "bfloat16"}
     resolved = model_files.resolve_dtype("auto", "cpu", "embedder.dtype")  # "auto" itself is in no address
@@ -218,27 +203,24 @@ def test_fingerprint_knows_model_and_dtype_but_not_place_or_batch(tiny_model: Pa
     [
         ({"dtype": "float23"}, r'embedder\.dtype is .float23.; did you mean "float32"'),
         ({"batch_size": 0}, r"embedder\.batch_size is 0"),
-        ({"max_length": 25}, r"embedder\.max_length is 25; .* reads 1 to 24 tokens"),
+        ({"max_length": 49}, r"embedder\.max_length is 49; .* reads 1 to 48 tokens"),
         ({"max_length": 0}, r"embedder\.max_length is 0"),
     ],
 )
-def test_wrong_parameters_are_refused_before_loading(tiny_model: Path, parameters: dict, message: str) -> None:
+def test_wrong_parameters_are_refused_before_loading(tiny_embedder: Path, parameters: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        embedder(tiny_model, **parameters).check()
+        embedder(tiny_embedder, **parameters).check()
 
 
-def test_checking_and_hashing_load_neither_torch_nor_a_tokenizer() -> None:
+def test_checking_loads_no_library_and_computing_writes_nothing(tiny_embedder: Path, tiny_classifier: Path) -> None:
     code = (
-        "import sys; from ragsweep.parts.embedders import SentenceTransformerEmbedder as E; e = E('bundled');"
-        "e.check(); print(sorted(e.fingerprint())); print([m for m in ('torch', 'transformers') if m in sys.modules])"
+        "import sys; from ragsweep.parts.embedders import SentenceTransformerEmbedder as E;"
+        "from ragsweep.parts.rerankers import CrossEncoder as C;"
+        f"parts = E({str(tiny_embedder)!r}), C({str(tiny_classifier)!r});"
+        "[(part.check(), part.fingerprint()) for part in parts];"
+        "assert not {'torch', 'transformers', 'tokenizers'} & set(sys.modules);"
+        "parts[0].embed_queries(['who']); parts[1].score([('who', 'the cat')])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == [str(sorted([*LIBRARIES, "dtype", "settings", "weights"])), "[]"]
-
-
-def test_loading_writes_nothing_to_the_terminal(tiny_model: Path) -> None:
-    embedder = f"SentenceTransformerEmbedder({str(tiny_model)!r})"
-    code = f"from ragsweep.parts.embedders import SentenceTransformerEmbedder; {embedder}.embed_queries(['a'])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout + found.stderr == ""
 

@@ -1,13 +1,10 @@
-"""The rerank service's client, against a real server on this machine that fails in every way we know of."""
+"""The rerank service's client, against a real server on this machine; faults of calls are in test_http_client."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -87,75 +84,17 @@ def test_without_a_key_none_is_sent(server: Server) -> None:
 
 
 def test_no_more_calls_run_at_a_time_than_allowed(server: Server) -> None:
-    def slow(body: dict[str, Any], number: int) -> Reply:
-        time.sleep(0.02)
-        return answer(body)
-
-    server.reply = slow
     reranker(server, concurrency=2).score([(f"query {n}", "text") for n in range(12)])
     assert len(server.bodies) == 12
     assert server.most <= 2
 
 
-def refusing(status: int, times: int, **headers: str) -> Callable[[dict[str, Any], int], Reply]:
-    return lambda body, number: (status, headers, b"not now") if number <= times else answer(body)
-
-
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-def test_refusal_that_may_pass_is_tried_again(server: Server, status: int) -> None:
-    server.reply = refusing(status, 2)
+@pytest.mark.parametrize("status", [429, 503, None])
+def test_fault_that_may_pass_is_tried_again(server: Server, status: int | None) -> None:
+    fault = status and (status, {}, b"not now")
+    server.reply = lambda body, number: fault if number <= 2 else answer(body)
     assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
     assert len(server.bodies) == 3
-
-
-@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 413, 422])
-def test_final_refusal_is_not_tried_again(server: Server, status: int) -> None:
-    server.reply = refusing(status, 1, Location="/elsewhere")
-    with pytest.raises(CallFailed, match=rf"/v1/rerank failed: status {status}: not now"):
-        reranker(server).score(PAIRS[:1])
-    assert len(server.bodies) == 1
-
-
-def test_lost_connection_is_tried_again(server: Server) -> None:
-    server.reply = lambda body, number: None if number <= 2 else answer(body)
-    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
-
-
-def test_answer_that_breaks_off_is_tried_again(server: Server) -> None:
-    server.reply = lambda body, n: (200, {"Content-Length": "999"}, b'{"results"') if n == 1 else answer(body)
-    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
-    assert len(server.bodies) == 2
-
-
-def test_call_that_takes_too_long_is_tried_again(server: Server) -> None:
-    late = threading.Event()
-
-    def stuck(body: dict[str, Any], number: int) -> Reply:
-        if number == 1:
-            late.wait(20)
-        return answer(body)
-
-    server.reply = stuck
-    try:
-        assert reranker(server, timeout=0.5).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
-    finally:
-        late.set()
-    assert len(server.bodies) == 2
-
-
-def test_service_that_never_recovers_is_said_in_one_line(server: Server) -> None:
-    server.reply = refusing(503, 99)
-    with pytest.raises(CallFailed) as caught:
-        reranker(server).score(PAIRS[:1])
-    assert str(caught.value) == f"{server.url}/rerank failed: status 503: not now (after 3 calls)"
-    assert caught.value.exit_status == 1
-    assert len(server.bodies) == 3
-
-
-def test_nobody_there_is_said_in_one_line(server: Server) -> None:
-    with pytest.raises(CallFailed, match=r"failed: ConnectError .*\(after 1 calls\)$") as caught:
-        reranker(server, base_url="http://127.0.0.1:9/v1", retries=0).score(PAIRS[:1])
-    assert "\n" not in str(caught.value)
 
 
 def test_failure_does_not_wait_for_calls_that_would_be_tried_again(server: Server) -> None:
@@ -179,26 +118,13 @@ GOOD = {"index": 0, "relevance_score": 0.5}
     ("content", "message"),
     [
         (b"<html><body>Sign in to the\nnetwork</body></html>", "no JSON: <html><body>Sign in to the network"),
-        (b"", "no JSON"),
-        (b"[]", "no results with index"),
-        (b"null", "no results with index"),
         (b'{"error": "overloaded"}', "no results with index"),
-        (b'{"results": 5}', "no results with index"),
         (results(5), "no results with index"),
-        (results({"index": 0}), "no results with index"),
-        (results(), "0 results for 2 texts"),
         (results(GOOD), "1 results for 2 texts"),
         (results(GOOD, GOOD), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": 2, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": -1, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
         (results(GOOD, {"index": True, "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": "1", "relevance_score": 1}), "2 results for 2 texts, or not one for each"),
-        (results(GOOD, {"index": 1, "relevance_score": 1}, {"index": 2, "relevance_score": 1}), "3 results for 2"),
         (results(GOOD, {"index": 1, "relevance_score": float("nan")}), "a score of nan, which is no finite number"),
-        (results(GOOD, {"index": 1, "relevance_score": float("inf")}), "a score of inf"),
         (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score of 1e\+300"),
-        (results(GOOD, {"index": 1, "relevance_score": None}), "a score of None"),
-        (results(GOOD, {"index": 1, "relevance_score": "0.5"}), "a score of '0.5'"),
         (results(GOOD, {"index": 1, "relevance_score": True}), "a score of True"),
     ],
 )
@@ -216,13 +142,16 @@ def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, c
 
 def test_key_is_in_no_error_log_or_attribute(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    server.reply = lambda body, number: (401, {}, f"Incorrect API key provided: {KEY}".encode())
+    server.reply = lambda body, number: (401, {}, f"Incorrect API key\nprovided: {KEY}".encode())
     part = reranker(server)
-    with pytest.raises(CallFailed, match=r"Incorrect API key provided: \*\*\*") as caught:
+    with pytest.raises(
+        CallFailed, match=r"/v1/rerank failed: status 401: Incorrect API key provided: \*\*\*$"
+    ) as caught:
         part.score(PAIRS[:1])
-    said = [str(caught.value), repr(caught.value), caplog.text, repr(vars(part)), repr(part.service)]
-    assert not any(KEY in text for text in said)
+    shown = [str(caught.value), repr(caught.value), caplog.text, repr(vars(part)), repr(part.service)]
+    assert not any(KEY in text for text in shown)
     assert caught.value.__cause__ is None
+    assert len(server.bodies) == 1
 
 
 def test_missing_key_is_named_when_it_is_needed_and_not_before(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,13 +181,8 @@ def test_key_that_could_end_a_header_is_refused_without_being_shown(
     ("parameters", "message"),
     [
         ({"base_url": "api.cohere.com"}, r"reranker\.base_url must begin with http"),
-        ({"base_url": "https://me:s3cret@host/v1"}, r"reranker\.base_url .* no user, password or query"),
         ({"base_url": "https://host/v1?key=s3cret"}, r"reranker\.base_url .* no user, password or query"),
-        ({"base_url": "file:///etc/passwd"}, r"reranker\.base_url must begin with http"),
-        ({"key_env": "s3cret-abc"}, r"reranker\.key_env must be the NAME of an environment variable"),
         ({"key_env": "co_s3cret"}, r"reranker\.key_env must be the NAME of an environment variable"),
-        ({"retries": -1}, r"reranker\.retries is -1; it must be 0 or more"),
-        ({"concurrency": 0}, r"reranker\.concurrency is 0; it must be 1 or more"),
         ({"batch_size": 0}, r"reranker\.batch_size is 0; it must be 1 or more"),
         ({"timeout": 0}, r"reranker\.timeout is 0 seconds"),
         ({"mix": -0.1}, r"reranker\.mix is -0\.1"),
@@ -298,12 +222,3 @@ def test_pairs_scored_before_a_failure_are_kept(server: Server, monkeypatch: pyt
     for query, positions in zip(queries, ranked.positions, strict=True):
         found = [score(query, corpus().texts[n]) for n in positions[:3]]
         assert found == sorted(found, reverse=True)
-
-
-def test_all_threads_end_with_the_call(server: Server) -> None:
-    before = {thread.name for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name}
-    server.reply = refusing(401, 99)
-    with contextlib.suppress(CallFailed):
-        reranker(server).score([(f"query {n}", "text") for n in range(20)])
-    after = {thread.name for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name}
-    assert after <= before
