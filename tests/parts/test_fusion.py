@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.ranking import arrange
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
-from ragsweep.testing.rankings import assert_equal, assert_lawful
+from ragsweep.testing.rankings import assert_lawful
 
 Row = list[tuple[int, float]]
-
-relaxed = settings(deadline=None, max_examples=60)
 
 
 def ranking(*rows: Row, depth: int = 4) -> Rankings:
@@ -132,16 +130,6 @@ def test_theoretical_worth_does_not_depend_on_how_deep_a_leg_searches() -> None:
     assert not np.array_equal(min_max(shallow)[:, :2], min_max(deep)[:, :2])
 
 
-def test_theoretical_worth_of_equal_and_lowest_scores() -> None:
-    leg = ranking([(1, 3.0), (2, 3.0)], [(1, -1.0)], [])
-    assert theoretical(leg, -1.0).tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
-
-
-def test_ties_are_ordered_by_position() -> None:
-    fused = reciprocal_rank([ranking([(8, 2.0)]), ranking([(4, 2.0)]), ranking([(6, 2.0)])], depth=3)
-    assert fused.positions.tolist() == [[4, 6, 8]]
-
-
 def test_fused_rankings_keep_the_address_of_the_chunks() -> None:
     assert reciprocal_rank([ranking([(1, 1.0)])._replace(chunks="here")], depth=1).chunks == "here"
 
@@ -151,72 +139,56 @@ def test_legs_over_different_chunkings_are_refused() -> None:
         convex([ranking([])._replace(chunks="one"), ranking([])._replace(chunks="other")], [1, 1], 3)
 
 
-@relaxed
+def weights_for(data: st.DataObject, found: list[Rankings]) -> list[float]:
+    return data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+
+
 @given(legs(), st.integers(0, 100), st.data(), st.integers(1, 40))
 def test_reciprocal_rank_agrees_with_plain_python(
     found: list[Rankings], k: int, data: st.DataObject, depth: int
 ) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    weights = weights_for(data, found)
     fused = reciprocal_rank(found, k, weights, depth)
     assert_lawful(fused, depth, 13)
     assert_agrees(fused, naive(found, lambda leg, row: [weights[leg] / (k + n + 1) for n in range(len(row))], depth))
 
 
-@relaxed
-@given(legs(), st.data(), st.integers(1, 40))
-def test_convex_agrees_with_plain_python(found: list[Rankings], data: st.DataObject, depth: int) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+def by_min_max(scores: list[float], lowest: float) -> list[float]:
+    return [(score - min(scores)) / (max(scores) - min(scores)) for score in scores]
+
+
+def by_z_score(scores: list[float], lowest: float) -> list[float]:
+    """Return z-scores, less that of a chunk that the leg did not find."""
+    z = [(score - statistics.fmean(scores)) / statistics.pstdev(scores) for score in scores]
+    return [value - min(z) for value in z]
+
+
+def by_bounds(scores: list[float], lowest: float) -> list[float]:
+    return [(score - lowest) / (max(scores) - lowest) for score in scores]
+
+
+@pytest.mark.parametrize("rule", [by_min_max, by_z_score, by_bounds])
+@given(found=legs(), data=st.data(), depth=st.integers(1, 40))
+def test_convex_agrees_with_plain_python(
+    rule: Callable[[list[float], float], list[float]], found: list[Rankings], data: st.DataObject, depth: int
+) -> None:
+    weights = weights_for(data, found)
+    lowest = data.draw(st.lists(st.sampled_from([-6.0, -5.0]), min_size=len(found), max_size=len(found)))
+    name = {by_min_max: "min_max", by_z_score: "z_score", by_bounds: "theoretical"}[rule]
 
     def share(leg: int, row: Row) -> list[float]:
         scores = [score for _, score in row]
-        if not scores or max(scores) == min(scores):
-            return [weights[leg]] * len(scores)
-        return [weights[leg] * (score - min(scores)) / (max(scores) - min(scores)) for score in scores]
+        flat = len(set(scores)) < 2 if rule is not by_bounds else not scores or max(scores) == lowest[leg]
+        return [weights[leg] * one for one in ([1.0] * len(scores) if flat else rule(scores, lowest[leg]))]
 
-    fused = convex(found, weights, depth)
+    fused = convex(found, weights, depth, name, lowest)
     assert_lawful(fused, depth, 13)
     assert_agrees(fused, naive(found, share, depth))
 
 
-@relaxed
-@given(legs(least=2), st.data())
-def test_z_scores_order_chunks_as_counted_from_the_mean_with_missing_ones_at_the_last(
-    found: list[Rankings], data: st.DataObject
-) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
-
-    def share(leg: int, row: Row) -> list[float]:
-        """Give the z-score, less that of a chunk that the leg did not find."""
-        scores = [score for _, score in row]
-        if len(set(scores)) < 2:
-            return [weights[leg]] * len(scores)
-        z = [(score - statistics.fmean(scores)) / statistics.pstdev(scores) for score in scores]
-        return [weights[leg] * (value - min(z)) for value in z]
-
-    fused = convex(found, weights, 20, "z_score")
-    assert_lawful(fused, 20, 13)
-    assert_agrees(fused, naive(found, share, 20))
-
-
-@relaxed
-@given(legs(), st.data())
-def test_theoretical_bounds_agree_with_plain_python(found: list[Rankings], data: st.DataObject) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
-    lowest = data.draw(st.lists(st.sampled_from([-6.0, -5.0]), min_size=len(found), max_size=len(found)))
-
-    def share(leg: int, row: Row) -> list[float]:
-        scores = [score for _, score in row]
-        if scores and max(scores) == lowest[leg]:
-            return [weights[leg]] * len(scores)
-        return [weights[leg] * (score - lowest[leg]) / (max(scores) - lowest[leg]) for score in scores]
-
-    assert_agrees(convex(found, weights, 20, "theoretical", lowest), naive(found, share, 20))
-
-
-@relaxed
 @given(legs(least=2), st.data())
 def test_the_order_of_the_legs_changes_nothing(found: list[Rankings], data: st.DataObject) -> None:
-    weights = data.draw(st.lists(weight, min_size=len(found), max_size=len(found)))
+    weights = weights_for(data, found)
     order = data.draw(st.permutations(range(len(found))))
     turned, turned_weights = [found[n] for n in order], [weights[n] for n in order]
     for one, other in (
@@ -236,41 +208,6 @@ def test_sum_of_three_terms_does_not_depend_on_their_order() -> None:
         for order in itertools.permutations(range(3))
     }
     assert len(sums) == 1
-
-
-@relaxed
-@given(legs(), st.sampled_from([0.25, 2.0, 64.0]), st.sampled_from([-8.0, 0.0, 16.0]))
-def test_convex_does_not_see_the_scale_of_a_leg(found: list[Rankings], factor: float, offset: float) -> None:
-    weights = [1.0] * len(found)
-    scaled = [Rankings(leg.positions, (leg.scores * factor + offset).astype(np.float32)) for leg in found]
-    assert_equal(convex(scaled, weights, 20), convex(found, weights, 20))
-
-
-@relaxed
-@given(legs(), st.integers(1, 60))
-def test_reciprocal_rank_does_not_see_scores(found: list[Rankings], k: int) -> None:
-    flat = [Rankings(leg.positions, np.zeros_like(leg.scores)) for leg in found]
-    assert_equal(reciprocal_rank(flat, k, None, 20), reciprocal_rank(found, k, None, 20))
-
-
-@relaxed
-@given(legs(), st.integers(1, 60), st.integers(1, 10))
-def test_a_shorter_depth_is_the_beginning_of_a_longer_one(found: list[Rankings], k: int, depth: int) -> None:
-    assert_equal(reciprocal_rank(found, k, None, depth), reciprocal_rank(found, k, None, 40).first(depth))
-
-
-@relaxed
-@given(legs(least=2))
-def test_chunk_that_rises_in_one_leg_does_not_fall_in_the_fused_ranking(found: list[Rankings]) -> None:
-    first = found[0]
-    if first.positions.shape[1] < 2 or NO_CHUNK in first.positions[:, :2]:
-        return
-    turned = first.positions.copy()
-    turned[:, [0, 1]] = turned[:, [1, 0]]
-    before = reciprocal_rank(found, 60, None, 60).positions
-    after = reciprocal_rank([first._replace(positions=turned), *found[1:]], 60, None, 60).positions
-    for row, risen in enumerate(first.positions[:, 1]):
-        assert after[row].tolist().index(risen) <= before[row].tolist().index(risen)
 
 
 def test_one_leg_alone_keeps_its_order() -> None:

@@ -12,6 +12,7 @@ import pytest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Beir
+from ragsweep.testing.datasets import DatasetContract
 
 CORPUS = [{"_id": "d1", "title": "Rain", "text": "It rains."}, {"_id": "d2", "text": ""}]
 QUERIES = [
@@ -45,6 +46,15 @@ def refused(path: Path, **arguments: Any) -> list[str]:
     with pytest.raises(InputError) as caught:
         beir(path, **arguments).load()
     return str(caught.value).replace(f"{path}/", "").splitlines()
+
+
+class TestBeir(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = beir(folder(tmp_path))
+
+    def part(self) -> Beir:
+        return self.reader
 
 
 def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) -> None:
@@ -135,15 +145,6 @@ def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_empty_corpus_is_refused(tmp_path: Path) -> None:
-    assert refused(folder(tmp_path, corpus="\n")) == ["corpus.jsonl: holds no document"]
-
-
-def test_split_without_a_question_is_refused(tmp_path: Path) -> None:
-    path = folder(tmp_path, queries=lines(QUERIES[:1]), empty="query-id\tcorpus-id\tscore\n")
-    assert refused(path, split="empty") == ["qrels/empty.tsv: no question to evaluate (not in split empty: 1)"]
-
-
 STRANGE = "q1\td1\t1\nq1\td9\t1\nq9\td1\t1\nq3\td8\t1\n"
 
 
@@ -154,23 +155,6 @@ def test_labels_naming_what_does_not_exist_are_refused_with_the_way_out(tmp_path
         'qrels/test.tsv:2: document "d9" is not in the corpus',
         'qrels/test.tsv:4: document "d8" is not in the corpus',
     ]
-
-
-def test_dropped_labels_are_counted(tmp_path: Path) -> None:
-    golden = beir(folder(tmp_path, test=STRANGE), unknown="drop").load().golden
-    assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1"),)), ("q2", ())]
-    assert golden.left_out == {
-        "labels naming an unknown question": 1,
-        "labels naming an unknown document": 2,
-        "questions with no label left": 1,
-    }
-
-
-@pytest.mark.parametrize(("document", "label"), [("cafe\u0301", "caf\u00e9"), ("caf\u00e9", "cafe\u0301")])
-def test_ids_in_another_unicode_form_meet_their_labels(tmp_path: Path, document: str, label: str) -> None:
-    corpus = lines([{"_id": document, "text": "x"}])
-    golden = beir(folder(tmp_path, corpus=corpus, test=f"q1\t{label}\t1\n")).load().golden
-    assert golden.questions[0].evidence == (Evidence("caf\u00e9"),)
 
 
 def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:
@@ -191,21 +175,15 @@ def test_limit_is_checked_before_any_file_is_read() -> None:
         beir(Path("nowhere"), limit=0).load()
 
 
-def test_limit_draws_a_sample(tmp_path: Path) -> None:
-    golden = beir(folder(tmp_path), limit=1).load().golden
-    assert len(golden.questions) == 1
-    assert golden.left_out == {"not in split test": 1, "beyond dataset.limit=1": 1}
-
-
 @pytest.mark.parametrize(
     ("name", "documents", "questions", "unanswerable", "labels", "left_out"),
     [
         ("scifact", 5183, 300, 0, 339, {"not in split test": 505}),
-        ("python_faq_en", 748, 172, 0, 172, {}),
-        ("python_faq_fr", 748, 171, 0, 171, {}),
-        ("squad2_dev", 1216, 6078, 3168, 2910, {}),
-        ("piaf_1_1", 1518, 7569, 0, 7569, {}),
         ("cranfield", 1400, 225, 0, 1837, {}),
+        pytest.param("python_faq_en", 748, 172, 0, 172, {}, marks=pytest.mark.nightly),
+        pytest.param("python_faq_fr", 748, 171, 0, 171, {}, marks=pytest.mark.nightly),
+        pytest.param("squad2_dev", 1216, 6078, 3168, 2910, {}, marks=pytest.mark.nightly),
+        pytest.param("piaf_1_1", 1518, 7569, 0, 7569, {}, marks=pytest.mark.nightly),
     ],
 )
 def test_real_collection_loads_unedited(

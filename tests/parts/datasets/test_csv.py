@@ -8,6 +8,7 @@ import pytest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Csv
+from ragsweep.testing.datasets import DatasetContract
 
 CORPUS = 'id,title,text,size\na,Apples,"An apple a day\n\nkeeps the ""doctor"" away",3\nb,,to be or not to be,4\n'
 FULL = (
@@ -30,6 +31,15 @@ def refused(folder: Path, questions: str, **arguments: Any) -> list[str]:
     with pytest.raises(InputError) as caught:
         csv(folder, questions, **arguments).load()
     return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+class TestCsv(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = csv(tmp_path, FULL)
+
+    def part(self) -> Csv:
+        return self.reader
 
 
 def test_rows_become_questions_and_rows_of_one_id_one_question(tmp_path: Path) -> None:
@@ -62,14 +72,6 @@ def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path
     (question,) = reader.load().golden.questions
     assert (question.id, question.text, question.evidence) == ("what?", "what?", (Evidence("x/1"),))
     assert question.labels == {}
-
-
-def test_documents_may_be_json_lines(tmp_path: Path) -> None:
-    reader = csv(tmp_path, "id,question,document\nq1,what,d\n")
-    (tmp_path / "corpus.csv").rename(tmp_path / "old")
-    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "x"}\n')
-    reader = Csv(str(tmp_path / "corpus.jsonl"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0)
-    assert reader.load().corpus.ids == ["d"]
 
 
 def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
 from ragsweep.parts.chunkers import Markdown
 from ragsweep.parts.datasets import Folder
+from ragsweep.testing.datasets import DatasetContract
 
 GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
 
@@ -63,6 +64,15 @@ def refused(reader: Folder, path: Path) -> list[str]:
     with pytest.raises(InputError) as caught:
         reader.load()
     return str(caught.value).replace(f"{path}/", "").splitlines()
+
+
+class TestFolder(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = folder(tmp_path, {"guide/page.md": "# Guide\n"})
+
+    def part(self) -> Folder:
+        return self.reader
 
 
 def test_ids_are_paths_from_the_folder_with_slashes_in_their_order(tmp_path: Path) -> None:

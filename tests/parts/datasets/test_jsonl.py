@@ -8,6 +8,7 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset, Evidence, Turn
 from ragsweep.parts.datasets import Jsonl
+from ragsweep.testing.datasets import DatasetContract
 
 DOCUMENTS = [
     {"id": "a", "title": "Apples", "text": "An apple a day\nkeeps the doctor away.", "metadata": {"path": "a.md"}},
@@ -55,6 +56,15 @@ def refused(folder: Path, questions: list[object], documents: list[object] | Non
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
+class TestJsonl(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = Jsonl(*map(str, files(tmp_path, [FULL])), "error", None, 0, False)
+
+    def part(self) -> Jsonl:
+        return self.reader
+
+
 def test_full_line_becomes_a_question(tmp_path: Path) -> None:
     dataset = load(tmp_path, [FULL])
     assert dataset.name == "golden"
@@ -67,12 +77,6 @@ def test_full_line_becomes_a_question(tmp_path: Path) -> None:
     assert question.labels == {"language": "en", "content_type": "prose", "team": "health", "round": "2"}
     assert (question.distractors, question.notes) == (("b",), "a proverb")
     assert question.where == f"{tmp_path}/golden.jsonl:1"
-
-
-def test_id_and_question_are_enough(tmp_path: Path) -> None:
-    (question,) = load(tmp_path, [{"id": "q1", "question": "What helps?"}]).golden.questions
-    assert (question.category, question.answerable, question.needs_retrieval) == ("", True, True)
-    assert (question.evidence, question.labels) == ((), {})
 
 
 def test_category_follows_from_the_kind_where_none_is_given(tmp_path: Path) -> None:
@@ -155,11 +159,6 @@ def test_evidence_that_does_not_resolve_is_refused_with_its_line(tmp_path: Path)
         'golden.jsonl:1: anchor "apples" does not occur in document "a"; quote it anew',
         'golden.jsonl:2: anchor "to be" occurs 2 times in document "b", at 0, 13; quote more words or give "start"',
     ]
-
-
-def test_unanswerable_question_with_evidence_is_refused(tmp_path: Path) -> None:
-    row = {"id": "q1", "question": "Who?", "answerable": False, "evidence": [{"document": "a"}]}
-    assert refused(tmp_path, [row]) == ['golden.jsonl:1: question "q1" is unanswerable, yet has evidence']
 
 
 def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:

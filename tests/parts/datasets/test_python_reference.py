@@ -11,6 +11,7 @@ import pytest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.anchors import resolve
 from ragsweep.parts.datasets import PythonReference
+from ragsweep.testing.datasets import DatasetContract
 
 SHARES = {"factual": 0.25, "conceptual": 0.25, "code_lookup": 0.25, "troubleshooting": 0.15, "how_to": 0.10}
 UNANSWERABLE_TYPES = {
@@ -21,6 +22,11 @@ UNANSWERABLE_TYPES = {
     "modality_limited",
     "safety_concerned",
 }
+
+
+class TestPythonReference(DatasetContract):
+    def part(self) -> PythonReference:
+        return PythonReference(limit=None, seed=0)
 
 
 @pytest.fixture(scope="module")

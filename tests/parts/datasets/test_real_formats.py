@@ -35,6 +35,7 @@ def write_squad(collection: Path, path: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "documents", "answerable", "unanswerable", "language"),
     [("squad2_dev", 1216, 2910, 3168, "english"), ("piaf_1_1", 1518, 7569, 0, "french")],
@@ -79,6 +80,7 @@ def test_cranfields_own_codes_from_the_command_line(collections: Path) -> None:
     assert mapped == measured("test_nobase")
 
 
+@pytest.mark.nightly
 def test_fastapis_pages_as_a_folder(collections: Path, tmp_path: Path) -> None:
     pages = list(rows(collections / "fastapi_docs" / "corpus.jsonl"))
     for row in pages:

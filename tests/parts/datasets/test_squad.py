@@ -9,6 +9,7 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Squad
+from ragsweep.testing.datasets import DatasetContract
 
 CONTEXT = "The river rises in the hills, and it ends in the northern sea."
 
@@ -35,6 +36,15 @@ def refused(folder: Path, *articles: dict[str, Any]) -> list[str]:
     with pytest.raises(InputError) as caught:
         squad(folder, *articles).load()
     return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+class TestSquad(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = squad(tmp_path, article("River", (CONTEXT, [asked("q1", ("sea", 58))])))
+
+    def part(self) -> Squad:
+        return self.reader
 
 
 def test_paragraphs_are_numbered_by_title_and_equal_ones_are_one_document(tmp_path: Path) -> None:

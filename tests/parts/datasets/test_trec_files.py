@@ -10,6 +10,7 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Trec
+from ragsweep.testing.datasets import DatasetContract
 
 CORPUS = '{"_id": "d1", "title": "Rain", "text": "It rains.", "year": 1957}\n{"_id": "d2", "text": ""}\n'
 OPEN_TAGS = """
@@ -53,6 +54,15 @@ def refused(folder: Path, topics: str, qrels: str = QRELS) -> list[str]:
     with pytest.raises(InputError) as caught:
         trec(folder, topics, qrels).load()
     return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+class TestTrec(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _reader(self, tmp_path: Path) -> None:
+        self.reader = trec(tmp_path, OPEN_TAGS)
+
+    def part(self) -> Trec:
+        return self.reader
 
 
 @pytest.mark.parametrize("topics", [OPEN_TAGS, CLOSED_TAGS, TABS], ids=["open tags", "closed tags", "tabs"])

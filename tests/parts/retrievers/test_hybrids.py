@@ -77,15 +77,6 @@ def test_alpha_is_the_weight_of_the_vector_leg() -> None:
         assert_equal(HybridConvex(LEGS, alpha=0.25).fuse(found, 9), convex(list(FOUND.values()), [0.75, 0.25], 9))
 
 
-def test_alpha_of_one_or_zero_puts_that_legs_order_first() -> None:
-    for alpha, leg in ((1.0, FOUND["vector"]), (0.0, FOUND["bm25"])):
-        fused = HybridConvex(LEGS, alpha=alpha).fuse(FOUND, 12)
-        for row, own in zip(fused.positions.tolist(), leg.positions.tolist(), strict=True):
-            if -1 in own or own == []:
-                continue
-            assert row[:6] == own[:6] or leg.scores.min() == leg.scores.max()
-
-
 def test_other_legs_share_the_rest_of_alpha_equally() -> None:
     legs = {"a": Bm25(), "b": Bm25(), "mine": Bm25()}
     assert HybridConvex(legs, 0.5, "mine").weights == {"a": 0.25, "b": 0.25, "mine": 0.5}
