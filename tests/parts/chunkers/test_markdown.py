@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutting import corpus, cut
-from ragsweep.core.errors import ConfigError
 from ragsweep.parts.chunkers import Markdown
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 
@@ -101,12 +100,3 @@ def test_no_text_is_lost_chunks_do_not_overlap_and_only_code_is_longer(parts: li
 def test_fences_are_in_one_chunk_each(parts: list[str], size: int) -> None:
     text = "".join(["start\n\n", *parts])  # without HTML, in which a fence is none
     assert sum(chunk.count(CODE) for chunk in cut(Markdown(size), text)) == text.count(CODE)
-
-
-def test_size_below_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"chunker\.size is 0"):
-        Markdown(0)
-
-
-def test_parsers_version_is_part_of_what_it_is() -> None:
-    assert set(Markdown().fingerprint()) == {"markdown-it-py"}

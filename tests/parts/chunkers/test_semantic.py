@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cutting import corpus, cut
 from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError
 from ragsweep.parts.chunkers import Semantic
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 from toys import Letters
@@ -76,21 +75,6 @@ def test_no_text_is_lost_and_no_chunk_is_longer_than_its_size(texts: list[str], 
     assert_lawful(spans, corpus(*texts))
     for document, start, end in zip(*(column.tolist() for column in spans), strict=True):
         assert end - start <= size or not texts[document].strip()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"percentile": 101}, r"chunker\.percentile is 101; it must lie between 0 and 100"),
-        ({"percentile": -1}, r"chunker\.percentile is -1"),
-        ({"percentile": float("nan")}, r"chunker\.percentile is nan"),
-        ({"size": 0}, r"chunker\.size is 0"),
-        ({"language": "klingon"}, r"chunker\.language is 'klingon'"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters: dict, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Semantic(Letters(), **parameters)
 
 
 def test_embedder_is_part_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,52 @@
+"""Recursive splitting: chunks cut by hand, and the laws of size."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutting import corpus, cut
+from ragsweep.parts.chunkers import Recursive
+from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
+
+
+class TestRecursive(ChunkerContract):
+    def part(self) -> Recursive:
+        return Recursive(size=60)
+
+
+def test_recursive_cuts_at_paragraphs_then_sentences_then_words() -> None:
+    text = "First paragraph.\n\nA second one. It has sentences. Three.\n\nThird"
+    assert [chunk.strip() for chunk in cut(Recursive(20, min_characters=1), text)] == [
+        "First paragraph.",
+        "A second one.",
+        "It has sentences.",
+        "Three.",
+        "Third",
+    ]
+    assert cut(Recursive(12, min_characters=1), "one two three four") == ["one two ", "three four"]
+
+
+def test_recursive_joins_paragraphs_that_fit() -> None:
+    assert cut(Recursive(20, min_characters=1), "One.\n\nTwo.\n\nThree is longer") == [
+        "One.\n\nTwo.\n\n",
+        "Three is longer",
+    ]
+
+
+def test_recursive_keeps_paragraphs_together_where_lines_would_fit_better() -> None:
+    assert cut(Recursive(10, min_characters=1), "aa\nbb\n\ncc\ndd") == ["aa\nbb\n\n", "cc\ndd"]
+
+
+TEXTS = st.lists(st.text(st.sampled_from("ab. ?!\n\t\r é漢🙂\u2028\ud800"), max_size=80), max_size=4)
+
+
+@given(TEXTS, st.integers(1, 30), st.integers(1, 30))
+def test_recursive_loses_no_text_and_chunks_keep_their_size_apart(texts: list[str], size: int, least: int) -> None:
+    spans = Recursive(size, least).split(corpus(*texts))
+    assert_lawful(spans, corpus(*texts))
+    rows = list(zip(*spans, strict=True))
+    assert all(end - start <= size or not texts[document].strip() for document, start, end in rows)
+    assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(rows))
