@@ -3,14 +3,13 @@
 A chunk is a candidate if any leg found it. Sums are made in float64 and in one order whatever the order of the legs, so
 fusion does not depend on it; the result is float32.
 
-The legs' candidates are laid out as dense rows, one column a distinct chunk: a fusion is one multiplication and one
-addition over these rows, and one sort.
+The shares of all legs stand in one dense table, a column for each distinct chunk of a question: a fusion is one
+addition over the table, and one sort.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +19,6 @@ from ragsweep.core.ranking import arrange_ascending, by_position
 from ragsweep.core.types import NO_CHUNK, Rankings
 
 Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """The union of what several legs found: one row a question, one column a chunk, positions rising, padding first."""
-
-    legs: tuple[Rankings, ...]
-    positions: NDArray[np.int32]  # (questions, candidates)
-    cells: NDArray[np.int64]  # (questions, all depths): where each place of each leg stands in a table by leg
-
-    def spread(self, shares: Sequence[Doubles]) -> Doubles:
-        """Lay out what the places of each leg are worth: (legs, questions, candidates), 0 where not found."""
-        table = np.zeros((len(self.legs), *self.positions.shape))
-        table.reshape(-1)[self.cells] = np.concatenate(shares, axis=1)
-        return table
 
 
 def reciprocal_rank(
@@ -49,8 +33,7 @@ def reciprocal_rank(
     for weight, leg in zip(weights or [1.0] * len(rankings), rankings, strict=True):
         by_rank = weight / (k + np.arange(1, leg.positions.shape[1] + 1, dtype=np.float64))
         shares.append(np.broadcast_to(by_rank, leg.positions.shape))
-    found = _candidates(rankings)
-    return _ranked(found, list(found.spread(shares)), depth)
+    return _fuse(rankings, shares, depth)
 
 
 def convex(
@@ -71,9 +54,9 @@ def convex(
         normalisation: One of NORMALISATIONS.
         lowest: The lowest score that each leg can give; only "theoretical" reads it.
     """
-    found, rule = _candidates(rankings), NORMALISATIONS[normalisation]
-    tables = found.spread([rule(leg, low) for leg, low in zip(rankings, lowest or [0.0] * len(rankings), strict=True)])
-    return _ranked(found, [weight * table for weight, table in zip(weights, tables, strict=True)], depth)
+    rule = NORMALISATIONS[normalisation]
+    legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
+    return _fuse(rankings, [weight * rule(leg, low) for leg, weight, low in legs], depth)
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
@@ -131,33 +114,38 @@ def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles
     return normal
 
 
-def _candidates(rankings: Sequence[Rankings]) -> Candidates:
-    """Give every distinct chunk of a question a column, and locate each leg's places in it."""
+def _fuse(rankings: Sequence[Rankings], shares: Sequence[Doubles], depth: int) -> Rankings:
+    """Rank chunks by the sum of their shares, given as one (questions, depth) a leg.
+
+    Each distinct chunk of a question gets a column, positions rising, and ``table`` (legs, questions, columns) its
+    share in every leg: 0 where the leg did not find it.
+    """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     positions, origin = by_position(np.concatenate([leg.positions for leg in rankings], axis=1))
     new = np.zeros(positions.shape, dtype=np.int64)
     new[:, 1:] = positions[:, 1:] != positions[:, :-1]
     column = np.cumsum(new, axis=1)
-    width = int(column.max(initial=-1)) + 1
     row = np.arange(len(positions))[:, None]
-
-    candidates = np.full((len(positions), width), NO_CHUNK, dtype=np.int32)
+    candidates = np.full((len(positions), int(column.max(initial=-1)) + 1), NO_CHUNK, dtype=np.int32)
     candidates[row, column] = positions
-    cells = np.empty_like(column)
-    cells[row, origin] = column + row * width
-    legs = np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
-    return Candidates(tuple(rankings), candidates, cells + legs)
+
+    cells = np.empty_like(column)  # of each place of each leg, in the table as one row
+    cells[row, origin] = column + row * candidates.shape[1]
+    cells += np.repeat(np.arange(len(rankings)) * candidates.size, [leg.positions.shape[1] for leg in rankings])
+    table = np.zeros((len(rankings), *candidates.shape))
+    table.reshape(-1)[cells] = np.concatenate(shares, axis=1)
+    return arrange_ascending(candidates, _sum(table), depth)._replace(chunks=rankings[0].chunks)
 
 
-def _ranked(found: Candidates, shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Add up each candidate's shares, one a leg, and put the candidates in order."""
-    if len(shares) > 2:
-        table = np.stack(shares, axis=2)
-        table.sort(axis=2)  # a floating-point sum of three depends on their order
-        total = np.einsum("qcl->qc", table)
+def _sum(table: Doubles) -> Doubles:
+    """Add up the legs; a floating-point sum of three or more depends on their order, so they are sorted first."""
+    if len(table) > 2:
+        by_chunk = np.ascontiguousarray(np.moveaxis(table, 0, 2))
+        by_chunk.sort(axis=2)
+        total: Doubles = np.einsum("qcl->qc", by_chunk)
     else:
-        total = np.add(*shares) if len(shares) == 2 else shares[0]
-    return arrange_ascending(found.positions, total, depth)._replace(chunks=found.legs[0].chunks)
+        total = table[0] + table[1] if len(table) == 2 else table[0]
+    return total
 
 
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:

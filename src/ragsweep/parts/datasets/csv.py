@@ -47,8 +47,7 @@ class Csv:
         corpus_columns: The same for a corpus that is a table.
         grades: What each grade stands for, where it is no number; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
-        limit: How many questions to draw; None for all.
-        seed: Chooses which questions are drawn.
+        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     VERSION: ClassVar[str] = "1"

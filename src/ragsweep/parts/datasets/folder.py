@@ -26,8 +26,7 @@ class Folder:
         golden: File of the questions.
         exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
         unknown: "error", or "drop" to leave out and count labels that cannot be used.
-        limit: How many questions to draw; None for all.
-        seed: Chooses which questions are drawn.
+        limit, seed: How many questions to draw, None for all, and by which seed.
         repeated_passages: An anchor found in another document too marks the same passage there.
     """
 

@@ -22,8 +22,7 @@ class PythonReference:
     The topics are those of the Python that runs; many passages stand in several of them.
 
     Args:
-        limit: How many questions to draw; None for all.
-        seed: Chooses which questions are drawn.
+        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     VERSION: ClassVar[str] = "1"

@@ -27,8 +27,7 @@ class Squad:
     Args:
         path: The file; its name may lack ".gz".
         unknown: "error", or "drop" to leave out and count answers that do not stand where the file puts them.
-        limit: How many questions to draw; None for all.
-        seed: Chooses which questions are drawn.
+        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     VERSION: ClassVar[str] = "1"

@@ -44,8 +44,7 @@ class Trec:
         fields: The parts of a topic that make the question, in this order: title, description, narrative.
         grades: What each score stands for, where it is no grade itself; None leaves a label out, and counts it.
         unknown: "error", or "drop" to leave out and count labels that name unknown documents or questions.
-        limit: How many questions to draw; None for all.
-        seed: Chooses which questions are drawn.
+        limit, seed: How many questions to draw, None for all, and by which seed.
     """
 
     VERSION: ClassVar[str] = "1"
