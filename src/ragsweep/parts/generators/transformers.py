@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
 
 
-class Transformers:
+@dataclass(eq=False)
+class Transformers(LocalModel):
     """Continue a prompt: the model's chat template where it has one, else the messages as plain text.
 
     Requests are answered one by one, so that an answer depends on its request only. A prompt that leaves no room for
     ``max_new_tokens`` in the model's window is a failed answer. Usage counts tokens but no calls: it costs nothing.
     """
 
-    VERSION = "1"
-    # Addresses contain the hash of the model's files and the resolved dtype instead; see fingerprint.
-    OPERATIONAL = frozenset({"model", "device", "dtype", "download"})
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "download"})
+    KEY: ClassVar[str] = "llm"
 
-    def __init__(
-        self,
-        model: str,
-        prompt: Prompt,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        seed: int = 0,
-        device: str = "auto",
-        dtype: str = "auto",
-        download: bool = False,
-    ) -> None:
-        self.model = model
-        self.prompt = prompt
-        self.max_new_tokens = max_new_tokens
-        self.temperature = temperature
-        self.seed = seed
-        self.device = device
-        self.dtype = dtype
-        self.download = download
+    model: str
+    prompt: Prompt
+    max_new_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 0
+    device: str = "auto"
+    dtype: str = "auto"
+    download: bool = False
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
-        self._dtype()
+        self._resolved_dtype()
         for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be {least} or more")
@@ -61,10 +52,6 @@ class Transformers:
         named = str((config.get("architectures") or ["nothing"])[0])
         if not named.endswith(ARCHITECTURES):
             raise ConfigError(f"model is {self.model!r}, which contains {named} and no language model (...ForCausalLM)")
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
-        return {**model_files.facts(self._folder()), "dtype": self._dtype(), **model_files.versions()}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""
@@ -109,27 +96,19 @@ class Transformers:
     def _window(self) -> int | None:
         return model_files.longest_input(self._folder())
 
-    def _folder(self) -> Path:
-        return model_files.locate(self.model, "llm.model", self.download)
-
-    def _dtype(self) -> str:
-        return model_files.resolve_dtype(self.dtype, self.device, "llm.dtype")
-
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         """Load tokenizer and model."""
         folder = str(self._folder())
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
 
-        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        silence_libraries()
         device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
         with model_files.loading(self.model, "llm.model"):
             safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
-            dtype = getattr(torch, self._dtype())
+            dtype = getattr(torch, self._resolved_dtype())
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
             return tokenizer, model.to(device).eval()
 

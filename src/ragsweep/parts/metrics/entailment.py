@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.core.sentences import LIBRARY
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question
+from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.metrics.answer_metric import (
     JudgedAnswerMetric,
     batches,
@@ -27,13 +25,12 @@ from ragsweep.parts.metrics.answer_metric import (
 )
 from ragsweep.parts.metrics.grounding import sentences_of
 
-KEY = "metrics.faithfulness_nli.model"
 ENTAILMENT = "entailment"
 TOGETHER = 16
 """Number of cases judged at once; judgements are stored after each batch."""
 
 
-class FaithfulnessNli(JudgedAnswerMetric):
+class FaithfulnessNli(LocalModel, JudgedAnswerMetric):
     """Proportion of the answer's sentences that some passage of its context entails.
 
     Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
@@ -52,8 +49,7 @@ class FaithfulnessNli(JudgedAnswerMetric):
     VERSION = "1"
     name = "faithfulness_nli"
     uses = ("answer", "contexts")
-    # Addresses contain the hash of the model's files and the resolved dtype instead; see fingerprint.
-    OPERATIONAL = frozenset({"model", "device", "dtype", "batch_size", "download"})
+    KEY = "metrics.faithfulness_nli"
 
     def __init__(
         self,
@@ -75,19 +71,15 @@ class FaithfulnessNli(JudgedAnswerMetric):
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
-        if self.model is None:
-            return
-        self._dtype()
-        self._entailment()
-        part = KEY.rpartition(".")[0]
-        model_files.check_reading(self._folder(), self.model, part, self.batch_size, self.max_length)
+        if self.model is not None:
+            super().check()
+            self._entailment()
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
         if self.model is None:
             return {"weights": "none"}
-        found = {LIBRARY: importlib.metadata.version(LIBRARY), "dtype": self._dtype()}
-        return {**found, **model_files.facts(self._folder()), **model_files.versions()}
+        return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge every pair of passage and sentence."""
@@ -125,15 +117,10 @@ class FaithfulnessNli(JudgedAnswerMetric):
         )
         chances = np.asarray(found, dtype=np.float64)[:, self._entailment()]
         if not np.isfinite(chances).all():
-            raise ConfigError(f"{KEY} is {self.model!r}, which gave numbers that are not finite; try dtype=float32")
+            raise ConfigError(
+                f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
+            )
         return [float(chance) for chance in chances]
-
-    def _folder(self) -> Path:
-        assert self.model is not None
-        return model_files.locate(self.model, KEY, self.download)
-
-    def _dtype(self) -> str:
-        return model_files.resolve_dtype(self.dtype, self.device, KEY.replace(".model", ".dtype"))
 
     def _entailment(self) -> int:
         """Return the number of the class entailment."""
@@ -145,25 +132,12 @@ class FaithfulnessNli(JudgedAnswerMetric):
                 return n
         known = ", ".join(named.values()) or "none"
         raise ConfigError(
-            f'{KEY} is {self.model!r}, whose classes are {known}; name a model with a class "{ENTAILMENT}" and another'
+            f"{self.KEY}.model is {self.model!r}, whose classes are {known}; "
+            f'name a model with a class "{ENTAILMENT}" and another'
         )
 
     @cached_property
     def _loaded(self) -> Any:
-        folder = self._folder()
-        import torch
-        from sentence_transformers import CrossEncoder as Model
-        from transformers.utils import logging as transformers_logging
+        from sentence_transformers import CrossEncoder
 
-        logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
-        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        with model_files.loading(str(self.model), KEY):
-            return Model(
-                str(folder),
-                device=None if self.device == "auto" else self.device,
-                trust_remote_code=False,
-                local_files_only=True,
-                max_length=self.max_length,
-                model_kwargs={"dtype": getattr(torch, self._dtype()), "use_safetensors": True},
-            ).eval()
+        return self._load(CrossEncoder, max_length=self.max_length)
