@@ -26,30 +26,11 @@ def test_inner_products_of_a_hand_computed_example() -> None:
     assert found.scores.tolist() == [[1.0, 0.75, 0.5], [0.0, -0.5, -1.0]]
 
 
-def test_fewer_vectors_than_the_depth_are_padded() -> None:
-    found = search([[1, 0]], [[2, 0]], 3)
-    assert found.positions.tolist() == [[0, -1, -1]]
-    assert found.scores.tolist() == [[2.0, -np.inf, -np.inf]]
-
-
-def test_no_vectors_are_padding_only() -> None:
-    assert search(np.empty((0, 2)), [[1, 0]], 2).positions.tolist() == [[-1, -1]]
-
-
 def test_of_a_thousand_equal_vectors_the_first_are_found() -> None:
     vectors = np.tile(unit(1, seed=3), (1000, 1))
     vectors[0] = -vectors[0]
     for queries in (vectors[1:2], vectors[1:41]):
         assert (search(vectors, queries, 10).positions == np.arange(1, 11)).all()
-
-
-def test_ties_beyond_what_is_fetched_at_first_are_found() -> None:
-    chance = np.random.default_rng(0)
-    vectors = unit(500)
-    copies = np.sort(chance.choice(500, 120, replace=False))
-    vectors[copies] = vectors[copies[0]]
-    found = search(vectors, vectors[copies[:1]], 50)
-    assert found.positions[0].tolist() == copies[:50].tolist()
 
 
 def test_ranking_equals_that_of_all_products_in_float64() -> None:

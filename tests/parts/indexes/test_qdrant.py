@@ -19,31 +19,15 @@ from ragsweep.testing.indexes import VectorIndexContract
 from ragsweep.testing.rankings import assert_equal
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("qdrant")
-
-
-class TestQdrantInAFolder(VectorIndexContract):
-    number = 120
-
-    @pytest.fixture(autouse=True)
-    def place(self, folder: Path) -> None:
-        self.folder = folder
-
-    def part(self) -> Qdrant:
-        return Qdrant(base_url=None, path=str(self.folder))
-
-
-class TestQdrantServer(VectorIndexContract):
-    number = 120
+class TestQdrant(VectorIndexContract):
+    number = 60
 
     @pytest.fixture(autouse=True)
     def place(self, running: Server) -> None:
-        self.place_of_server = running.url
+        self.url = running.url
 
     def part(self) -> Qdrant:
-        return Qdrant(self.place_of_server)
+        return Qdrant(self.url)
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +58,16 @@ def names(server: Server) -> set[str]:
     return {one.name for one in server.engine.get_collections().collections}
 
 
-def test_server_finds_and_scores_what_the_exact_index_does(server: Server) -> None:
-    part = Qdrant(server.url)
+@pytest.mark.parametrize("embedded", [False, True], ids=["server", "folder"])
+def test_it_finds_and_scores_what_the_exact_index_does(server: Server, embedded: bool, tmp_path: Path) -> None:
+    part = Qdrant(None, str(tmp_path)) if embedded else Qdrant(server.url)
     found = part.search(part.build(VECTORS), VECTORS, QUERIES, 10)
     expected = Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10)
     np.testing.assert_array_equal(found.positions, expected.positions)
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-def test_search_keeps_as_many_candidates_as_it_is_told_and_returns_no_more(server: Server) -> None:
+def test_ef_search_limits_candidates_and_the_length_of_a_ranking(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     for effort, depth, length in ((30, 10, 10), (30, 50, 30)):
         found = Qdrant(server.url, ef_search=effort).search(index, VECTORS, QUERIES[:1], depth)
@@ -161,16 +146,16 @@ def test_quicker_process_is_no_error(server: Server, monkeypatch: Any) -> None:
     assert part.search(built, VECTORS, VECTORS[:3], 1).positions[:, 0].tolist() == [0, 1, 2]
 
 
-def test_key_is_read_when_the_server_is_called_and_never_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_read_when_the_server_is_called_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving("s3cret") as guarded:
         part = Qdrant(guarded.url, key_env="STORE_KEY")
         with pytest.raises(ConfigError, match="STORE_KEY"):
             part.build(VECTORS)
         monkeypatch.setenv("STORE_KEY", "wr0ng")
-        with pytest.warns(UserWarning, match="insecure"), pytest.raises(CallFailed) as told:
+        with pytest.warns(UserWarning, match="insecure"), pytest.raises(CallFailed) as caught:
             Qdrant(guarded.url, key_env="STORE_KEY").build(VECTORS)
-        assert "401" in str(told.value)
-        assert "Invalid API key ***" in str(told.value)
+        assert "401" in str(caught.value)
+        assert "Invalid API key ***" in str(caught.value)
         monkeypatch.setenv("STORE_KEY", "s3cret")
         with pytest.warns(UserWarning, match="insecure"):
             part.build(VECTORS)

@@ -8,7 +8,3 @@ from ragsweep.testing.rerankers import RerankerContract
 
 class TestNoReranker(RerankerContract):
     part = NoReranker
-
-
-def test_no_candidates_are_asked_for() -> None:
-    assert NoReranker().candidates == 0

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 
-from ragsweep.core.building import Builder
-from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.identity import BuiltPart
 from ragsweep.core.types import NO_CHUNK
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -155,19 +153,3 @@ def test_chunks_that_were_read_are_found_in_the_store(tmp_path: Path) -> None:
 def test_corpus_without_chunks_is_reranked_to_nothing() -> None:
     empty = graph(Parts(corpus([]), built(Whole()), built(Words()), built(LateInteraction(Letters())), 3, 1))
     assert (Executor().get(empty.ranking, QUERIES).positions == NO_CHUNK).all()
-
-
-# --- option files ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("option", ["none", "late_interaction", "api"])
-def test_option_is_built_as_it_stands(option: str) -> None:
-    given = ["reranker.base_url=http://localhost/v1", "reranker.model=m"] if option == "api" else []
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose(overrides=["+embedder=minilm", f"+reranker={option}", *given])
-    from omegaconf import OmegaConf
-
-    node = OmegaConf.to_container(config, resolve=True)["reranker"]
-    reranker = Builder().build(node, "reranker")
-    assert reranker.value.candidates == (0 if option == "none" else 50)
-    assert isinstance(reranker.spec, Spec)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
@@ -24,11 +24,6 @@ class TestBm25s(TextRetrieverContract):
 class TestRankBm25(TextRetrieverContract):
     def part(self) -> Bm25:
         return Bm25(backend="rank_bm25")
-
-
-class TestWithoutLanguage(TextRetrieverContract):
-    def part(self) -> Bm25:
-        return Bm25(language="none")
 
 
 word = st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff"])
@@ -61,7 +56,6 @@ def found(part: Bm25, documents: list[list[str]], query: list[str]) -> list[floa
     return scores
 
 
-@settings(deadline=None, max_examples=60)
 @given(collection, document, st.sampled_from([0.0, 0.9, 1.5]), st.sampled_from([0.0, 0.4, 0.75, 1.0]))
 def test_bm25s_scores_are_those_of_lucenes_formula(
     documents: list[list[str]], query: list[str], k1: float, b: float
@@ -70,7 +64,6 @@ def test_bm25s_scores_are_those_of_lucenes_formula(
     assert found(Bm25(k1, b, language="none"), documents, query) == pytest.approx(expected, rel=1e-5)
 
 
-@settings(deadline=None, max_examples=60)
 @given(collection, document, st.sampled_from([0.9, 1.5]), st.sampled_from([0.0, 0.75, 1.0]))
 def test_rank_bm25_scores_are_those_of_the_library(
     documents: list[list[str]], query: list[str], k1: float, b: float
@@ -83,7 +76,6 @@ def test_rank_bm25_scores_are_those_of_the_library(
     assert found(Bm25(k1, b, "rank_bm25", "none"), documents, query) == pytest.approx(expected.tolist(), rel=1e-6)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.lists(word, max_size=9), min_size=1, max_size=20).filter(any),
     st.sampled_from([(1.5, 0.75), (0.9, 0.4), (0.0, 1.0), (1.2, 0.0)]),
@@ -101,9 +93,8 @@ def test_arrays_are_those_of_bm25s_to_the_bit_however_texts_fall_into_blocks(
     assert_those_of_bm25s(index, documents, *formula)
 
 
-@pytest.mark.parametrize("texts", [1, 3])
-@pytest.mark.parametrize("repeats", [255, 256, 65_536])
-def test_a_word_may_be_said_often(repeats: int, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("repeats", "texts"), [(255, 1), (256, 3), (65_536, 3)])
+def test_a_word_may_occur_often(repeats: int, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "TEXTS", texts)
     documents = [["cc"], ["aa"] * repeats, ["bb", "aa"]]
     assert_those_of_bm25s(Bm25(language="none").build([" ".join(words) for words in documents]), documents, 1.5, 0.75)
@@ -148,25 +139,6 @@ def test_accents_are_kept_however_they_are_written() -> None:
     part = Bm25(language="french")
     ranking = part.retrieve(part.build(["le pe\u0302cheur", "le pécheur"]), ["pêcheur", "PÉCHEUR"], 2)
     assert ranking.positions.tolist() == [[0, -1], [1, -1]]
-
-
-def test_query_words_count_as_often_as_they_are_said() -> None:
-    part = Bm25(language="none")
-    one, two = part.retrieve(part.build(["cat", "dog"]), ["cat", "cat cat"], 1).scores[:, 0]
-    assert two == pytest.approx(2 * one)
-
-
-def test_chunks_that_share_no_word_are_not_found() -> None:
-    part = Bm25()
-    ranking = part.retrieve(part.build(["stars", "cats", "cats"]), ["cats and dogs", "dogs"], 3)
-    assert ranking.positions.tolist() == [[1, 2, -1], [-1, -1, -1]]
-
-
-def test_one_index_is_built_whatever_the_order_of_sets() -> None:
-    one, other = Bm25().build(TEXTS), Bm25().build(TEXTS)
-    assert bytes(one["vocabulary"]).startswith(b'["caf')
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
 
 
 def test_blank_corpus_finds_nothing() -> None:

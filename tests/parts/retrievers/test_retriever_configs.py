@@ -12,7 +12,7 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
 from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
-from ragsweep.parts.retrievers import Bm25, HybridConvex, HybridRrf, NoRetriever, Vector
+from ragsweep.parts.retrievers import HybridConvex, HybridRrf, NoRetriever, Vector
 
 CONF = Path(__file__).parents[3] / "conf"
 
@@ -39,12 +39,6 @@ def test_every_kind_of_retriever_is_recognised_by_its_methods() -> None:
     for option, kind in {**kinds, "hybrid_convex": HybridRetriever}.items():
         part = instantiate(composed(f"+retriever={option}").retriever)
         assert [k for k in (TextRetriever, VectorRetriever, HybridRetriever) if isinstance(part, k)] == [kind], option
-
-
-def test_bm25_takes_its_parameters() -> None:
-    part = instantiate(composed("+retriever=bm25", "retriever.k1=1.2", "retriever.language=none").retriever)
-    assert isinstance(part, Bm25)
-    assert (part.k1, part.b, part.backend, part.language) == (1.2, 0.75, "bm25s", "none")
 
 
 def test_index_of_the_vector_retriever_can_be_chosen() -> None:
