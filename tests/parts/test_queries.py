@@ -33,11 +33,11 @@ TALK = [
 STANDING = {"sleep": "Where does the cat sleep?", "made": " What is bread\nmade of? "}
 
 
-def scripted(asked: ModelRequest) -> str:
-    """Rewrite what is asked by the instruction to rewrite, answer all else."""
-    if "Rewrite" not in asked.prompt:
+def scripted(request: ModelRequest) -> str:
+    """Return a query where the instruction is to rewrite, else an answer."""
+    if "Rewrite" not in request.prompt:
         return "It rests on the warm mat."
-    return next(said for word, said in STANDING.items() if word in asked.last)
+    return next(text for word, text in STANDING.items() if word in request.last)
 
 
 @pytest.fixture
@@ -113,12 +113,12 @@ def test_model_rewrites_each_question_with_a_history_once_and_its_query_is_searc
     assert first.outcomes["context_recall"][4:6] == [1, 1]
     assert first.usage["query"]["calls"] == 2
     assert first.usage["query"]["money"] > 0
-    asked = len(server.log)
+    request = len(server.log)
     again = evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite"))
-    assert len(server.log) == asked
+    assert len(server.log) == request
     assert again.usage == first.usage
     evaluate(stored(tmp_path), *overrides(tmp_path, *model(server), "query=rewrite", "prompt=cite"))
-    assert rewrites(server) == 2  # how answers are asked for is nothing to a query
+    assert rewrites(server) == 2  # the prompt of answers does not change a query
 
 
 def test_cost_and_latency_of_an_answer_hold_those_of_its_query(server: LlmServer, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_question_whose_query_failed_has_no_score_and_the_next_run_completes_it(
 
 
 def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
-    server.answer = lambda asked: " " if "Rewrite" in asked.prompt else "Yes."
+    server.answer = lambda request: " " if "Rewrite" in request.prompt else "Yes."
     result = evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", "llm.retries=0"))
     assert result.state == PARTIAL
     assert np.isnan(result.outcomes["context_recall"][4:6]).all()

@@ -49,7 +49,7 @@ def test_children_are_cut_out_of_each_parent_and_shared_ones_are_one() -> None:
 @given(
     st.lists(st.text("ab \n", max_size=30), min_size=1, max_size=3), st.integers(2, 12), st.integers(1, 12), st.data()
 )
-def test_every_child_is_held_by_its_parent_which_is_the_first_that_does(
+def test_every_child_lies_in_its_parent_which_is_the_first_that_does(
     texts: list[str], large: int, small: int, data: st.DataObject
 ) -> None:
     given_corpus = corpus(*texts)
@@ -57,8 +57,8 @@ def test_every_child_is_held_by_its_parent_which_is_the_first_that_does(
     nested = ParentChild(FixedSize(large, 0), FixedSize(small)).split(given_corpus)
     assert_lawful(nested, given_corpus)
     children = FixedSize(1).split(given_corpus)  # of any chunking whose chunks some parent holds
-    held = parents_of(children, parents)
-    for child, parent in enumerate(held.tolist()):
+    parent_of = parents_of(children, parents)
+    for child, parent in enumerate(parent_of.tolist()):
         holding = [
             n
             for n in range(len(parents.document))
@@ -100,7 +100,7 @@ def nested(parent: Chunker, child: Chunker, **specs: object) -> BuiltPart:
     return BuiltPart(ParentChild(parent, child), Spec("ParentChild", "1", named))
 
 
-def lay(
+def config_graph(
     chunker: BuiltPart,
     retriever: BuiltPart | None = None,
     reranker: BuiltPart | None = None,
@@ -115,46 +115,49 @@ PARENT, CHILD = SentenceWindow(2, 2), SentenceWindow(1, 1)
 
 @pytest.mark.parametrize("retriever", [built(Words()), vector()], ids=["words", "vector"])
 def test_context_holds_parents_once_in_the_order_of_their_best_children(retriever: BuiltPart) -> None:
-    laid, executor = lay(nested(PARENT, CHILD), retriever), Executor()
+    config, executor = config_graph(nested(PARENT, CHILD), retriever), Executor()
     queries = ["red cat", "grey fox", "ape"]
-    small, large = executor.get(laid.reranked, queries), executor.get(laid.ranking, queries)
-    children, parents = executor.get(laid.ranking.inputs[1]), executor.get(laid.chunks)
+    small, large = executor.get(config.reranked, queries), executor.get(config.ranking, queries)
+    children, parents = executor.get(config.ranking.inputs[1]), executor.get(config.chunks)
     assert len(children.document) > len(parents.document)
-    assert large.chunks == laid.chunks.address
-    held = parents_of(children, parents)
+    assert large.chunks == config.chunks.address
+    parent_of = parents_of(children, parents)
     for found, handed in zip(small.positions, large.positions, strict=True):
-        expected = list(dict.fromkeys(held[found[found >= 0]].tolist()))
+        expected = list(dict.fromkeys(parent_of[found[found >= 0]].tolist()))
         assert handed[handed >= 0].tolist() == expected
         assert len(expected) >= 1
-    assert executor.get(laid.context, queries).positions.tolist() == large.positions[:, :2].tolist()
-    chunks = chunks_of(laid, executor.get)
+    assert executor.get(config.context, queries).positions.tolist() == large.positions[:, :2].tolist()
+    chunks = chunks_of(config, executor.get)
     assert [chunks.text(n).strip() for n in range(3)] == [TEXTS[0][:26], TEXTS[0][27:], TEXTS[1]]
     if retriever.spec.target == "Words":
         assert large.positions[:, 0].tolist() == [0, 1, 2]
-    assert executor.get(laid.counts)["tokens"].tolist() == [count(chunks.text(n)) for n in range(3)]
+    assert executor.get(config.counts)["tokens"].tolist() == [count(chunks.text(n)) for n in range(3)]
 
 
 def test_parents_are_the_stage_they_are_without_children() -> None:
-    alone, together = lay(BuiltPart(PARENT, Spec("SentenceWindow", "1", vars(PARENT)))), lay(nested(PARENT, CHILD))
+    alone, together = (
+        config_graph(BuiltPart(PARENT, Spec("SentenceWindow", "1", vars(PARENT)))),
+        config_graph(nested(PARENT, CHILD)),
+    )
     assert together.chunks.address == alone.chunks.address
     assert together.counts.address == alone.counts.address
     assert together.ranking.address != alone.ranking.address
 
 
 def test_another_child_leaves_the_parents_as_they_are() -> None:
-    one, other = lay(nested(PARENT, CHILD)), lay(nested(PARENT, FixedSize(9)))
+    one, other = config_graph(nested(PARENT, CHILD)), config_graph(nested(PARENT, FixedSize(9)))
     assert one.chunks.address == other.chunks.address
     assert one.first_stage.address != other.first_stage.address
 
 
 def test_reranker_reads_the_small_chunks() -> None:
     part = LongestFirst(candidates=4)
-    laid = lay(nested(PARENT, CHILD), reranker=built(part, candidates=4))
-    Executor().get(laid.context, ["red cat"])
+    config = config_graph(nested(PARENT, CHILD), reranker=built(part, candidates=4))
+    Executor().get(config.context, ["red cat"])
     assert [text.count(".") for _, text in part.scored] == [1, 1, 1]
 
 
-def test_evidence_and_scores_are_told_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_and_scores_are_reported_before_and_after_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
     overrides = ["retriever=bm25", "chunker=parent_child", "dataset.limit=20", "depth=20"]
     plain = evaluate(Session(), *overrides)
@@ -166,8 +169,8 @@ def test_evidence_and_scores_are_told_before_and_after_reranking(monkeypatch: py
 
 
 def test_corpus_without_documents_is_found_empty() -> None:
-    laid = lay(nested(PARENT, CHILD), texts=Corpus([], [], []))
-    assert (Executor().get(laid.context, ["red cat"]).positions == -1).all()
+    config = config_graph(nested(PARENT, CHILD), texts=Corpus([], [], []))
+    assert (Executor().get(config.context, ["red cat"]).positions == -1).all()
 
 
 def test_children_can_be_nested_themselves() -> None:

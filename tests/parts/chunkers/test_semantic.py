@@ -1,4 +1,4 @@
-"""Cuts where the subject changes: by an embedder of letters, whose distances can be told by eye."""
+"""Cuts where the subject changes: by an embedder of letters, whose distances are plain to see."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     path = folder(
         tmp_path,
         corpus='{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "y"}\n{"_id": "d3"}\n{"_id": 4, "text": "z"}\n',

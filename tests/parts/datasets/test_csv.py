@@ -86,7 +86,7 @@ def test_column_that_can_hold_nothing_known_is_refused(tmp_path: Path) -> None:
         csv(tmp_path, FULL, columns={"questoin": "Query"}).load()
 
 
-def test_header_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_header_faults_are_reported_at_once(tmp_path: Path) -> None:
     assert refused(tmp_path, "id,qestion,id,note\nq1,what,x,y\n", columns={"document": "URL"}) == [
         'questions.csv:1: column "id" is given 2 times; rename all but one',
         'questions.csv:1: no column "question" in the header; did you mean "qestion"? known: id, note, qestion; '
@@ -96,7 +96,7 @@ def test_header_faults_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_faults_of_rows_are_told_at_once_with_the_line_where_a_row_begins(tmp_path: Path) -> None:
+def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tmp_path: Path) -> None:
     rows = (
         "id,question,document,anchor,start,answerable,grade\n"
         'q1,"what\nis it",a,apple,x,,1\n'

@@ -131,7 +131,7 @@ def test_markdown_chunker_cuts_the_pages_of_a_folder_at_their_headings_and_never
     assert chunks == ["# One\n\nfirst words\n\n", f"# Two\n\n{code}"]
 
 
-def test_what_is_no_page_is_left_out_and_told(tmp_path: Path) -> None:
+def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:
     pages = {"a.md": "a", "a.png": b"\x89", "b.png": b"", "LICENSE": "x", ".git/b.md": "b", "drafts/c.md": "c"}
     dataset = folder(tmp_path, pages, exclude=["drafts/*"]).load()
     assert dataset.corpus.ids == ["a.md"]
@@ -161,7 +161,7 @@ def test_restructured_text_brings_in_no_other_file(tmp_path: Path) -> None:
     assert page_text[1].endswith("End.")
 
 
-def test_pages_that_cannot_be_read_are_told_at_once_each_with_its_file(tmp_path: Path) -> None:
+def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_path: Path) -> None:
     pages = {
         "a.md": "good",
         "broken.pdf": b"%PDF-1.4 nonsense",
@@ -181,12 +181,12 @@ def test_pages_that_cannot_be_read_are_told_at_once_each_with_its_file(tmp_path:
         "pages/locked.pdf",
         "pages/scan.pdf",
     ]
-    told = "\n".join(faults)
+    message = "\n".join(faults)
     assert 'document "caf\u00e9.md" is given twice' in faults[0]
     assert "holds the control character U+000A; an id is one line of plain text" in faults[1]
     assert "byte 4 (0xe9) is not UTF-8; save the file as UTF-8" in faults[3]
     assert "it holds no text; if it is a scan, run character recognition on it first" in faults[5]
-    assert told.count("mend it, or leave it out with dataset.exclude") == 3
+    assert message.count("mend it, or leave it out with dataset.exclude") == 3
 
 
 def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_category_follows_from_the_kind_where_none_is_given(tmp_path: Path) -> N
     assert conversational.category == "conversational"
 
 
-def test_all_faults_of_both_files_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
     documents = [*DOCUMENTS, {"id": "a", "text": ""}, {"id": "c", "text": "x", "titel": "y"}, {"id": " ", "text": "x"}]
     questions = [
         FULL,
@@ -135,7 +135,7 @@ def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None
     assert (plain.history, plain.references) == ((), ("Fruit.",))
 
 
-def test_faults_of_a_conversation_are_told_with_their_place(tmp_path: Path) -> None:
+def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) -> None:
     history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
     assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
         'golden.jsonl:1: "references" holds 3 where a text in quotes is needed',

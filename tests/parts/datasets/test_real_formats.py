@@ -22,14 +22,14 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def write_squad(collection: Path, path: Path) -> Path:
     """Put a collection back into the one file it came from: articles, their paragraphs, and the questions of each."""
-    asked = defaultdict(list)
+    qas = defaultdict(list)
     for row in rows(collection / "golden.jsonl"):
         answers = [{"text": span["text"], "answer_start": span["start"]} for span in row["answer_spans"]]
         question = {"id": row["id"], "question": row["question"], "answers": answers}
-        asked[row["context_id"]].append(question | {"is_impossible": not row["answerable"]})
+        qas[row["context_id"]].append(question | {"is_impossible": not row["answerable"]})
     articles = defaultdict(list)
     for row in rows(collection / "corpus.jsonl"):
-        articles[row["title"]].append({"context": row["text"], "qas": asked[row["_id"]]})
+        articles[row["title"]].append({"context": row["text"], "qas": qas[row["_id"]]})
     data = [{"title": title, "paragraphs": paragraphs} for title, paragraphs in articles.items()]
     path.write_text(json.dumps({"version": "x", "data": data}, ensure_ascii=False), encoding="utf-8")
     return path

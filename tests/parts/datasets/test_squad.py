@@ -18,7 +18,7 @@ def answers(*spans: tuple[str, int]) -> list[dict[str, Any]]:
     return [{"text": text, "answer_start": start} for text, start in spans]
 
 
-def asked(identifier: str, *spans: tuple[str, int], **more: object) -> dict[str, Any]:
+def row(identifier: str, *spans: tuple[str, int], **more: object) -> dict[str, Any]:
     return {"id": identifier, "question": f"{identifier}?", "answers": answers(*spans), **more}
 
 
@@ -41,15 +41,15 @@ def refused(folder: Path, *articles: dict[str, Any]) -> list[str]:
 class TestSquad(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = squad(tmp_path, article("River", (CONTEXT, [asked("q1", ("sea", 58))])))
+        self.reader = squad(tmp_path, article("River", (CONTEXT, [row("q1", ("sea", 58))])))
 
     def part(self) -> Squad:
         return self.reader
 
 
 def test_paragraphs_are_numbered_by_title_and_equal_ones_are_one_document(tmp_path: Path) -> None:
-    first, second = (CONTEXT, [asked("q1")]), ("Another one.", [asked("q2")])
-    again = article("River", (CONTEXT, [asked("q3", ("sea", 58))]), ("A third.", []))
+    first, second = (CONTEXT, [row("q1")]), ("Another one.", [row("q2")])
+    again = article("River", (CONTEXT, [row("q3", ("sea", 58))]), ("A third.", []))
     dataset = squad(tmp_path, article("River", first, second), article("Hill", ("A hill.", [])), again).load()
     assert dataset.name == "dev"
     assert dataset.corpus.ids == ["River/1", "River/2", "Hill/1", "River/3"]
@@ -60,33 +60,33 @@ def test_paragraphs_are_numbered_by_title_and_equal_ones_are_one_document(tmp_pa
 
 def test_every_answer_is_kept_and_overlapping_ones_are_one_evidence(tmp_path: Path) -> None:
     spans = [("the hills", 19), ("hills", 23), ("the northern sea", 45), ("hills", 23), ("in the hills", 16)]
-    (question,) = squad(tmp_path, article("River", (CONTEXT, [asked("q1", *spans)]))).load().golden.questions
+    (question,) = squad(tmp_path, article("River", (CONTEXT, [row("q1", *spans)]))).load().golden.questions
     assert question.references == ("the hills", "hills", "the northern sea", "in the hills")
     assert question.evidence == (Evidence("River/1", "in the hills", 16), Evidence("River/1", "the northern sea", 45))
     assert (question.answerable, question.category) == (True, "")
 
 
 def test_answer_with_white_space_at_its_ends_resolves(tmp_path: Path) -> None:
-    (question,) = squad(tmp_path, article("River", (CONTEXT, [asked("q1", (" hills", 22))]))).load().golden.questions
+    (question,) = squad(tmp_path, article("River", (CONTEXT, [row("q1", (" hills", 22))]))).load().golden.questions
     assert (question.references, question.evidence) == (("hills",), (Evidence("River/1", "hills", 23),))
 
 
 def test_impossible_question_is_unanswerable_whatever_is_plausible(tmp_path: Path) -> None:
-    impossible = asked("q1", is_impossible=True, plausible_answers=answers(("hills", 23)))
+    impossible = row("q1", is_impossible=True, plausible_answers=answers(("hills", 23)))
     (question,) = squad(tmp_path, article("River", (CONTEXT, [impossible]))).load().golden.questions
     assert (question.answerable, question.category) == (False, "unanswerable")
     assert (question.evidence, question.references) == ((), ())
 
 
-def test_answer_that_occurs_once_is_found_whatever_its_start_and_that_is_told(tmp_path: Path) -> None:
-    questions = [asked("q1", ("hills", 24), ("hills", 23)), asked("q2", ("hills", 23))]
+def test_answer_that_occurs_once_is_found_whatever_its_start_and_that_is_noted(tmp_path: Path) -> None:
+    questions = [row("q1", ("hills", 24), ("hills", 23)), row("q2", ("hills", 23))]
     dataset = squad(tmp_path, article("River", (CONTEXT, questions))).load()
     assert [question.evidence for question in dataset.golden.questions] == [(Evidence("River/1", "hills", 23),)] * 2
     assert dataset.notes == ("1 questions have an answer with a wrong answer_start, found where it occurs",)
 
 
 def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> None:
-    wrong, right = asked("q1", ("the", 3), ("the", 3)), asked("q2", ("hills", 23))
+    wrong, right = row("q1", ("the", 3), ("the", 3)), row("q2", ("hills", 23))
     articles = [article("River", (CONTEXT, [wrong, right]))]
     assert refused(tmp_path, *articles) == [
         "1 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
@@ -98,9 +98,9 @@ def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> N
     assert golden.left_out == {"labels whose anchor does not resolve": 1, "questions with no label left": 1}
 
 
-def test_faults_are_told_at_once_with_their_path_in_the_file(tmp_path: Path) -> None:
+def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path) -> None:
     bare = {"id": "q1", "question": "q1?", "answers": [{"text": "hills"}]}
-    assert refused(tmp_path, article("", (CONTEXT, [bare, asked("q1", ("x", -1))])), article("A", (" ", []))) == [
+    assert refused(tmp_path, article("", (CONTEXT, [bare, row("q1", ("x", -1))])), article("A", (" ", []))) == [
         'dev.json:$.data[0]: "title" is blank',
         'dev.json:$.data[0].paragraphs[0].qas[0].answers[0]: has no "answer_start"',
         'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" is -1; positions count from 0',

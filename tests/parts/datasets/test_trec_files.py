@@ -75,15 +75,15 @@ def test_topics_and_qrels_become_questions_with_evidence(tmp_path: Path, topics:
 
 
 @pytest.mark.parametrize(
-    ("fields", "asked"),
+    ("fields", "text"),
     [
         (["description"], "When does it rain?"),
         (["description", "title"], "When does it rain? heavy rain"),
         (["narrative"], "Any rain < 3 mm counts."),
     ],
 )
-def test_fields_of_a_topic_are_asked_in_their_order(tmp_path: Path, fields: list[str], asked: str) -> None:
-    assert trec(tmp_path, OPEN_TAGS, fields=fields).load().golden.questions[0].text == asked
+def test_fields_of_a_topic_make_the_question_in_their_order(tmp_path: Path, fields: list[str], text: str) -> None:
+    assert trec(tmp_path, OPEN_TAGS, fields=fields).load().golden.questions[0].text == text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_topics_without_a_label_are_counted_and_labels_without_a_topic_refused(t
     assert refused(tmp_path, TABS, "303 0 d1 1\n")[1:] == ['qrels:1: question "303" is not in the queries']
 
 
-def test_faults_of_topics_are_told_at_once(tmp_path: Path) -> None:
+def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
     assert refused(tmp_path, topics) == [
         "topics:1: the topic has no <title>; add it, or choose other fields",

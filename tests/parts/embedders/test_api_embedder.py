@@ -70,7 +70,7 @@ def test_call_is_what_services_expect_and_vectors_come_back_to_their_texts(serve
     assert set(server.keys) == {f"Bearer {KEY}"}
 
 
-def test_dimension_that_is_not_given_is_asked_for_once(server: Server) -> None:
+def test_dimension_that_is_not_given_is_found_by_one_call(server: Server) -> None:
     part = embedder(server)
     assert part.embed_queries([]).shape == (0, 26)
     part.embed_queries(["one"])
@@ -86,7 +86,7 @@ def test_text_without_anything_in_it_is_not_sent_and_its_vector_is_zero(server: 
     assert len(server.bodies) == 1
 
 
-def test_vectors_have_length_one_unless_asked_otherwise(server: Server) -> None:
+def test_vectors_have_length_one_unless_configured_otherwise(server: Server) -> None:
     np.testing.assert_allclose(np.linalg.norm(embedder(server).embed_queries(["abc", "x"]), axis=1), 1, rtol=1e-6)
     raw = embedder(server, normalize=False).embed_queries(["abc", "x"])
     np.testing.assert_allclose(np.linalg.norm(raw, axis=1), 3, rtol=1e-6)
@@ -183,7 +183,7 @@ def test_documents_and_queries_meet_in_the_pipeline(server: Server) -> None:
         index=built(index).spec,
         exact=built(index).spec,
     )
-    laid = graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 5, 2))
-    found = Executor().get(laid.ranking, list(TEXTS[:1]))
+    config = graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 5, 2))
+    found = Executor().get(config.ranking, list(TEXTS[:1]))
     likeness = LETTERS.embed_queries(TEXTS[:1]) @ LETTERS.embed_documents(corpus().texts).vectors.T
     assert found.positions[0].tolist() == np.argsort(-likeness[0], kind="stable").tolist()

@@ -97,7 +97,7 @@ def test_tokens_beyond_the_limit_change_nothing(tiny_embedder: Path) -> None:
     assert np.abs(one - shorter).max() > 1e-4
 
 
-def test_vectors_have_length_one_unless_asked_otherwise(tiny_embedder: Path) -> None:
+def test_vectors_have_length_one_unless_configured_otherwise(tiny_embedder: Path) -> None:
     for dtype in ("float32", "bfloat16"):
         lengths = np.linalg.norm(embedder(tiny_embedder, dtype=dtype).embed_queries(TEXTS), axis=1)
         np.testing.assert_allclose(lengths, 1, atol=1e-6)
@@ -163,7 +163,7 @@ def test_static_model_averages_its_tokens(static_model: Path) -> None:
         part.embed_tokens(["cat"], "query")
 
 
-def test_static_model_reads_as_many_tokens_as_it_is_told_to(static_model: Path) -> None:
+def test_static_model_reads_as_many_tokens_as_it_is_set_to(static_model: Path) -> None:
     found = embedder(static_model, max_length=3).embed_documents(["the cat sat on the mat", "the cat sat"])
     assert (found.tokens.tolist(), found.tokens_read.tolist()) == ([6, 3], [3, 3])
     np.testing.assert_array_equal(found.vectors[0], found.vectors[1])

@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient, models
 
 
 class Server(ThreadingHTTPServer):
-    """Hold collections in memory; note what was asked, and refuse whoever has not the key."""
+    """Hold collections in memory; record calls, and refuse a wrong key."""
 
     daemon_threads = True
 
@@ -21,10 +21,10 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.engine = QdrantClient(":memory:")
         self.key = key
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.efforts: list[int] = []  # of the searches; the engine needs none
         self.alone = threading.Lock()
-        self.building = 0  # so many more times it says that it builds its index
+        self.building = 0  # so many more times its index is being built
         self.least = 0  # calls after which it dies
 
     @property
@@ -32,7 +32,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def answer(self, method: str, path: str, body: Any) -> Any:
-        """Do what is asked; raise KeyError for what this server does not know."""
+        """Answer a call; raise KeyError for an unknown one."""
         _, name, *rest = path.split("?")[0].strip("/").split("/")
         match method, rest:
             case "GET", ["exists"]:
@@ -51,8 +51,8 @@ class Server(ThreadingHTTPServer):
                 return {"count": self.engine.count(name).count}
             case "POST", ["points", "query", "batch"]:
                 self.efforts += [one["params"]["hnsw_ef"] for one in body["searches"]]
-                asked = [models.QueryRequest.model_validate({**one, "params": None}) for one in body["searches"]]
-                return [json.loads(one.model_dump_json()) for one in self.engine.query_batch_points(name, asked)]
+                requests = [models.QueryRequest.model_validate({**one, "params": None}) for one in body["searches"]]
+                return [json.loads(one.model_dump_json()) for one in self.engine.query_batch_points(name, requests)]
         raise KeyError(path)
 
 
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         if given != self.server.key:
             return self._send(401, {"status": {"error": f"Invalid API key {given}"}})
         with self.server.alone:
-            self.server.asked.append(f"{self.command} {self.path.split('?')[0]}")
+            self.server.calls.append(f"{self.command} {self.path.split('?')[0]}")
             if self.command == "PUT" and self.path.split("?")[0].endswith("/points") and self.server.least:
                 self.server.least -= 1
                 if not self.server.least:
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Write nothing."""
 
 
 @contextmanager

@@ -51,7 +51,7 @@ VECTORS, QUERIES = drawn(70), drawn(5, seed=1)
 
 
 def sent(server: Server) -> int:
-    return sum(line.startswith("PUT") and line.endswith("/points") for line in server.asked)
+    return sum(line.startswith("PUT") and line.endswith("/points") for line in server.calls)
 
 
 def names(server: Server) -> set[str]:
@@ -94,9 +94,9 @@ def test_complete_collection_is_used_as_it_is(server: Server) -> None:
     assert again.build(VECTORS)["collection"].tobytes() == index["collection"].tobytes()
     again.search(index, VECTORS, QUERIES, 3)
     assert sent(server) == before > 0
-    looked = len(server.asked)
+    before = len(server.calls)
     again.search(index, VECTORS, QUERIES[:1], 3)
-    assert len(server.asked) == looked + 1  # a question alone costs one call, or its latency would be another
+    assert len(server.calls) == before + 1  # a question alone costs one call, or its latency would be another
 
 
 def test_half_filled_collection_is_filled_before_it_is_searched(server: Server, monkeypatch: Any) -> None:
@@ -133,7 +133,7 @@ def test_search_waits_until_the_index_is_built(server: Server, monkeypatch: Any)
     monkeypatch.setattr(qdrant, "PAUSE", 0.0)
     server.building = 4
     Qdrant(server.url).build(VECTORS)
-    assert sum(line.startswith("GET /collections/") and "exists" not in line for line in server.asked) == 4
+    assert sum(line.startswith("GET /collections/") and "exists" not in line for line in server.calls) == 4
 
 
 def test_quicker_process_is_no_error(server: Server, monkeypatch: Any) -> None:

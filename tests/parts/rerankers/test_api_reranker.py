@@ -209,15 +209,15 @@ def test_patience_changes_no_identity_and_the_service_does() -> None:
 def test_pairs_scored_before_a_failure_are_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.evaluation.pipeline.PAIRS", 3)
     part = reranker(server, candidates=3, retries=0)
-    laid = graph(Parts(corpus(), built(Whole()), vector(), built(part, model="m"), 4, 2))
+    config = graph(Parts(corpus(), built(Whole()), vector(), built(part, model="m"), 4, 2))
     queries = ["cats on the mat", "source code", "bread"]
     executor = Executor()
     server.reply = lambda body, number: answer(body) if number < 3 else (500, {}, b"down")
     with pytest.raises(CallFailed, match="status 500: down"):
-        executor.get(laid.ranking, queries)
+        executor.get(config.ranking, queries)
     assert [body["query"] for body in server.bodies] == queries
     server.reply = lambda body, number: answer(body)
-    ranked = executor.get(laid.ranking, queries)
+    ranked = executor.get(config.ranking, queries)
     assert [body["query"] for body in server.bodies[3:]] == queries[2:]
     for query, positions in zip(queries, ranked.positions, strict=True):
         found = [score(query, corpus().texts[n]) for n in positions[:3]]

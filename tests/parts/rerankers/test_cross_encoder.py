@@ -37,7 +37,7 @@ class TestCrossEncoderInHalfPrecision(TestCrossEncoder):
 
 
 def logits(folder: Path, pairs: list[tuple[str, str]], length: int) -> np.ndarray:
-    """Compute what the classifier says, with nothing but transformers."""
+    """Compute the logits of the classifier, with nothing but transformers."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 

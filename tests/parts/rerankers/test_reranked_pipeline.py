@@ -23,7 +23,7 @@ QUERIES = ["cats on the mat", "source code", "bread and water"]
 
 
 class Overlap:
-    """Score by shared words; remembers the pairs it scored."""
+    """Score by shared words; records the pairs it scored."""
 
     VERSION = "1"
     REORDERING = frozenset({"candidates", "min_score", "mix"})
@@ -41,13 +41,13 @@ class Overlap:
 
 
 class Unnamed(Overlap):
-    """Has a parameter of the same name that changes its scores, and says nothing of reordering."""
+    """Has a parameter of the same name that changes its scores, and no REORDERING."""
 
     REORDERING = frozenset()
 
 
 class Letters:
-    """Give one token a word, by its letters; remembers what it embedded."""
+    """Give one token a word, by its letters; records what it embedded."""
 
     def __init__(self) -> None:
         self.documents: list[str] = []
@@ -64,7 +64,7 @@ class Letters:
         ]
 
 
-def lay(part: Any, retriever: BuiltPart | None = None, **parameters: Any) -> ConfigGraph:
+def config_graph(part: Any, retriever: BuiltPart | None = None, **parameters: Any) -> ConfigGraph:
     for name, value in parameters.items():
         setattr(part, name, value)
     kept = {name: getattr(part, name) for name in ("candidates", "min_score", "mix")}
@@ -81,42 +81,44 @@ SWEEP = [
 
 def test_sweep_of_what_only_reorders_scores_every_pair_once() -> None:
     executor, part = Executor(), Overlap()
-    laid = [lay(part, **parameters) for parameters in SWEEP]
-    for one in laid:
+    config = [config_graph(part, **parameters) for parameters in SWEEP]
+    for one in config:
         executor.get(one.context, QUERIES)
     assert executor.work["rerank"].executed == 1
     assert len(part.scored) == len(set(part.scored)) == 5 * len(QUERIES)
-    assert executor.work["reorder"].executed == len({one.ranking.address for one in laid}) == len(SWEEP)
-    assert len({one.ranking.inputs[1].address for one in laid}) == 1
+    assert executor.work["reorder"].executed == len({one.ranking.address for one in config}) == len(SWEEP)
+    assert len({one.ranking.inputs[1].address for one in config}) == 1
 
 
 def test_parameter_that_is_not_named_is_in_the_address_and_reorders_nothing() -> None:
     part = Unnamed()
-    plain, mixed = lay(part, mix=0.0, min_score=None), lay(part, mix=1.0, min_score=99.0)
+    plain, mixed = config_graph(part, mix=0.0, min_score=None), config_graph(part, mix=1.0, min_score=99.0)
     assert plain.ranking.inputs[1].address != mixed.ranking.inputs[1].address
-    one, other = (Executor().get(laid.ranking, QUERIES) for laid in (plain, mixed))
+    one, other = (Executor().get(config.ranking, QUERIES) for config in (plain, mixed))
     np.testing.assert_array_equal(one.positions, other.positions)
 
 
 def test_least_score_shortens_the_context() -> None:
-    found = Executor().get(lay(Overlap(), min_score=-1.0).context, ["cats in the park", "xylophone lessons here"])
+    found = Executor().get(
+        config_graph(Overlap(), min_score=-1.0).context, ["cats in the park", "xylophone lessons here"]
+    )
     assert (found.positions != NO_CHUNK).sum(axis=1).tolist() == [1, 0]
 
 
 def test_latency_of_reranking_depends_on_the_candidates_and_on_nothing_else_that_reorders() -> None:
     part = Overlap()
-    probes = {lay(part, **parameters).latency["rerank"].address for parameters in SWEEP}
+    probes = {config_graph(part, **parameters).latency["rerank"].address for parameters in SWEEP}
     assert len(probes) == len({parameters["candidates"] for parameters in SWEEP})
 
 
-# --- what is read before any question is asked -------------------------------------------------------------------
+# --- what is read before any query -------------------------------------------------------------------
 
 
 def test_chunks_are_read_once_whatever_is_reranked() -> None:
     executor, part = Executor(), LateInteraction(Letters())
     for retriever in (vector(), built(Words())):
         for candidates in (2, 4):
-            executor.get(lay(part, retriever, candidates=candidates).context, QUERIES)
+            executor.get(config_graph(part, retriever, candidates=candidates).context, QUERIES)
     assert sorted(part.embedder.documents) == sorted(corpus().texts)
     assert executor.work["embed_tokens"].executed == 1
 
@@ -125,8 +127,8 @@ def test_chunks_are_read_once_whatever_is_reranked() -> None:
 def test_scores_of_read_chunks_are_those_of_their_texts(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.stages.shards.SHARD", shard)
     part = LateInteraction(Letters())
-    laid = lay(part, candidates=5)
-    ranked = Executor().get(laid.ranking, QUERIES)
+    config = config_graph(part, candidates=5)
+    ranked = Executor().get(config.ranking, QUERIES)
     for query, positions, scores in zip(QUERIES, ranked.positions, ranked.scores, strict=True):
         texts = [corpus().texts[n] for n in positions]
         np.testing.assert_allclose(scores, part.score([(query, text) for text in texts]), atol=1e-6)
@@ -137,13 +139,13 @@ def test_chunks_that_were_read_are_found_in_the_store(tmp_path: Path) -> None:
     def rerank() -> tuple[np.ndarray, list[str]]:
         part = LateInteraction(Letters())
         executor = Executor(open_store(tmp_path, print))
-        return executor.get(lay(part, candidates=5).ranking, QUERIES[:1]).scores, part.embedder.documents
+        return executor.get(config_graph(part, candidates=5).ranking, QUERIES[:1]).scores, part.embedder.documents
 
     cold, read = rerank()
     assert len(read) == len(corpus().texts)
     part = LateInteraction(Letters())
     executor = Executor(open_store(tmp_path, print))
-    executor.get(lay(part, candidates=5).ranking, QUERIES[1:])  # new pairs of known chunks
+    executor.get(config_graph(part, candidates=5).ranking, QUERIES[1:])  # new pairs of known chunks
     assert part.embedder.documents == []
     warm, read = rerank()
     assert read == []

@@ -37,10 +37,10 @@ def lucene(documents: list[list[str]], query: list[str], k1: float, b: float) ->
     scores = []
     for words in documents:
         score = 0.0
-        for asked in query:
-            n = sum(asked in other for other in documents)
+        for word in query:
+            n = sum(word in other for other in documents)
             idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
-            f = words.count(asked)
+            f = words.count(word)
             score += idf * f / (f + k1 * (1 - b + b * len(words) / average)) if f else 0.0
         scores.append(score)
     return scores

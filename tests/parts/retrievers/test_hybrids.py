@@ -64,7 +64,7 @@ def scored(ranking: Rankings, offset: float, factor: float = 1.0) -> Rankings:
     return ranking._replace(scores=np.where(ranking.positions >= 0, scores, -np.inf).astype(np.float32))
 
 
-def test_rrf_weighs_all_legs_alike_unless_told() -> None:
+def test_rrf_weighs_all_legs_alike_by_default() -> None:
     assert_equal(HybridRrf(LEGS, k=20).fuse(FOUND, 9), reciprocal_rank(list(FOUND.values()), 20, None, 9))
     weighted = HybridRrf(LEGS, weights={"vector": 3.0, "bm25": 1.0})
     for found in (FOUND, dict(reversed(FOUND.items()))):

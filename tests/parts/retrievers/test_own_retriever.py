@@ -20,8 +20,8 @@ class SharedLetters:
         return {"letters": np.array([self._letters(text) for text in texts])}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        asked = np.array([self._letters(query) for query in queries]).reshape(len(queries), 26)
-        scores = asked.astype(int) @ index["letters"].T.astype(int)
+        wanted = np.array([self._letters(query) for query in queries]).reshape(len(queries), 26)
+        scores = wanted.astype(int) @ index["letters"].T.astype(int)
         positions = np.where(scores > 0, np.arange(scores.shape[1]), -1)
         return arrange(positions, scores, depth)
 

@@ -41,12 +41,12 @@ class TestRule(RouterContract):
         return Rule(PATTERNS)
 
     @pytest.mark.parametrize(
-        ("said", "search"),
+        ("text", "search"),
         [("Hi!", False), ("  hello there", False), ("Comment ça va ?", False), ("history of Rome", True),
          ("hi, how do I sort a list of numbers?", True), ("say hello", True), ("", True)],
     )  # fmt: skip
-    def test_short_conversation_is_not_searched_for(self, said: str, search: bool) -> None:
-        assert collect(self.part().route, [Request(said)])[0].search is search
+    def test_short_conversation_is_not_searched_for(self, text: str, search: bool) -> None:
+        assert collect(self.part().route, [Request(text)])[0].search is search
 
     def test_what_is_no_pattern_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
@@ -78,21 +78,21 @@ class TestLlm(RouterContract):
     def _server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
-        with LlmServer(lambda asked: json.dumps({"search": "hello" not in asked.last})) as self.server:
+        with LlmServer(lambda request: json.dumps({"search": "hello" not in request.last})) as self.server:
             yield
 
     def part(self, retries: int = 1) -> Llm:
         return Llm(self.server.base_url, "router", "Does it need the corpus?", retries=retries)
 
     def test_the_model_decides_and_sees_the_conversation_behind_a_fence(self) -> None:
-        asked = Request("hello", history=(Turn("user", "before"),))
-        assert [one.search for one in collect(self.part().route, [asked, Request("what?")])].count(False) == 1
+        request = Request("hello", history=(Turn("user", "before"),))
+        assert [one.search for one in collect(self.part().route, [request, Request("what?")])].count(False) == 1
         prompt = next(one.request.prompt for one in self.server.log if "hello" in one.request.prompt)
         assert "user: before\nuser: hello" in prompt
         assert prompt.count("<conversation ") == 1
 
     def test_what_is_no_decision_is_a_failure_that_searches(self) -> None:
-        self.server.answer = lambda asked: '{"search": "no"}'
+        self.server.answer = lambda request: '{"search": "no"}'
         route = collect(self.part().route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
 
