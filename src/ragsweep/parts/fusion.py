@@ -71,8 +71,8 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Count the scores of every question in standard deviations, from its last candidate, (questions, depth).
 
-    Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, what a leg did
-    not find stands with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
+    Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, chunks that
+    a leg did not find stand with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
     """
     found, scores, low, _ = _extremes(rankings)
     above = np.where(found, scores - low, 0.0)
@@ -99,7 +99,7 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 
 
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
-    """Return what was found, the scores, and the lowest and the highest of every question."""
+    """Return a mask of places with a chunk, the scores, and the lowest and the highest of every question."""
     found = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
     low = np.where(found, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
@@ -108,7 +108,7 @@ def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, 
 
 
 def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
-    """Divide; where there is nothing to divide by, what was found is worth 1."""
+    """Divide; where the scale is 0, every chunk found gets 1."""
     normal: Doubles = found.astype(np.float64)
     np.divide(above, scale, where=found & (scale > 0), out=normal)
     return normal

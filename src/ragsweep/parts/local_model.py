@@ -13,7 +13,7 @@ from ragsweep.core import model_files
 class LocalModel:
     """Locate, check and load a model.
 
-    The model goes into addresses by what its files hold, the dtype by what it resolves to: see ``fingerprint``.
+    Addresses contain the hash of the model's files and the resolved dtype: see ``fingerprint``.
     """
 
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "batch_size", "download"})

@@ -12,14 +12,14 @@ from ragsweep.core.types import NO_CHUNK, Floats, Rankings
 from ragsweep.parts.fusion import min_max
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""The parameters of a reranker that change what is done with its scores, and no score."""
+"""Parameters of a reranker that change how its scores are used, and no score."""
 
 
 class Reordering(NamedTuple):
-    """What is done with a reranker's scores.
+    """How a reranker's scores are used.
 
     Only the first ``candidates`` of a ranking are scored. With ``min_score`` the ranking consists of those of them that
-    score at least as much, and may be empty: nothing vouches for a chunk that was not scored. ``mix``, 0 to 1, is the
+    score at least as much, and may be empty: a chunk that was not scored is dropped. ``mix``, 0 to 1, is the
     weight of the first stage in the order: ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, each brought
     to 0..1 over the candidates of the question; at 0 the reranker's scores stand as they are.
     """
@@ -39,7 +39,7 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Read from a reranker what is done with its scores: of the names in its constant REORDERING, and candidates."""
+    """Read from a reranker how its scores are used: the parameters that its REORDERING names, and candidates."""
     named = REORDERING.intersection(getattr(part, "REORDERING", ()))
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
@@ -47,8 +47,8 @@ def reordering_of(part: Any) -> Reordering:
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Put the head of every ranking in order; ties keep their old order, and so do the chunks behind the head.
 
-    ``scores`` (pairs,) run over the candidates of all rows, one row after another, padding left out. The scores of what
-    is returned are those that decided: the reranker's, or the mixed ones, and behind the head the first stage's.
+    ``scores`` (pairs,) run over the candidates of all rows, one row after another, padding left out. The scores
+    returned are those that decided: the reranker's, or the mixed ones, and behind the head the first stage's.
     """
     head = ranking.first(how.candidates)
     found = head.positions != NO_CHUNK

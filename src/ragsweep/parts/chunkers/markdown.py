@@ -44,7 +44,7 @@ class Markdown:
         check_size("size", self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the parser's version: another one may see other blocks."""
+        """Return the parser's version: another one may find other blocks."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
@@ -92,7 +92,7 @@ class Markdown:
 
 
 def _reader() -> Callable[[str], tuple[list[Block], list[Piece]]]:
-    """Return what finds the blocks of a text, which together are all of it, and where in it code stands."""
+    """Return a function that finds the blocks of a text, which together are all of it, and its pieces of code."""
     from markdown_it import MarkdownIt
 
     # Only blocks matter, not what stands inside paragraphs.

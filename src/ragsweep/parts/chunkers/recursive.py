@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, Spans
 
 @dataclass(eq=False)
 class Recursive:
-    """Cut at paragraphs; what is longer than ``size`` characters at lines, then sentences, words, characters.
+    """Cut at paragraphs, and pieces longer than ``size`` characters at lines, then sentences, words, characters.
 
     Pieces shorter than ``min_characters`` are joined to a neighbour, and neighbours as long as they fit in ``size``.
     The splitting is that of chonkie's RecursiveChunker.
@@ -30,7 +30,7 @@ class Recursive:
         check_size("min_characters", self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the splitter's version: another one may cut elsewhere."""
+        """Return the splitter's version: another one may cut elsewhere."""
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:

@@ -42,7 +42,7 @@ class Semantic:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that finds sentences: another one may find others."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:

@@ -72,7 +72,7 @@ class SentenceWindow:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the version of the library that finds sentences: another one may find others."""
+        """Return the version of the library that finds sentences: another one may find others."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
@@ -91,13 +91,13 @@ class SentenceWindow:
 class Tokens:
     """Cut every document into windows of ``size`` tokens that share ``overlap`` tokens with the one before.
 
-    What lies between two tokens belongs to the first of them. The special tokens that a model adds to a text are not
+    Text between two tokens belongs to the first of them. The special tokens that a model adds to a text are not
     counted, nor is the title that is put before a chunk. ``tokenizer`` is a tokenizer.json, or a model that has one: a
     folder, a hub id or "bundled".
     """
 
     VERSION: ClassVar[str] = "1"
-    # The tokenizer goes into addresses by what its file holds: see fingerprint.
+    # Addresses contain the hash of the tokenizer's file instead: see fingerprint.
     OPERATIONAL = frozenset({"tokenizer", "download"})
 
     size: int = 200
@@ -129,7 +129,7 @@ class Tokens:
         return cut(corpus, pieces)
 
     def _offsets(self) -> Callable[[str], list[int]]:
-        """Return what finds where each token of a text begins: rising, and 0 for the first one."""
+        """Return a function that finds where each token of a text begins: rising, and 0 for the first one."""
         from tokenizers import Tokenizer
 
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)

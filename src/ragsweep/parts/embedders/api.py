@@ -41,7 +41,7 @@ class ApiEmbedder:
     batch_size: int = 64
 
     def __post_init__(self) -> None:
-        """Name the service; nothing is called before it is used."""
+        """Set up the service; nothing is called before it is used."""
         self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
 
     def check(self) -> None:

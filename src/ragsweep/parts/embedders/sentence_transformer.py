@@ -69,8 +69,8 @@ class SentenceTransformerEmbedder(LocalModel):
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
         """Return the vectors of each text's tokens, (tokens, dimension), as the transformer leaves them.
 
-        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; what the
-        tokenizer adds (special tokens, padding) is not. Raises InputError for a model without token vectors.
+        ``kind`` is "query" or "document", and decides the prompt, whose tokens are among those returned; tokens
+        that the tokenizer adds (special ones, padding) are not. Raises InputError for a model without token vectors.
         """
         import torch
 

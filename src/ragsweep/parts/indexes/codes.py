@@ -50,7 +50,7 @@ class Sq(CodeIndex):
 
     4, 6 and 8 bits divide the range of each dimension evenly, 16 are a half-precision float. The nearest by their
     codes, ``oversampling`` times the depth, are scored by the vectors themselves, as the exact index does: with 1 the
-    codes alone decide what is found, and only its order is exact.
+    codes alone choose the vectors, and only their order is exact.
     """
 
     VERSION: ClassVar[str] = "1"
@@ -89,7 +89,7 @@ class Pq(CodeIndex):
     A vector is cut into ``m`` pieces of one length, and each piece is replaced by the number of the nearest of
     2^``nbits`` means, so that 8 bits make it ``m`` bytes. The means are trained on a seeded sample; a small corpus gets
     fewer: no more than it has vectors, but 16. The nearest by their codes, ``oversampling`` times the depth, are scored
-    by the vectors themselves, as the exact index does: with 1 the codes alone decide what is found, and only its order
+    by the vectors themselves, as the exact index does: with 1 the codes alone choose the vectors, and only their order
     is exact.
     """
 

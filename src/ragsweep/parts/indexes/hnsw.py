@@ -19,8 +19,8 @@ class Hnsw(FaissIndex):
 
     ``m`` neighbours a vector (twice as many on the ground floor) are chosen among ``ef_construction`` candidates;
     a search keeps the best ``ef_search`` it has seen and returns no more than these, however large ``depth`` is: the
-    rest of a ranking is empty. Only the graph is stored: a search reads the vectors themselves, and scores what it
-    found as the exact index does.
+    rest of a ranking is empty. Only the graph is stored: a search reads the vectors themselves, and scores those
+    that it found as the exact index does.
     """
 
     VERSION: ClassVar[str] = "2"
@@ -38,7 +38,7 @@ class Hnsw(FaissIndex):
     def build(self, vectors: Floats) -> Arrays:
         """Link all vectors; the graph is the same whatever the number of threads.
 
-        faiss gets them in one call: what it adds later it links worse.
+        faiss gets them in one call: vectors that are added later are linked worse.
         """
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}

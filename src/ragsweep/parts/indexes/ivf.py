@@ -26,8 +26,8 @@ class Ivf(FaissIndex):
 
     The means are trained on a seeded sample of ``train_sample`` vectors. Of a small corpus fewer lists are made, so
     that each is trained on 39 vectors: 400 vectors make 10 lists. A list holds one byte for each number of a vector;
-    what is found by these is scored by the vectors themselves, as the exact index does. So fewer than ``depth`` may
-    be found, where the lists that are searched hold no more.
+    vectors found by these are scored by themselves, as the exact index does. Fewer than ``depth`` are found where the
+    lists that are searched hold no more.
     """
 
     VERSION: ClassVar[str] = "1"

@@ -47,7 +47,7 @@ class ApiReranker:
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Name the service; nothing is called before it is used. Raise ConfigError for a number out of range."""
+        """Set up the service, without any call. Raise ConfigError for a number out of range."""
         self.service = Service(self.base_url, self.key_env, self.timeout, self.retries, self.concurrency)
         Reordering(self.candidates, self.min_score, self.mix).check()
 

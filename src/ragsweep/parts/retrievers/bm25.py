@@ -59,7 +59,7 @@ class Bm25:
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Name the versions of the libraries that split and stem words and score."""
+        """Return the versions of the libraries that split and stem words and score."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 

@@ -36,7 +36,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Name the legs; raise ConfigError for an alpha outside 0..1, weights that do not fit, and unknown names."""
+        """Raise ConfigError for an alpha outside 0..1, weights that do not fit, and unknown names."""
         self.legs = legs
         self.alpha = alpha
         self.alpha_leg = alpha_leg

@@ -18,7 +18,7 @@ class HybridRrf:
     BOUNDS = (0.0, None)
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
-        """Name the legs; raise ConfigError for a negative ``k``, or weights that do not fit the legs."""
+        """Raise ConfigError for a negative ``k``, or weights that do not fit the legs."""
         if k < 0:
             raise ConfigError(f"retriever.k is {k}; it must be 0 or more")
         self.legs = legs

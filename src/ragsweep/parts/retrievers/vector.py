@@ -11,7 +11,7 @@ from ragsweep.core.types import Embedder, VectorIndex
 
 @dataclass(frozen=True)
 class Vector:
-    """Name an embedder and an index; embedding and searching are stages of their own.
+    """Combine an embedder and an index; embedding and searching are stages of their own.
 
     Where ``index`` is another one than ``exact``, both are searched and compared, if a metric asks for that. Chunks
     that score below ``min_score`` are dropped.

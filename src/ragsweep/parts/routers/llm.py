@@ -51,7 +51,7 @@ class Llm:
     tokens_per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        """Name the service and its model; nothing is called before it is used."""
+        """Set up the service, without any call."""
         limits = {name: getattr(self, name) for name in self.OPERATIONAL}
         self.endpoint = Endpoint(self.base_url, self.model, **limits)
 

@@ -14,7 +14,7 @@ from ragsweep.core.types import Embedder, Floats, Request, Route
 
 @dataclass(eq=False)
 class Similarity:
-    """Classify as conversation what is more similar to an example of it than to any question, and similar enough.
+    """Classify texts as conversation that are more similar to an example of it than to any question, and enough so.
 
     Similarity is the cosine of the embedder's vectors. The score is the similarity to conversation minus that to
     questions (minus ``threshold`` where no example of a question is given).
