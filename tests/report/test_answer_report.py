@@ -67,8 +67,8 @@ def test_name_of_the_part_that_retrieves_nothing() -> None:
 def test_config_is_compared_with_the_one_without_context() -> None:
     (pair,) = against_no_context([BM25, BASE])
     assert (pair.base, pair.result) == (BASE, BM25)
-    assert pair.quadrants.kinds == {"a": "helped", "b": "abstained", "d": "known already", "e": "helped"}
-    assert pair.quadrants.left_out == 1
+    assert pair.effect.kinds == {"a": "helped", "b": "abstained", "d": "known already", "e": "helped"}
+    assert pair.effect.left_out == 1
     said = "\n".join(text for _, text in answer_lines([BM25, BASE]))
     assert "what it is worth by success_rate from .50, against retriever=none\n" in said
     assert (
@@ -86,7 +86,7 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
         for one in (BASE, BM25)
     ]
     (pair,) = against_no_context(results)
-    assert pair.quadrants.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
+    assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
     assert "what it is worth by judged from .70, against retriever=none" in str(list(answer_lines(results)))
     (row,) = read(artifacts({}, results, [], [], None)["quadrants.csv"])
     assert (row["metric"], row["threshold"], row["helped"]) == ("judged", "0.7", "1")

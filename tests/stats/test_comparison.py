@@ -83,7 +83,7 @@ def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told()
     assert "best: nobody can tell, all 20 may be it" in told
     assert "luck: as the best of 20 it looks" in told
     found = judged(*results)
-    assert 0.003 < found.optimism.optimism < 0.03  # about 1.87 standard errors of .005
+    assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
     assert found.recommendation.config is None
     assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
     assert re.search(r"; about [\d,]+ would show a lead as large as that", told)
@@ -376,14 +376,14 @@ def test_who_is_shown_worse_than_another_is_not_among_those_that_may_be_the_best
     rows += generator.normal(0, spread, (configs, 1))
     found = judged(*(scored(f"x={n}", row) for n, row in enumerate(rows)))
     told = "\n".join(text for _, text in verdict_lines(found))
-    assert found.may_be_best[found.optimism.winner]
+    assert found.may_be_best[found.selection_bias.winner]
     assert not (found.may_be_best & found.worse).any()
     assert found.may_be_best[0] == (not found.differences.better.any())
     if found.differences.better.any() or found.worse.any():
         assert f"all {configs} may be it" not in told
     if configs == 2:
         assert found.may_be_best[1] == ("is worse than" not in told)
-    if not found.differences.better.any() and found.optimism.winner:
+    if not found.differences.better.any() and found.selection_bias.winner:
         assert "every other config is worse" not in told
 
 

@@ -27,7 +27,7 @@ class Against(NamedTuple):
     base: Result
     result: Result
     success: Success
-    quadrants: ContextEffect
+    effect: ContextEffect
 
 
 class Cells(NamedTuple):
@@ -64,9 +64,9 @@ def success_of(result: Result) -> Success:
 
 def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Yield label and text of the effect of context on each config; none without a config that has none."""
-    pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.quadrants))
+    pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     for base in {id(pair.base): pair.base for pair in pairs}.values():
-        always = any(pair.quadrants.always_abstains for pair in pairs if pair.base is base)
+        always = any(pair.effect.always_abstains for pair in pairs if pair.base is base)
         note = (
             " (without context it always abstains, which solves the unanswerable questions and no other)"
             if always
@@ -75,7 +75,7 @@ def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
         success = next(pair.success for pair in pairs if pair.base is base)
         yield "context", f"what it is worth by {_told(success)}, against {rounded(base.name)}{note}"
     for pair in pairs[:MOST_LINES]:
-        yield "", f"{rounded(pair.result.name)}: {_quadrants(pair.quadrants)}"
+        yield "", f"{rounded(pair.result.name)}: {_effect_line(pair.effect)}"
     if len(pairs) > MOST_LINES:
         yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
 
@@ -85,8 +85,8 @@ def quadrants_csv(pairs: Sequence[Against]) -> bytes:
     header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
               "p_value", "base_always_abstains"]  # fmt: skip
     rows = [
-        [pair.result.name, pair.base.name, *pair.success[:2], *pair.quadrants.counts.values(), pair.quadrants.left_out,
-         pair.quadrants.p_value, str(pair.quadrants.always_abstains).lower()]
+        [pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values(), pair.effect.left_out,
+         pair.effect.p_value, str(pair.effect.always_abstains).lower()]
         for pair in pairs
     ]  # fmt: skip
     return csv_table(header, rows)
@@ -97,7 +97,7 @@ def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
     rows = [
         [pair.result.name, pair.base.name, question, kind]
         for pair in pairs
-        for question, kind in pair.quadrants.kinds.items()
+        for question, kind in pair.effect.kinds.items()
     ]
     return csv_table(["config", "base", "question_id", "kind"], rows)
 
@@ -208,7 +208,7 @@ def _gain(found: ContextEffect) -> int:
     return found.counts[context_effect.HELPED] - found.counts[context_effect.HURT]
 
 
-def _quadrants(found: ContextEffect) -> str:
+def _effect_line(found: ContextEffect) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
     left_out = f"; {found.left_out} not compared" if found.left_out else ""
     p = f"p = {found.p_value:.3f}" if found.p_value >= 0.001 else "p < .001"

@@ -82,7 +82,7 @@ def best(verdict: SweepComparison) -> str:
     kept, configs = verdict.may_be_best, len(verdict.matrix.configs)
     if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
         return ""
-    top = verdict.optimism.winner
+    top = verdict.selection_bias.winner
     value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
     members = [row for row in _ordered(verdict, kept) if row != top]
     if not members:
@@ -94,7 +94,7 @@ def best(verdict: SweepComparison) -> str:
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
     """Describe the selection bias of the best config's lead."""
-    found = verdict.optimism
+    found = verdict.selection_bias
     if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
         lucky, value = score(verdict, found.optimism, fine=True), score(verdict, found.crossfitted, fine=True)
         yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
@@ -116,7 +116,7 @@ def seen(verdict: SweepComparison) -> Iterator[str]:
 
 def slices(verdict: SweepComparison) -> Iterator[str]:
     """Name the configs that are better on average and worse somewhere; those that matter most first."""
-    first = {verdict.recommendation.config: 0, verdict.optimism.winner: 1}
+    first = {verdict.recommendation.config: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))

@@ -64,7 +64,7 @@ class SweepComparison:
     differences: Differences
     kept: ConfidenceSet
     probability: Doubles  # of being the best, by resampling
-    optimism: SelectionBias
+    selection_bias: SelectionBias
     power: Power
     recommendation: Recommendation
     recommended: Result | None  # the config of the recommendation, with its own figures
@@ -161,7 +161,7 @@ def _weighed(
         differences=differences,
         kept=kept,
         probability=probability_of_best(matrix),
-        optimism=selection_bias(matrix),
+        selection_bias=selection_bias(matrix),
         power=_power(matrix, differences),
         recommendation=found,
         recommended=None if found.config is None else results[found.config],

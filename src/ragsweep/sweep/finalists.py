@@ -111,7 +111,7 @@ def choose(
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
-    kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.optimism.winner
+    kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.selection_bias.winner
     known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
     means = verdict.matrix.better.mean(axis=1)
 

@@ -12,7 +12,7 @@ from ragsweep.commands.command_line import RUN, Parser, add_path
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.golden.text_files import read_lines
 
-_ABOUT = """Say whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
+_ABOUT = """Decide whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
 better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %
 confidence. pass: shown of all. fail: of one the opposite is shown. inconclusive: neither, the questions are too few.
 Runs on different golden sets or corpora are refused."""
