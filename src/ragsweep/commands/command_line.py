@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, objectives
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.tables import headline
 

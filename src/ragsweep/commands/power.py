@@ -25,11 +25,11 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.changes import aligned, amount, table
 from ragsweep.report.terminal import Terminal
+from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
 from ragsweep.stats.inference.differences import against
 from ragsweep.stats.inference.matrix import Matrix, paired
 from ragsweep.stats.inference.power import LEVEL, POWER, Power, detectable, each_level, noise_floor, shared_level
-from ragsweep.stats.statistics.noise import Noise
 
 FORMAT = "ragsweep.power/1"
 EFFECT = 0.02

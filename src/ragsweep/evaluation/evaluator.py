@@ -43,8 +43,8 @@ from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import Wanted, walk
-from ragsweep.stats.statistics.intervals import quantile
-from ragsweep.stats.statistics.summaries import measured
+from ragsweep.stats.intervals import quantile
+from ragsweep.stats.summaries import measured
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
 

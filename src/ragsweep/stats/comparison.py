@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result
+from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, objectives
 from ragsweep.stats.comparable import differing
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
-from ragsweep.core.objectives import objectives
+from ragsweep.core.results import objectives
 from ragsweep.core.types import JudgedMetric, Metric
 
 HELPED, HURT, KNOWN, NEVER, ABSTAINED = "helped", "hurt", "known already", "never solved", "abstained"

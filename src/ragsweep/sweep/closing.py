@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragsweep.core.objectives import objectives, pareto_front
-from ragsweep.core.results import DROPPED, Failure, Result
+from ragsweep.core.results import DROPPED, Failure, Result, objectives, pareto_front
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts

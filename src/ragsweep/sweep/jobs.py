@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.interruption import deadline
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result
+from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim

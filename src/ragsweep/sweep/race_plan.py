@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import RACING, Result
+from ragsweep.core.results import RACING, Result, objectives
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
 from ragsweep.evaluation.questions import tabulate

@@ -10,8 +10,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import Result, Summary
+from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.records.ledger import Sweep
 from ragsweep.stats.comparison import is_mean

@@ -9,8 +9,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from ragsweep.core import interruption
-from ragsweep.core.objectives import objectives
-from ragsweep.core.results import Failure
+from ragsweep.core.results import Failure, objectives
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.stages.graph import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import BuiltPart
-from ragsweep.core.objectives import objectives
+from ragsweep.core.results import objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.evaluator import has_evidence
 from ragsweep.evaluation.question_table import check_labels

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
-from ragsweep.core.objectives import objectives
+from ragsweep.core.results import objectives
 from ragsweep.evaluation import scoring
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment

@@ -17,7 +17,7 @@ from ragsweep.commands.judge.labels import Scores, read_scores, scores_of
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.report.changes import null
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.statistics.calibration import (
+from ragsweep.stats.calibration import (
     Interval,
     Share,
     confusion,

@@ -13,8 +13,8 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.report.changes import null
 from ragsweep.report.terminal import Terminal
+from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import differing
-from ragsweep.stats.statistics.noise import Noise, noise
 
 _REPLICATE = "judge.replicate"
 _JUDGED = "ragas_"

@@ -11,10 +11,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import FEWEST, clustered
 from ragsweep.stats.inference.student import as_normal, student_quantile
-from ragsweep.stats.statistics.noise import Noise, noise
 
 Doubles = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from ragsweep.stats.statistics.calibration import (
+from ragsweep.stats.calibration import (
     Confusion,
     Share,
     confusion,
@@ -19,9 +19,9 @@ from ragsweep.stats.statistics.calibration import (
     corrected_share,
     kappa,
     kappa_interval,
+    noise,
     wilson,
 )
-from ragsweep.stats.statistics.noise import noise
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 30), (30, 30), (7, 30), (499, 500)])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragsweep.stats.statistics import intervals
-from ragsweep.stats.statistics.intervals import (
+from ragsweep.stats import intervals
+from ragsweep.stats.intervals import (
     FEWEST,
     mean_intervals,
     means_with_intervals,

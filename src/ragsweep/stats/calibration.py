@@ -1,4 +1,4 @@
-"""Compare a judge with people: agreement, and a score corrected for the judge's errors, with all of its uncertainty."""
+"""Compare a judge with people (agreement, corrected scores) and with itself (the noise of a judged metric)."""
 
 from __future__ import annotations
 
@@ -147,3 +147,32 @@ def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray
     middle = float(scores.mean() + gaps.mean())
     half = Z * math.sqrt(scores.var(ddof=1) / len(scores) + gaps.var(ddof=1) / len(gaps))
     return Interval(middle, middle - half, middle + half)
+
+
+class Noise(NamedTuple):
+    """How two judgings of the same questions differ. Without two questions that both judged, all but ``n`` is NaN."""
+
+    n: int  # questions that both judged
+    mean_difference: float
+    spread: float  # standard deviation of the differences a question: the noise floor
+    of_one: float  # of one verdict: spread / sqrt(2)
+    of_the_mean: float  # how far two means of n questions differ by chance, in 95 of 100 cases
+    changed: float  # share of questions whose score is another
+
+
+def noise(first: Sequence[float], second: Sequence[float]) -> Noise:
+    """Measure the noise between two judgings, question by question; NaN scores are left out, and counted by ``n``."""
+    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    differences = (other - one)[~(np.isnan(one) | np.isnan(other))]
+    n = len(differences)
+    if n < 2:
+        return Noise(n, *[math.nan] * 5)
+    spread = float(differences.std(ddof=1))
+    return Noise(
+        n,
+        float(differences.mean()),
+        spread,
+        spread / math.sqrt(2),
+        Z * spread / math.sqrt(n),
+        float((differences != 0).mean()),
+    )

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.objectives import objectives, pareto_front
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, objectives, pareto_front
 from ragsweep.report.front import MOST, front_csv, front_lines
 from scored import scored
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragsweep.core.missing import SKIPPED, Coded, coded, failed
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
-from ragsweep.stats.statistics.intervals import means_with_intervals, quantile, quantile_interval
+from ragsweep.stats.intervals import means_with_intervals, quantile, quantile_interval
 
 Numbers = NDArray[np.int64]
 Doubles = NDArray[np.float64]

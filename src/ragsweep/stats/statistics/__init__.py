@@ -1,1 +1,0 @@
-"""Statistics of samples: intervals, summaries, calibration of judges."""
