@@ -85,20 +85,16 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
     """Return a metric's judgements of the answers that did not fail and have all that it uses."""
     assert example.answers is not None
-    answers = example.answers.answers
-    rows = zip(example.questions, answers, example.answers.passages, strict=True)
-    cases = {n: _case(*row) for n, row in enumerate(rows)}
-    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in answers]
-    numbers = [
-        n for n, case in cases.items() if not answers[n].failed and all(getattr(case, use) for use in metric.uses)
+    answers, passages = example.answers.answers, example.answers.passages
+    cases = [
+        Case(question.text, answer.text, tuple(one.text for one in given), next(iter(question.expected), ""))
+        for question, answer, given in zip(example.questions, answers, passages, strict=True)
     ]
+    complete = [n for n, case in enumerate(cases) if all(getattr(case, use) for use in metric.uses)]
+    numbers = [n for n in complete if not answers[n].failed]
+    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in answers]
     metric.judge([cases[n] for n in numbers], lambda n, judgement: found.__setitem__(numbers[n], judgement))
     return {getattr(metric, "name", ""): found}
-
-
-def _case(question: Question, answer: Answer, passages: Sequence[Passage]) -> Case:
-    reference = question.expected[0] if question.expected else ""
-    return Case(question.text, answer.text, tuple(passage.text for passage in passages), reference)
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:

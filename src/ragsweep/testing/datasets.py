@@ -19,14 +19,10 @@ class DatasetContract:
         identifiers = [question.id for question in dataset.golden.questions]
         assert len(set(identifiers)) == len(identifiers) > 0
 
-    def test_every_document_has_a_title_and_a_text(self) -> None:
-        """Either may be empty."""
-        corpus = self.part().load().corpus
-        assert len(corpus.ids) == len(corpus.titles) == len(corpus.texts)
-
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """A label that names anything else is an error of the reader, or dropped and counted."""
+        """Each has a title and a text, which may be empty; other labels are an error, or dropped and counted."""
         dataset = self.part().load()
+        assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         assert named <= set(dataset.corpus.ids)
 
