@@ -83,8 +83,7 @@ RULES: Mapping[str, Callable[[Matrix], Flags]] = {
     "single-arm z": z_bound,
     "Wilcoxon": uncorrected,
     "Wilcoxon, Holm": corrected,
-    "ours: best": lambda matrix: model_confidence_set(matrix, rule="best", resamples=RESAMPLES).mask,
-    "ours: range": lambda matrix: model_confidence_set(matrix, rule="range", resamples=RESAMPLES).mask,
+    "ours: range": lambda matrix: model_confidence_set(matrix, resamples=RESAMPLES).mask,
 }
 
 CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")

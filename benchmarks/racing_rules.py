@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.confidence_sequence import betting, empirical_bernstein, evidence, observed
+from ragsweep.stats.inference.confidence_sequence import betting, evidence, observed
 from ragsweep.stats.inference.paired_tests import wilcoxon
 from ragsweep.sweep.racing import Betting
 
@@ -22,6 +22,32 @@ BLOCK = 16
 SPENT, LOOKS = 32, 7
 """With 256 questions in blocks of 32 there are seven looks before the last question."""
 PATHS = 1_000_000
+
+
+CAUTION = 0.5
+"""Bound on the bets of the empirical Bernstein capital, as Waudby-Smith and Ramdas choose it."""
+
+
+def empirical_bernstein(sums: Doubles, sizes: Doubles, margin: float, spread: float, level: float) -> Doubles:
+    """Return the logarithm of the capital after each cluster: (rows, clusters).
+
+    The predictable plug-in empirical Bernstein process (Waudby-Smith and Ramdas, JRSS B 86, 2024, theorem 2),
+    one-sided, on the mean difference of each cluster. Arguments as for ``betting``.
+    """
+
+    def shifted(running: Doubles, first: float) -> Doubles:
+        return np.concatenate([np.full((len(running), 1), first), running[:, :-1]], axis=1)
+
+    shares = (sums / np.maximum(sizes, 1.0) + spread) / (2 * spread)
+    counts = np.cumsum(sizes > 0, axis=1)
+    means = (0.5 + np.where(sizes > 0, shares, 0.0).cumsum(axis=1)) / (counts + 1)
+    variances = (0.25 + np.where(sizes > 0, np.square(shares - means), 0.0).cumsum(axis=1)) / (counts + 1)
+    before, spreads = shifted(means, 0.5), shifted(variances, 0.25)
+    count = np.maximum(counts, 1)
+    bets = np.minimum(np.sqrt(2 * np.log(1 / (1 - level)) / (spreads * count * np.log1p(count))), CAUTION)
+    paid = np.square(shares - before) * (-np.log1p(-bets) - bets)
+    gained = bets * (shares - (margin + spread) / (2 * spread)) - paid
+    return np.where(sizes > 0, gained, 0.0).cumsum(axis=1)
 
 
 class Bernstein(Betting):

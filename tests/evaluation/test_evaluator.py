@@ -21,7 +21,6 @@ from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, qrels_text
-from ragsweep.golden.trec import align, read_qrels, read_run
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf
@@ -30,6 +29,7 @@ from ragsweep.stages.graph import walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.session import Session
 from toys import Whole, Words, built, corpus, golden, vector
+from trec_files import align, read_qrels, read_run
 
 GOLDEN = Path(__file__).parents[2] / "src" / "ragsweep" / "parts" / "datasets" / "python_reference.jsonl"
 EVIDENCES = sum(len(json.loads(line)["evidence"]) for line in GOLDEN.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""TREC files: read with every fault named, ordered as trec_eval orders, written so that any tool keeps our order."""
+"""TREC files: written so that any tool keeps our order; and trec_eval's own files have trec_eval's values."""
 
 from __future__ import annotations
 
@@ -11,85 +11,17 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import InputError
 from ragsweep.core.types import Evidence, Metric, Question
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.trec import align, grades, read_qrels, read_run, strictly_falling, write_qrels, write_run
+from ragsweep.golden.trec import grades, strictly_falling, write_qrels, write_run
 from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from trec_files import align, read_qrels, read_run
 
 
 def put(folder: Path, text: str | bytes) -> Path:
     path = folder / "file.txt"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
-
-
-def faults(path: Path, read: object) -> list[str]:
-    assert callable(read)
-    with pytest.raises(InputError) as caught:
-        read(path)
-    return [line.replace(str(path), "file") for line in str(caught.value).splitlines()]
-
-
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
-def test_run_is_ordered_by_score_then_document_id_both_falling_whatever_the_rank_column_says(tmp_path: Path) -> None:
-    path = put(tmp_path, "1 Q0 b 1 .5 t\n1 Q0 c 2 .5 t extra words\n1 Q0 a 9 7e-1 t\n\n1\tQ0\td\t0\t-1\tt\n")
-    assert [document for document, _ in read_run(path)["1"]] == ["a", "c", "b", "d"]
-
-
-def test_scores_equal_in_single_precision_are_ties(tmp_path: Path) -> None:
-    path = put(tmp_path, "1 Q0 a 1 1.00000000001 t\n1 Q0 b 2 1.0 t\n")
-    assert [document for document, _ in read_run(path)["1"]] == ["b", "a"]
-
-
-def test_all_faults_of_a_run_are_named_with_their_lines(tmp_path: Path) -> None:
-    path = put(tmp_path, b"1 Q0 a 1 .5 t\n1 Q0 b\n1 Q0 c 1 high t\n1 Q0 a 1 .4 t\n1 Q0 \xff 1 1 t\n1 Q0 e 1 nan t\n")
-    form = "question Q0 document rank score tag"
-    assert faults(path, read_run) == [
-        f"file:2: 3 fields where 6 are expected: {form}",
-        f'file:3: "high" is no number; a line reads: {form}',
-        'file:4: document "a" appears twice for question "1"; keep one line of them',
-        "file:5: the line is not UTF-8; convert the file",
-        f'file:6: "nan" is no number; a line reads: {form}',
-    ]
-
-
-def test_qrels_with_a_header_or_missing_column_are_refused(tmp_path: Path) -> None:
-    path = put(tmp_path, "query-id corpus-id score\n1 0 a 1\n1 0 a 2\n1 0 b 1 0\n")
-    assert faults(path, read_qrels) == [
-        "file:1: 3 fields where 4 are expected: question iteration document grade",
-        'file:3: document "a" appears twice for question "1"; keep one line of them',
-        "file:4: 5 fields where 4 are expected: question iteration document grade",
-    ]
-
-
-@pytest.mark.parametrize("read", [read_run, read_qrels])
-def test_empty_and_missing_files_are_errors(tmp_path: Path, read: object) -> None:
-    assert "the file is empty" in faults(put(tmp_path, "\n\n"), read)[0]
-    assert "cannot be read: No such file" in faults(tmp_path / "absent", read)[0]
-
-
-def test_byte_order_mark_and_windows_line_ends_are_no_part_of_ids(tmp_path: Path) -> None:
-    assert read_qrels(put(tmp_path, b"\xef\xbb\xbf1 0 a 1\r\n1 0 b 0\r\n")) == {"1": {"a": 1.0, "b": 0.0}}
-
-
-# --- from files to arrays ----------------------------------------------------------------------------------------
-
-
-def test_question_absent_from_the_run_counts_as_an_empty_ranking_or_is_left_out() -> None:
-    run, qrels = {"1": [("a", 1.0)], "9": [("a", 1.0)]}, {"1": {"a": 1}, "2": {"b": 1}}
-    whole, partial = align(run, qrels), align(run, qrels, complete=False)
-    assert Recall(5).score(view(cover(*whole[:2]), whole.rankings, 1)).values.tolist() == [1.0, 0.0]
-    assert Recall(5).score(view(cover(*partial[:2]), partial.rankings, 1)).values.tolist() == [1.0]
-    assert whole.golden.left_out == {"in the run, not in the qrels": 1}
-    assert partial.golden.left_out == {"in the run, not in the qrels": 1, "in the qrels, not in the run": 1}
-
-
-def test_run_without_any_judged_question_gives_empty_arrays() -> None:
-    chunks, golden, rankings = align({"9": [("a", 1.0)]}, {"1": {"a": 1}}, complete=False)
-    assert Ndcg(10).score(view(cover(chunks, golden), rankings, 3)).values.tolist() == []
 
 
 # --- trec_eval's own files ---------------------------------------------------------------------------------------

@@ -129,11 +129,11 @@ def test_few_scores_that_do_not_vary_have_no_interval() -> None:
 
 @pytest.mark.parametrize("questions", [60, 2500])
 def test_interval_of_any_number_of_questions_is_that_of_the_plain_bootstrap(questions: int) -> None:
-    rows = np.random.default_rng(questions).random((150, questions))
+    rows = np.random.default_rng(questions).random((12, questions))
     rows[::3, ::5] = np.nan
     unbounded = np.full(len(rows), np.nan)
     _, low, high = means_with_intervals(rows, unbounded, unbounded)
-    for n in (0, 1, 103, 104, 149):
+    for n in (0, 1, 7, 11):
         assert (low[n], high[n]) == pytest.approx(plain(rows[n]), rel=0, abs=1e-12)
 
 

@@ -20,9 +20,10 @@ from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.evaluation.question_table import ChunkNames
 from ragsweep.golden.reading import Row
-from ragsweep.golden.trec import read_run, write_run
+from ragsweep.golden.trec import write_run
 from ragsweep.parts.tracking import files
 from ragsweep.records.ledger import Ledger
+from trec_files import read_run
 
 ROOT = Path(__file__).parents[2]
 NAMES = [

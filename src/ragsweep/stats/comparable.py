@@ -18,8 +18,6 @@ OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective",
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change what a score means, whatever the config."""
 
-_TOLERANCE = 1e-9
-
 
 @dataclass(frozen=True)
 class Factor:
@@ -196,11 +194,16 @@ def unfit(results: Sequence[Result], metric: str) -> str:
     for result, summary in zip(results, summaries, strict=True):
         if not summary.n_scored:
             return f"no question of {result.name} could be scored"
-        scores = np.array(result.outcomes[metric], dtype=np.float64)
-        mean = float(np.nanmean(scores))
-        if not math.isclose(mean, summary.value, rel_tol=1e-6, abs_tol=_TOLERANCE):
+        if not is_mean(result, metric):
             return "is a quantile, no mean over questions: its differences are not those of questions"
     return ""
+
+
+def is_mean(result: Result, metric: str) -> bool:
+    """Return whether a metric's value is the mean of its column; a quantile is not."""
+    column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
+    scored, value = column[~np.isnan(column)], result.summaries[metric].value
+    return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, objectives
-from ragsweep.stats.comparable import differing
+from ragsweep.stats.comparable import differing, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
 from ragsweep.stats.inference.differences import Differences, against
 from ragsweep.stats.inference.matrix import Matrix, paired
 from ragsweep.stats.inference.power import LEVEL, Power, detectable, each_level
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
-from ragsweep.stats.inference.slices import Reversal, Slice, by_slice
+from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 
 SLICED = 20
 """Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
@@ -149,7 +149,7 @@ def _weighed(
     differences, kept = against(matrix, 0), model_confidence_set(matrix, SET_LEVEL)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
-    slices = _slices(results, matrix, rows)
+    slices = by_slice(matrix.among(rows), labels_of(results[0], matrix.questions))
     constraints = results[0].config.get("constraints") or {}
     lengths = _context_lengths(results, matrix)
     found = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
@@ -167,7 +167,7 @@ def _weighed(
         costs={name: cost.value for name, cost in costs.items()},
         sliced=rows,
         slices=slices,
-        reversals=_reversals(differences, rows, slices),
+        reversals=reversals(differences, sorted(slices, key=lambda one: -one.questions), rows),
         others=_others(results, metrics[1:]),
         skipped=skipped,
         left_out=left_out,
@@ -206,13 +206,6 @@ def _is_complete(result: Result, metric: str) -> bool:
     """Return whether enough of a metric's questions could be scored, whatever else a PARTIAL config lacks."""
     limit = float(result.config.get("coverage", 1.0))
     return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
-
-
-def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the mean of its column; a quantile is not."""
-    column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
-    scored, value = column[~np.isnan(column)], result.summaries[metric].value
-    return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
 
 
 LEAST_MS = 1.0
@@ -271,22 +264,6 @@ def _reach(config: Mapping[str, Any], key: str) -> float:
 def _sliced(matrix: Matrix) -> tuple[int, ...]:
     best = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
     return (0, *[row for row in best if row][: SLICED - 1])
-
-
-def _slices(results: Sequence[Result], matrix: Matrix, rows: Sequence[int]) -> tuple[Slice, ...]:
-    """Compare some configs with the baseline by every label that groups the questions."""
-    table = results[0].outcomes
-    place = {name: n for n, name in enumerate(table["question_id"])}
-    chosen = [place[name] for name in matrix.questions]
-    labels = {label: [str(table[label][n]) for n in chosen] for label in results[0].groups if label in table}
-    return by_slice(matrix.among(rows), labels)
-
-
-def _reversals(overall: Differences, rows: Sequence[int], slices: Sequence[Slice]) -> tuple[Reversal, ...]:
-    """Find the configs that are better on average and worse in a slice, the largest slices first."""
-    found = [(one, row) for one in slices for n, row in enumerate(rows) if one.worse[n] and overall.better[row]]
-    ordered = sorted(found, key=lambda pair: -pair[0].questions)
-    return tuple(Reversal(row, one.label, one.value, one.small) for one, row in ordered)
 
 
 def _others(results: Sequence[Result], metrics: Sequence[str]) -> dict[str, tuple[Matrix, Differences]]:

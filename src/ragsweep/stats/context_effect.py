@@ -130,9 +130,9 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
     with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated
     proportions", in its exact form). Without a pair that differs it is 1.
     """
-    pairs = helped + hurt
-    tail = sum(math.comb(pairs, k) for k in range(min(helped, hurt) + 1))
-    return min(1.0, 2 * tail / (1 << pairs))  # whole numbers of any size: divided last, and rounded once
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(helped, hurt), helped + hurt, 0.5)))
 
 
 def _kind(known: bool, solved: bool, refused: bool) -> str:

@@ -17,8 +17,14 @@ from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Question
 from ragsweep.golden.partition import strata
-from ragsweep.stats.inference.confidence_sequence import betting, evidence, lower_bound, observed
-from ragsweep.stats.inference.running_best import deficits, leading
+from ragsweep.stats.inference.confidence_sequence import (
+    betting,
+    deficits,
+    evidence,
+    leading,
+    lower_bound,
+    observed,
+)
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -13,7 +13,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.records.ledger import Sweep
-from ragsweep.stats.comparison import is_mean
+from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.matrix import paired
 from ragsweep.stats.inference.power import detectable
 from ragsweep.sweep.command import Command, check_search, defining

@@ -10,9 +10,9 @@ import pytest
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.golden.trec import align
 from ragsweep.parts import metrics
 from ragsweep.testing.metrics import example
+from trec_files import align
 
 NAMES = [question.id for question in example().questions]
 

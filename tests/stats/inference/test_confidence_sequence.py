@@ -11,18 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
+from matrices import matrices
 from ragsweep.stats.inference.confidence_sequence import (
     betting,
-    empirical_bernstein,
+    deficits,
     evidence,
+    leading,
     lower_bound,
     observed,
-    p_values,
 )
+from ragsweep.stats.inference.matrix import Matrix
 
-Capital = Callable[..., np.ndarray]
-CAPITALS = pytest.mark.parametrize("capital", [betting, empirical_bernstein])
 DIFFERENCES = st.lists(st.integers(-8, 8).map(lambda eighths: eighths / 8), min_size=1, max_size=40)
+
+
+def p_values(capital: np.ndarray) -> np.ndarray:
+    """P-values that hold at every look: 1 over the largest capital so far."""
+    return np.exp(-evidence(capital))
 
 
 def single(differences: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -49,27 +54,6 @@ def test_a_cluster_is_one_bet_that_cannot_lose_more_than_nine_tenths() -> None:
     assert np.exp(betting(sums, sizes, margin=0.25))[0, 0] == pytest.approx((1.12 + 1.18 + 1.18) / 3)  # .5 / 1.25 = .4
 
 
-def slowly(differences: list[float], margin: float) -> list[float]:
-    """The empirical Bernstein process step by step, with the names of the paper."""
-    mean, variance, total, found, seen = 0.5, 0.25, 0.0, [], [0.5]
-    squares = 0.25
-    for number, difference in enumerate(differences, start=1):
-        y, m = (difference + 1) / 2, (margin + 1) / 2
-        bet = min(math.sqrt(2 * math.log(20) / (variance * number * math.log(1 + number))), 0.5)
-        total += bet * (y - m) - (y - mean) ** 2 * (-math.log(1 - bet) - bet)
-        found.append(total)
-        seen.append(y)
-        mean = sum(seen) / len(seen)
-        squares += (y - mean) ** 2
-        variance = squares / (number + 1)
-    return found
-
-
-@given(DIFFERENCES, st.sampled_from([0.0, 0.1, -0.3]))
-def test_empirical_bernstein_is_its_definition(differences: list[float], margin: float) -> None:
-    assert empirical_bernstein(*single(differences), margin=margin)[0] == pytest.approx(slowly(differences, margin))
-
-
 NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "all or nothing": lambda generator: generator.choice([-1.0, 1.0], (2000, 150)),
     "mostly equal": lambda generator: generator.choice([-1.0, 0, 0, 0, 0, 0, 0, 0, 0, 1.0], (2000, 150)),
@@ -79,32 +63,28 @@ NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
-@CAPITALS
 @pytest.mark.parametrize("name", NULLS)
-def test_who_is_not_better_is_hardly_ever_shown_to_be(capital: Capital, name: str) -> None:
+def test_who_is_not_better_is_hardly_ever_shown_to_be(name: str) -> None:
     """Looked at after each of 150 questions, in 2,000 cases: at most 5 %, and three Monte Carlo errors (.5 % each)."""
     drawn = single(NULLS[name](np.random.default_rng([ord(letter) for letter in name])))
-    assert (p_values(capital(*drawn))[:, -1] <= 0.05).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
-    final = np.exp(capital(*drawn)[:, [0, 9, 49]])
+    assert (p_values(betting(*drawn))[:, -1] <= 0.05).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+    final = np.exp(betting(*drawn)[:, [0, 9, 49]])
     assert (final.mean(axis=0) <= 1 + 3 * final.std(axis=0) / math.sqrt(2000)).all()
 
 
-@CAPITALS
-def test_clusters_that_move_as_one_deceive_no_more_often(capital: Capital) -> None:
+def test_clusters_that_move_as_one_deceive_no_more_often() -> None:
     """100 sources of three questions with the same difference: taken one by one, 8 % and more would be deceived."""
     rows = np.repeat(np.random.default_rng(4).choice([-1.0, 1.0], (2000, 100)), 3, axis=1)
     sources = np.repeat(np.arange(100), 3)
-    assert (p_values(capital(*observed(rows, sources)))[:, -1] <= 0.05).mean() <= 0.05 + 0.015
-    if capital is betting:
-        assert (p_values(capital(*single(rows)))[:, -1] <= 0.05).mean() > 0.08
+    assert (p_values(betting(*observed(rows, sources)))[:, -1] <= 0.05).mean() <= 0.05 + 0.015
+    assert (p_values(betting(*single(rows)))[:, -1] <= 0.05).mean() > 0.08
 
 
-@CAPITALS
-def test_who_is_better_is_found_sooner_or_later(capital: Capital) -> None:
+def test_who_is_better_is_found_sooner_or_later() -> None:
     drawn = single(np.random.default_rng(0).normal(0.1, 0.25, (200, 600)).clip(-1, 1))
-    found = p_values(capital(*drawn)) <= 0.05
+    found = p_values(betting(*drawn)) <= 0.05
     assert found[:, -1].all()
-    assert found.argmax(axis=1).mean() < {"betting": 90, "empirical_bernstein": 300}[capital.__name__]
+    assert found.argmax(axis=1).mean() < 90
 
 
 @given(DIFFERENCES, st.integers(0, 99), st.sampled_from([0.0, 0.2]))
@@ -125,24 +105,20 @@ def test_a_larger_difference_is_never_weaker_evidence(values: list[float], data:
 
 @given(DIFFERENCES)
 def test_evidence_is_never_taken_back(values: list[float]) -> None:
-    drawn = single(values)
-    for capital in (betting(*drawn), empirical_bernstein(*drawn)):
-        assert (np.diff(evidence(capital)) >= 0).all()
-        assert (evidence(capital) >= np.maximum(capital, 0)).all()
-        assert ((p_values(capital) > 0) & (p_values(capital) <= 1)).all()
+    capital = betting(*single(values))
+    assert (np.diff(evidence(capital)) >= 0).all()
+    assert (evidence(capital) >= np.maximum(capital, 0)).all()
 
 
 @given(DIFFERENCES)
 def test_what_was_not_scored_says_nothing(values: list[float]) -> None:
     held = [*values[:1], math.nan, *values[1:], math.nan]
-    for capital in (betting, empirical_bernstein):
-        assert capital(*single(held))[0, -1] == pytest.approx(capital(*single(values))[0, -1])
+    assert betting(*single(held))[0, -1] == pytest.approx(betting(*single(values))[0, -1])
     assert betting(*single([math.nan, math.nan])) == pytest.approx(0)
 
 
 def test_no_difference_is_no_evidence() -> None:
     assert betting(*single(np.zeros(50))) == pytest.approx(0)
-    assert (empirical_bernstein(*single(np.zeros(50))) <= 0).all()
 
 
 @given(DIFFERENCES)
@@ -160,3 +136,72 @@ def test_bounds_hold_at_every_look_together() -> None:
     assert (lower_bound(*drawn) > -0.125).mean() <= 0.05 + 0.021
     assert lower_bound(*single(np.full(300, 0.3)))[0] == pytest.approx(0.3, abs=0.02)
     assert lower_bound(np.zeros((0, 4)), np.zeros((0, 4))).tolist() == []
+
+
+# --- the running leader ----------------------------------------------------------------------------------------
+
+
+def compared(values: np.ndarray, asked: list[int] | None = None, starts: list[int] | None = None) -> np.ndarray:
+    configs, questions = values.shape
+    return deficits(values, np.array(asked or [questions] * configs), np.array(starts or range(questions)))
+
+
+def test_deficits_by_hand() -> None:
+    values = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]])
+    found = compared(values)
+    assert found[:, 0].tolist() == [
+        0.25 - 1.0,
+        0.5 - 0.5,
+        0.75 - 0.0,
+    ]  # nobody leads yet: against the mean of all others
+    assert found[:, 1].tolist() == [1.0 - 0.0, 0.0 - 1.0, 0.0 - 0.5]  # the first leads; it is compared with the second
+    assert found[:, 2].tolist() == [0.0 - 0.0, 0.0 - 0.0, 0.0 - 1.0]  # the second leads; it is compared with the first
+
+
+def test_those_that_tie_lead_together() -> None:
+    values = np.array([[1.0, 0.2], [1.0, 0.4], [1.0, 0.9], [0.0, 0.0]])
+    assert compared(values)[:, 1] == pytest.approx([0.65 - 0.2, 0.55 - 0.4, 0.3 - 0.9, 0.5 - 0.0])
+
+
+def test_who_was_dropped_leads_no_more() -> None:
+    values = np.array([[1.0, math.nan], [0.6, 0.0], [0.5, 0.3]])
+    found = compared(values, asked=[1, 2, 2])
+    assert math.isnan(found[0, 1])
+    assert found[1:, 1] == pytest.approx([0.3, -0.3])
+
+
+def test_within_a_cluster_the_leader_stays() -> None:
+    values = np.array([[0.0, 1.0, 0.5], [0.5, 0.0, 0.5], [0.4, 0.0, 1.0]])
+    assert compared(values)[2, 2] == pytest.approx(0.5 - 1.0)  # .5 is the leader's, who won the question before
+    assert compared(np.array([[0.0, 1.0, 0.2], [0.5, 0.0, 0.5], [0.4, 0.0, 1.0]]), starts=[0, 1, 1])[2, 2] == -0.5
+
+
+def test_alone_or_unscored_there_is_nothing_to_compare() -> None:
+    assert np.isnan(compared(np.ones((1, 3)))).all()
+    unscored = np.array([[math.nan, math.nan], [0.2, 0.4], [0.1, 0.1]])
+    found = compared(unscored)
+    assert np.isnan(found[0]).all()
+    assert np.isnan(found[:, 0]).all()  # nobody leads yet, and of one of all the score is missing
+    assert found[1:, 1] == pytest.approx([-0.3, 0.3])  # a config without scores does not lead
+    assert leading(unscored, np.array([2, 2, 2])).tolist() == [False, True, False]
+
+
+def test_who_leads_now() -> None:
+    values = np.array([[0.5, 0.5], [1.0, math.nan], [0.2, 0.8]])
+    assert leading(values, np.array([2, 1, 2])).tolist() == [True, False, True]
+
+
+@given(matrices(), st.integers(0, 99), st.data())
+def test_no_leader_knows_what_comes(one: Matrix, seed: int, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, one.values.shape[1]))
+    other = one.values.copy()
+    other[:, place:] = np.random.default_rng(seed).random(other[:, place:].shape)
+    assert compared(one.values)[:, :place] == pytest.approx(compared(other)[:, :place])
+
+
+@given(matrices(), st.integers(0, 99))
+def test_the_order_of_configs_means_nothing_and_twins_fare_alike(one: Matrix, seed: int) -> None:
+    rows = np.random.default_rng(seed).permutation(len(one.values))
+    assert compared(one.values[rows]) == pytest.approx(compared(one.values)[rows])
+    doubled = compared(np.concatenate([one.values, one.values[:1]]))
+    assert doubled[-1] == pytest.approx(doubled[0])

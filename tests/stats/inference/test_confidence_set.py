@@ -14,9 +14,7 @@ from matrices import matrices, matrix, normal, turned
 from ragsweep.stats.inference.confidence_set import (
     ConfidenceSet,
     Pairs,
-    Rule,
     affordable,
-    best_p_values,
     model_confidence_set,
     pairs,
     range_p_values,
@@ -24,11 +22,9 @@ from ragsweep.stats.inference.confidence_set import (
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import clustered, deviations
 
-RULES = st.sampled_from(["range", "best"])
 
-
-def kept(one: Matrix, rule: Rule = "range", resamples: int = 200) -> ConfidenceSet:
-    return model_confidence_set(one, rule=rule, resamples=resamples)
+def kept(one: Matrix, resamples: int = 200) -> ConfidenceSet:
+    return model_confidence_set(one, resamples=resamples)
 
 
 def arch_set(losses: np.ndarray, reps: int) -> object:
@@ -91,18 +87,8 @@ def test_what_only_the_one_that_left_had_shown_is_forgotten() -> None:
     assert slowly(compared, drawn).tolist() == [0.01, 1.0, 1.0]
 
 
-def test_comparison_with_the_best_by_its_definition() -> None:
-    data = clustered(normal(5, 40, 0.03).values, np.arange(40))
-    compared, drawn = pairs(data), np.concatenate(list(deviations(data.sums, data.sizes, 300)))
-    for config, p_value in enumerate(best_p_values(compared, [drawn])):
-        ahead = ((drawn - drawn[:, [config]]) * compared.scale[config]).max(axis=1)
-        worst = compared.worse[config].max()
-        assert p_value == pytest.approx(((ahead >= worst).sum() + 1) / 301 if worst > 0 else 1.0, abs=1 / 300 + 1e-9)
-
-
 def test_one_that_is_better_by_far_is_named_alone() -> None:
-    for rule in ("range", "best"):
-        assert kept(normal(10, 100, 0.2), rule).mask.tolist() == [False] * 9 + [True]
+    assert kept(normal(10, 100, 0.2)).mask.tolist() == [False] * 9 + [True]
 
 
 def test_equal_configs_are_all_kept_in_most_cases() -> None:
@@ -133,32 +119,32 @@ def test_one_config_is_the_set() -> None:
     assert kept(normal(1, 20)).p_values.tolist() == [1.0]
 
 
-@given(matrices(), RULES)
-def test_the_best_is_always_in_it_and_p_values_say_who(one: Matrix, rule: Rule) -> None:
-    found = kept(one, rule)
+@given(matrices())
+def test_the_best_is_always_in_it_and_p_values_say_who(one: Matrix) -> None:
+    found = kept(one)
     assert found.mask[one.better.mean(axis=1).argmax()]
     assert (found.mask == (found.p_values > 0.05)).all()
 
 
-@given(matrices(), RULES)
-def test_equal_scores_stay_or_go_together(one: Matrix, rule: Rule) -> None:
-    doubled = kept(one.among([*range(len(one.values)), 0]), rule)
-    single = kept(one, rule)
+@given(matrices())
+def test_equal_scores_stay_or_go_together(one: Matrix) -> None:
+    doubled = kept(one.among([*range(len(one.values)), 0]))
+    single = kept(one)
     assert doubled.p_values[-1] == doubled.p_values[0]
     assert doubled.p_values[:-1] == pytest.approx(single.p_values, abs=1e-9)
 
 
-@given(matrices(), RULES, st.integers(0, 99))
-def test_the_order_of_configs_and_questions_means_nothing(one: Matrix, rule: Rule, seed: int) -> None:
+@given(matrices(), st.integers(0, 99))
+def test_the_order_of_configs_and_questions_means_nothing(one: Matrix, seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows, columns = generator.permutation(len(one.values)).tolist(), generator.permutation(one.values.shape[1])
     moved = dataclasses.replace(one, values=one.values[:, columns], clusters=one.clusters[columns]).among(rows)
-    assert kept(moved, rule).p_values == pytest.approx(kept(one, rule).p_values[rows], abs=0.011)
+    assert kept(moved).p_values == pytest.approx(kept(one).p_values[rows], abs=0.011)
 
 
-@given(matrices(), RULES)
-def test_less_is_better_where_the_metric_says(one: Matrix, rule: Rule) -> None:
-    assert kept(turned(one), rule).p_values == pytest.approx(kept(one, rule).p_values, abs=0.011)
+@given(matrices())
+def test_less_is_better_where_the_metric_says(one: Matrix) -> None:
+    assert kept(turned(one)).p_values == pytest.approx(kept(one).p_values, abs=0.011)
 
 
 def test_many_configs_have_fewer_resamples() -> None:
@@ -172,7 +158,7 @@ def test_nothing_is_divided_by_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same = kept(matrix(np.zeros((4, 20))))
-        apart = kept(matrix([np.zeros(20), np.arange(20), np.arange(20) + 1.0]), "best")
+        apart = kept(matrix([np.zeros(20), np.arange(20), np.arange(20) + 1.0]))
     assert same.mask.tolist() == [True] * 4
     assert same.p_values.tolist() == [1.0] * 4
     assert apart.mask.tolist() == [False, False, True]  # the second is worse by a constant

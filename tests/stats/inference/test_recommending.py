@@ -147,7 +147,7 @@ def test_lead_at_the_same_length_is_recommended_before_a_longer_context() -> Non
 # --- laws ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(10, 60), st.floats(0.01, 0.2))
 def test_recommendation_is_within_the_limits_and_has_the_evidence_that_its_kind_names(
     seed: int, configs: int, questions: int, spread: float
@@ -168,10 +168,13 @@ def test_recommendation_is_within_the_limits_and_has_the_evidence_that_its_kind_
         assert cost[one.config] <= 6
 
 
+CASES = [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 12), 11)]
+
+
 @pytest.mark.parametrize(
-    ("means", "base"), [(np.linspace(0, 0.1, 12), 5), (np.zeros(12), 5), (np.linspace(0, 0.1, 12), 11)]
+    ("means", "base", "questions"),
+    [(*CASES[0], 50), *(pytest.param(*case, n, marks=pytest.mark.nightly) for case in CASES for n in (50, 200))],
 )
-@pytest.mark.parametrize("questions", [50, 200])
 def test_recommended_config_is_truly_worse_than_the_baseline_in_one_sweep_of_twenty_at_most(
     means: np.ndarray, base: int, questions: int
 ) -> None:

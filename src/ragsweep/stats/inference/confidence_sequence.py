@@ -1,4 +1,4 @@
-"""Evidence that may be looked at after every question: how sure is it that a mean difference is above a margin?
+"""The sequential test of a race: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is a capital, in logarithms. It starts at 1, and each cluster of questions multiplies it by a factor whose
 mean is at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most one of twenty
@@ -16,15 +16,18 @@ from ragsweep.stats.inference.resampling import cluster_sums
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 STAKES = (0.3, 0.6, 0.9)
 """Shares of the capital that one question may lose; a third of the capital is bet with each of them."""
 LARGEST_STAKE = 0.9
 """No cluster can lose more than this, however many questions it has."""
-CAUTION = 0.5
-"""Bound on the bets of the empirical Bernstein capital, as Waudby-Smith and Ramdas choose it."""
 STEPS = 50
 """Bisections to find a bound: its error is the range of the differences times 2^-50."""
+UNKNOWN = -1e300
+"""The mean of a config that nothing is known of yet: it leads only where nothing is known of any."""
+TIE = 1e-9
+"""Means nearer than this part of the largest score tie."""
 
 
 def observed(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
@@ -63,41 +66,9 @@ def _fraction(stake: float, sizes: Doubles) -> Doubles:
     return np.minimum(stake, LARGEST_STAKE / np.maximum(sizes, 1.0))
 
 
-def empirical_bernstein(
-    sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 1.0, level: float = 0.95
-) -> Doubles:
-    """Return the logarithm of the capital after each cluster: (rows, clusters).
-
-    The predictable plug-in empirical Bernstein process (Waudby-Smith and Ramdas 2024, theorem 2), one-sided, on the
-    mean difference of each cluster. Bets are largest for about as many observations as ``level`` needs; it is valid
-    at every level. Arguments as for ``betting``; weaker than that, and here for comparison.
-    """
-    shares = (sums / np.maximum(sizes, 1.0) + spread) / (2 * spread)
-    counts = np.cumsum(sizes > 0, axis=1)
-    means = (0.5 + np.where(sizes > 0, shares, 0.0).cumsum(axis=1)) / (counts + 1)
-    variances = (0.25 + np.where(sizes > 0, np.square(shares - means), 0.0).cumsum(axis=1)) / (counts + 1)
-    before, spreads = _shifted(means, 0.5), _shifted(variances, 0.25)
-    count = np.maximum(counts, 1)
-    bets = np.sqrt(2 * math.log(1 / (1 - level)) / (spreads * count * np.log1p(count)))
-    bets = np.minimum(bets, CAUTION)
-    paid = np.square(shares - before) * (-np.log1p(-bets) - bets)
-    gained = bets * (shares - (margin + spread) / (2 * spread)) - paid
-    return np.where(sizes > 0, gained, 0.0).cumsum(axis=1)
-
-
-def _shifted(running: Doubles, first: float) -> Doubles:
-    """Return the values before each observation."""
-    return np.concatenate([np.full((len(running), 1), first), running[:, :-1]], axis=1)
-
-
 def evidence(capital: Doubles) -> Doubles:
     """Return the logarithm of the largest capital so far (rows, clusters): never below 0, never falling."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
-
-
-def p_values(capital: Doubles) -> Doubles:
-    """Return p-values (rows, clusters) that hold at every look: 1 over the largest capital so far."""
-    return np.exp(-evidence(capital))
 
 
 def lower_bound(sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0) -> Doubles:
@@ -120,3 +91,57 @@ def _largest(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> 
     """Return the largest capital of each row against a margin of its own."""
     moved, room = sums - margins[:, None] * sizes, (spread + margins)[:, None]
     return np.asarray(betting(moved * spread / room, sizes, 0.0, spread).max(axis=1, initial=0.0))
+
+
+# --- the running leader, with which each config is compared ----------------------------------------------------------
+
+
+def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
+    """Return how far each config lies behind the leader, question by question: (configs, questions).
+
+    The leader of a question is the config with the highest mean over the questions before its cluster, among the
+    others that are asked this question; those that tie lead together, with the mean of their scores, and at first all
+    do. So who leads is known before the question is asked, and for the best config of all the expected difference is
+    at most 0 whoever leads: one capital on these differences needs no correction for the number of rivals. NaN where
+    a score is missing, a config is not asked any more, or no other one is.
+
+    Args:
+        better: Scores (configs, questions) of which more is better, in the order of asking; NaN where there is none.
+        asked: How many questions each config was asked; a config that was dropped was asked fewer.
+        starts: The place of the first question of each question's cluster.
+    """
+    means = _means(better)[:, starts]
+    means[np.arange(better.shape[1]) >= asked[:, None]] = -np.inf
+    near = _near(better)
+    first = _highest(means, near)
+    second = _highest(np.where(first, -np.inf, means), near)
+    leaders, total = first.sum(axis=0), np.where(first, better, 0.0).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        second_mean = np.where(second, better, 0.0).sum(axis=0) / second.sum(axis=0)
+        others = np.where(leaders > 1, (total - better) / (leaders - 1), second_mean)
+        return np.asarray(np.where(first, others, total / leaders) - better)
+
+
+def leading(better: Doubles, asked: Numbers) -> Flags:
+    """Return the current leaders: the highest mean among configs with all questions, several where tied."""
+    means = _means(better)[:, -1:]
+    means[asked < better.shape[1]] = -np.inf
+    return _highest(means, _near(better))[:, 0]
+
+
+def _near(better: Doubles) -> float:
+    return TIE * float(np.fmax.reduce(np.abs(better), axis=None, initial=0.0))
+
+
+def _means(better: Doubles) -> Doubles:
+    """Return the means over the scores before each question, and at last over all: (configs, questions + 1)."""
+    known = ~np.isnan(better)
+    empty = np.zeros((len(better), 1))
+    counts = np.concatenate([empty, known.cumsum(axis=1)], axis=1)
+    sums = np.concatenate([empty, np.where(known, better, 0.0).cumsum(axis=1)], axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), UNKNOWN)
+
+
+def _highest(means: Doubles, near: float) -> Flags:
+    """Mark the highest of each column, with those that tie; none where none is asked."""
+    return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))

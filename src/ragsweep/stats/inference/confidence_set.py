@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import LARGEST, as_normal
 from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered, deviations
-from ragsweep.stats.inference.student import LARGEST, as_normal
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Rule = Literal["range", "best"]
 
 WORK = 500_000_000
 """Pairs of configs times resamples: with more than about 300 configs there are fewer resamples, 1,000 at least."""
@@ -47,18 +45,13 @@ class Pairs(NamedTuple):
     scale: Floats  # (configs, configs); 0 where the difference has no spread
 
 
-def model_confidence_set(
-    matrix: Matrix, level: float = 0.95, rule: Rule = "range", resamples: int = RESAMPLES
-) -> ConfidenceSet:
+def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> ConfidenceSet:
     """Return the configs that may be the best: it is among them with probability ``level``.
 
-    "range" is the model confidence set with the range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011):
-    as long as the largest difference among those left is too large for chance, the worse of the two goes. All that are
-    equally best stay together in ``level`` of all cases. "best" keeps every config that is not worse than another one
-    by more than chance, taken over all the others (multiple comparisons with the best: Hsu, Annals of Statistics 9,
-    1981, with max-T bootstrap): each one that is best stays in ``level`` of all cases, and of many one often does not.
-    Both draw clusters of questions, with fixed standard errors, stretched as Student's t against the normal; p-values
-    are (beyond + 1) / (drawn + 1). Configs with the same scores stay or go together.
+    The range statistic T_R (Hansen, Lunde and Nason, Econometrica 79, 2011): as long as the largest difference among
+    those left is too large for chance, the worse of the two goes. All that are equally best stay together in ``level``
+    of all cases. Clusters of questions are drawn, with fixed standard errors, stretched as Student's t against the
+    normal; p-values are (beyond + 1) / (drawn + 1). Configs with the same scores stay or go together.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -68,8 +61,7 @@ def model_confidence_set(
         note = f"fewer than {FEWEST} independent questions: nobody can be left out"
         return ConfidenceSet(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
     drawn = deviations(data.sums, data.sizes, affordable(len(rows), resamples))
-    found = range_p_values if rule == "range" else best_p_values
-    p_values = found(pairs(data), drawn)[place]
+    p_values = range_p_values(pairs(data), drawn)[place]
     return ConfidenceSet(p_values > 1 - level, p_values)
 
 
@@ -97,13 +89,15 @@ def pairs(data: Clustered) -> Pairs:
 def range_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
     """Return the p-values of the model confidence set by the range statistic, from deviations (resamples, configs).
 
-    Who goes next depends on the observed differences alone. So the order is found first, and each resample is looked at
-    once, from the last pair backwards: the range of a set is that of the next smaller one, or of a pair with who left.
+    The order of elimination depends on the observed differences alone, so it is found first. Each resample is then
+    passed once, from the last pair backwards: the range of a set is that of the next smaller one, or of a pair with the
+    config that left.
     """
     order, statistics = _elimination(compared.worse)
     scale = compared.scale[np.ix_(order, order)]
     beyond, total = np.zeros(len(order)), 0
-    for block in _small(drawn):
+    small = (block[start : start + AT_ONCE] for block in drawn for start in range(0, len(block), AT_ONCE))
+    for block in small:
         rows = np.ascontiguousarray(block.T[order])
         widest = np.zeros(len(block), dtype=np.float32)
         total += len(block)
@@ -137,23 +131,3 @@ def _elimination(worse: Doubles) -> tuple[Numbers, Doubles]:
         rival[again], most[again] = left[again].argmax(axis=1), left[again].max(axis=1)
     order.append(next(iter(set(range(len(worse))) - set(order)), 0))
     return np.array(order), np.array([*statistics, 0.0])
-
-
-def best_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:
-    """Return, for each config, how often chance makes another one look so much better, from deviations."""
-    observed = np.where(np.eye(len(compared.worse), dtype=bool), -np.inf, compared.worse).max(axis=1)
-    beyond, total = np.zeros(len(observed)), 0
-    for block in _small(drawn):
-        rows = np.ascontiguousarray(block.T)
-        total += len(block)
-        for config in np.flatnonzero(observed > 0).tolist():
-            ahead = rows - rows[config]
-            ahead *= compared.scale[config][:, None]
-            beyond[config] += np.count_nonzero(ahead.max(axis=0) >= observed[config])
-    return np.where(observed > 0, (beyond + 1) / (total + 1), 1.0)
-
-
-def _small(drawn: Iterable[Floats]) -> Iterator[Floats]:
-    return chain.from_iterable(
-        (block[start : start + AT_ONCE] for start in range(0, len(block), AT_ONCE)) for block in drawn
-    )

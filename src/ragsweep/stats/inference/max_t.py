@@ -1,4 +1,4 @@
-"""Intervals that all hold together: the max-T bootstrap."""
+"""Intervals that all hold together: the max-T bootstrap, and critical values of Student's t."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.resampling import RESAMPLES, Clustered, clustered, deviations
-from ragsweep.stats.inference.student import as_student
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
+LARGEST = 1e6
+"""Beyond this many standard errors every distance is the same: nothing here is ever infinite."""
 ROUNDING = 1e-5
 """Intervals are wider by this part: an end that is 0 but for rounding in float32 must not exclude it."""
 
@@ -65,3 +66,29 @@ def largest_deviation(data: Clustered, level: float, resamples: int) -> float:
 def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
     np.abs(block, out=block)
     return np.asarray(block.max(axis=1))
+
+
+def as_student(normal: float, degrees: int) -> float:
+    """Return the t value that is exceeded as often as a value of the normal distribution.
+
+    Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), turned round: it stays finite and
+    rises far out in the tails, where probabilities are 0 in double precision. NaN without any ``degrees`` of freedom.
+    """
+    if degrees < 1 or math.isnan(normal):
+        return math.nan
+    stretched = normal * (8 * degrees + 3) / (8 * degrees + 1)
+    root = math.sqrt(degrees * math.expm1(min(stretched * stretched / degrees, 60.0)))
+    return math.copysign(min(root, LARGEST), normal)
+
+
+def as_normal(student: Doubles, degrees: int) -> Doubles:
+    """Return the value of the normal distribution that is exceeded as often as a t value: :func:`as_student` back."""
+    root = np.sqrt(degrees * np.log1p(np.square(student) / degrees))
+    return np.asarray(np.sign(student) * root * (8 * degrees + 1) / (8 * degrees + 3))
+
+
+def student_quantile(share: float, degrees: int) -> float:
+    """Return a quantile of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, share))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.resampling import FEWEST, clustered
-from ragsweep.stats.inference.student import student_quantile
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import as_normal, student_quantile
 from ragsweep.stats.inference.resampling import FEWEST, clustered
-from ragsweep.stats.inference.student import as_normal, student_quantile
 
 Doubles = NDArray[np.float64]
 

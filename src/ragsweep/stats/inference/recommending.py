@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.noninferiority import gate
 from ragsweep.stats.inference.resampling import clustered
-from ragsweep.stats.inference.student import student_quantile
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -92,33 +92,12 @@ def deviations(sums: Doubles, sizes: Doubles, resamples: int = RESAMPLES) -> Ite
 
 def draws(clusters: int, resamples: int) -> Iterator[Floats]:
     """Yield how often each cluster is in each resample, in blocks (resamples, clusters)."""
-    starts = range(0, resamples, BLOCK)
-    if clusters * resamples <= REMEMBERED:
-        for start in starts:
-            yield _remembered(clusters)(start, min(BLOCK, resamples - start))
-    else:
-        for start in starts:
-            yield _drawn(clusters, start)[: resamples - start].astype(np.float32)
+    draw = _drawn if clusters * resamples <= REMEMBERED else _drawn.__wrapped__
+    for start in range(0, resamples, BLOCK):
+        yield draw(clusters, start)[: resamples - start].astype(np.float32)
 
 
-class _Remembered:
-    """The draws of one number of clusters, each block drawn once."""
-
-    def __init__(self, clusters: int) -> None:
-        self.clusters = clusters
-        self.blocks: dict[int, NDArray[np.uint8]] = {}
-
-    def __call__(self, start: int, count: int) -> Floats:
-        if start not in self.blocks:
-            self.blocks[start] = _drawn(self.clusters, start)
-        return self.blocks[start][:count].astype(np.float32)
-
-
-@lru_cache(maxsize=4)
-def _remembered(clusters: int) -> _Remembered:
-    return _Remembered(clusters)
-
-
+@lru_cache(maxsize=4 * RESAMPLES // BLOCK)
 def _drawn(clusters: int, start: int) -> NDArray[np.uint8]:
     """Draw one block of resamples; each has a seed of its own, so that a longer row of resamples begins the same."""
     generator = np.random.default_rng((SEED, clusters, start))

@@ -106,13 +106,17 @@ def by_slice(
     )  # fmt: skip
 
 
-def reversals(overall: Differences, slices: Sequence[Slice]) -> tuple[Reversal, ...]:
-    """Find the configs that are better on average and worse somewhere, both beyond chance."""
+def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
+    """Find the configs that are better on average and worse in a slice, both beyond chance, slice by slice.
+
+    ``rows`` are the rows of ``overall`` that the slices were made of; None for all.
+    """
+    among = range(len(overall.better)) if rows is None else rows
     return tuple(
         Reversal(config, one.label, one.value, one.small)
-        for config in np.flatnonzero(overall.better).tolist()
         for one in slices
-        if one.worse[config]
+        for n, config in enumerate(among)
+        if one.worse[n] and overall.better[config]
     )
 
 

@@ -1,4 +1,4 @@
-"""Student's t beside the normal distribution, against scipy."""
+"""Critical values of Student's t beside those of the normal distribution, against scipy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragsweep.stats.inference.student import as_normal, as_student, student_quantile
+from ragsweep.stats.inference.max_t import as_normal, as_student, student_quantile
 
 
-@pytest.mark.parametrize("degrees", [9, 15, 99, 999, 10**6])
-@pytest.mark.parametrize("share", [0.6, 0.8, 0.95, 0.975, 0.9995, 0.00135])
+@pytest.mark.parametrize("degrees", [9, 99, 10**6])
+@pytest.mark.parametrize("share", [0.6, 0.975, 0.00135])
 def test_quantiles_are_those_of_scipy(share: float, degrees: int) -> None:
-    assert student_quantile(share, degrees) == pytest.approx(stats.t.ppf(share, degrees), rel=0.006)
+    expected = stats.t.ppf(share, degrees)
+    assert student_quantile(share, degrees) == pytest.approx(expected, rel=1e-9)
+    assert as_student(stats.norm.ppf(share), degrees) == pytest.approx(expected, rel=0.006)
 
 
 @pytest.mark.parametrize("degrees", [1, 9, 99])
