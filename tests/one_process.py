@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import forked
 
 _COMMANDS = """
 import contextlib, io, json, os, sys
@@ -36,7 +37,7 @@ def in_one_process(commands: Mapping[str, Sequence[str]], place: Path) -> dict[s
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA"))}
     own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", _COMMANDS], input=json.dumps(commands), cwd=place, capture_output=True, text=True,
         env={**kept, **own}, check=False, timeout=900,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+import forked
 from ragsweep.commands.ablate import ablate
 from ragsweep.commands.ablate.cases import Case, around
 from ragsweep.commands.ablate.neighbours import OPTIONS, neighbours, other_options
@@ -279,7 +280,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
 
 def typed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    return subprocess.run(
+    return forked.run(
         [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
         env={**environment, "PYTHONWARNINGS": "ignore"}, timeout=300,
     )  # fmt: skip

@@ -15,6 +15,9 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
+import forked
+from databases import add_tables
+
 ROOT = Path(__file__).parents[2]
 TEXTS = {
     "cats": "The cat sleeps on the warm mat near the stove.",
@@ -58,7 +61,9 @@ def ragsweep(tmp_path: Path, environment: dict[str, str]) -> Ragsweep:
     """Run the command in an empty folder."""
 
     def call(*arguments: str, **variables: str) -> Finished:
-        return subprocess.run(
+        if not any(one.startswith(("tracking", "plan=")) for one in arguments):
+            add_tables(tmp_path)
+        return forked.run(
             [sys.executable, str(ROOT / "run.py"), *arguments], cwd=tmp_path, env={**environment, **variables},
             capture_output=True, text=True, check=False, timeout=180,
         )  # fmt: skip
@@ -255,10 +260,9 @@ def test_interrupted_sweep_is_marked_killed(
 ) -> None:
     given = own_retriever(tmp_path)
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, str(ROOT / "run.py"), "-m", "retriever.wait=0,60", *given], cwd=tmp_path,
         env={**environment, **trusted}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )  # fmt: skip
     with process:
         assert process.stdout is not None
@@ -289,9 +293,8 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
 ) -> None:
     """The signal comes right after the last line, while the parent run is being written."""
     command = [sys.executable, str(ROOT / "run.py"), "-m", *typed, *write_dataset(tmp_path)]
-    process = subprocess.Popen(
+    process = forked.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP)],
     )  # fmt: skip
     with process:
         assert process.stdout is not None
@@ -302,9 +305,7 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"
     again = command if mended_by == "the same command" else [sys.executable, "-m", "ragsweep", "sync"]
-    done = subprocess.run(
-        again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = forked.run(again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FINISHED"
@@ -331,7 +332,7 @@ def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_par
     overrides = overrides.replace("=golden.jsonl", f"={tmp_path}/golden.jsonl") + f" store.path={tmp_path}/store"
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     binaries = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "mlflow", "run", str(ROOT), "-e", "sweep", "-P", f"overrides={overrides}",
          "--env-manager", "local", "--experiment-name", "ragsweep"],
         cwd=tmp_path, env={**environment, "MLFLOW_TRACKING_URI": uri, "PATH": binaries},
@@ -389,11 +390,11 @@ def test_all_bad_configs_of_a_sweep_are_said_before_it_starts(ragsweep: Ragsweep
     assert done.returncode == 2
     assert "top_k=200 is more" in done.stderr
     assert "top_k=300 is more" in done.stderr
-    assert not (tmp_path / "mlflow.db").exists()
+    assert not (tmp_path / ".ragsweep" / "ledger.db").exists()
 
 
 def test_command_without_a_known_name_shows_the_usage() -> None:
-    done = subprocess.run([sys.executable, "-m", "ragsweep", "sweep"], capture_output=True, text=True, check=False)
+    done = forked.run([sys.executable, "-m", "ragsweep", "sweep"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert 'no command "sweep"; known: run' in done.stdout
 

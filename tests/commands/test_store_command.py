@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forked
 from ragsweep.commands.store import store
 from ragsweep.commands.store.listing import ago, duration, spelled
 from ragsweep.commands.store.options import age, read, size
@@ -162,7 +163,7 @@ def test_evict_of_all_leaves_a_store_that_works(place: Place, call: Call) -> Non
 def test_asks_where_somebody_can_answer(answer: str, left: int, place: Place) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "ragsweep", "store", "evict", "--all"]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Popen(command, stdin=theirs, stdout=subprocess.PIPE, text=True) as process:
         os.write(ours, f"{answer}\n".encode())
         out, _ = process.communicate()
     os.close(ours)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forked
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 
@@ -51,7 +51,7 @@ def run(folder: Path, *overrides: str, status: int = 0) -> tuple[dict[str, Any],
     """Run one config; return its results and what it printed."""
     told = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
             "RAGSWEEP_TRUSTED_PACKAGES": "animals", "COLUMNS": "160"}  # fmt: skip
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "ragsweep", "run", "dataset=jsonl", "dataset.corpus=corpus.jsonl",
          "dataset.golden=golden.jsonl", "tracking=none", "targets=none", "hydra.run.dir=out", "retriever=bm25",
          *overrides],

@@ -84,7 +84,7 @@ def test_metric_with_a_typo_is_nan_with_error_and_line_and_the_others_are_measur
     assert (summary.n_failed, summary.n_total) == (4, 4)
     (reason,) = summary.reasons
     place = f"({HERE}:{line_of(Typo.counted, 'contxt')})"
-    assert reason.startswith("AttributeError: 'View' object has no attribute 'contxt'")
+    assert reason.startswith("AttributeError: 'EvaluationView' object has no attribute 'contxt'")
     assert reason.endswith(place)
     assert result.summaries["own"].value == 1.0
     assert result.summaries["recall_at_3"].n_scored == 3

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.leases import LAPSE
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
@@ -79,7 +80,7 @@ def test_many_processes_start_at_once_on_nothing(tmp_path: Path) -> None:
         "ledger = Ledger(Path(sys.argv[1]))\n"
         "for n in range(10): ledger.write('sweep', int(sys.argv[2]) * 10 + n, Failure('a', (), {}, 'x'))"
     )
-    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "new"), str(n)]) for n in range(4)]
+    started = [forked.Popen([sys.executable, "-c", code, str(tmp_path / "new"), str(n)]) for n in range(4)]
     assert [process.wait() for process in started] == [0] * 4
     assert [record.job for record in Ledger(tmp_path / "new").records("sweep")] == list(range(40))
 
@@ -108,7 +109,7 @@ def test_job_is_claimed_once_among_processes_until_its_holder_dies(tmp_path: Pat
         "print(ledger.claims.claim_job(sys.argv[2], 0), flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), sweep.id]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+    with forked.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "None\n"
         taken = ledger.claims.claim_job(sweep.id, 0)
@@ -163,7 +164,7 @@ def test_sweep_whose_process_died_is_abandoned(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from ragsweep.records.ledger import Ledger, Sweep\n"
         "print(Ledger(Path(sys.argv[1])).open_sweep('key', Sweep('', 's', '', ((),), ('a',))).id)"
     )
-    dead = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    dead = forked.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     ledger = Ledger(tmp_path)
     mine = opened(ledger, "a", key="mine")
     assert [one.id for one in ledger.abandoned()] == [dead.stdout.strip()]
@@ -200,7 +201,7 @@ def test_write_that_fails_says_where_and_how_to_go_on(tmp_path: Path) -> None:
         "ledger = Ledger(Path(sys.argv[1]))\n"
         "ledger.open_sweep('key', Sweep('', 's' * 500_000, '', ((),), ('a',)))"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = forked.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert "TrackingError: cannot write results to" in done.stderr
     assert "database or disk is full" in done.stderr
     assert "MB free); mend that, and the same command goes on from here" in done.stderr

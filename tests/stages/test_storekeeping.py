@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forked
 from ragsweep.core.errors import InputError
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.leases import myself
@@ -99,7 +100,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def held(place: Place) -> Iterator[subprocess.Popen[str]]:
+def held(place: Place) -> Iterator[forked.Popen]:
     """Another process that has the store open and computes ``chunk``."""
     code = (
         "import sys; from pathlib import Path; from ragsweep.stages.store import Store\n"
@@ -107,7 +108,7 @@ def held(place: Place) -> Iterator[subprocess.Popen[str]]:
         "with store.locks.alone(sys.argv[2]): print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(place.folder), NODES["chunk"].address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "held\n"
         yield process
@@ -261,7 +262,7 @@ def test_what_is_removed_is_a_miss_and_the_rest_is_untouched(stages: set[str], p
     assert [store.cost(NODES[stage]) > 0 for stage in sorted(NODES)] == [stage not in stages for stage in sorted(NODES)]
 
 
-def test_entry_that_another_process_computes_is_left(place: Place, held: subprocess.Popen[str]) -> None:
+def test_entry_that_another_process_computes_is_left(place: Place, held: forked.Popen) -> None:
     left = {item.stage: why for item, why in evict(place, contents(place).entries) if why}
     assert left == {"chunk": "another process computes it"}
     assert kept(place.path) == {"chunk"}
@@ -293,7 +294,7 @@ def test_name_in_the_database_leads_nowhere(place: Place, tmp_path: Path) -> Non
 
 
 def test_temporary_files_of_the_living_stay(place: Place) -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
+    process = forked.Popen([sys.executable, "-c", ""])
     process.wait()
     me = myself()
     names = [f"{socket.gethostname()}~{number}~{me.started}~1" for number in (os.getpid(), process.pid)]
@@ -348,7 +349,7 @@ for line in range(start, 100_000, step):
 def test_whole_wherever_it_is_killed(step: int, tmp_path: Path) -> None:
     original = tmp_path / "store"
     fill(original)
-    subprocess.run([sys.executable, "-c", KILLING, str(original), "evict", "1", str(step)], check=True)
+    forked.run([sys.executable, "-c", KILLING, str(original), "evict", "1", str(step)], check=True)
     copies = list(tmp_path.glob("killed-*"))
     assert len(copies) * step > 100
     for copy in copies:

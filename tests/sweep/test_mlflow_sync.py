@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records.claims import UPLOAD
 from ragsweep.records.ledger import Ledger, Sweep
@@ -52,15 +53,13 @@ def tracker(tmp_path: Path) -> Mlflow:
 
 
 @pytest.fixture
-def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, subprocess.Popen[str]]]:
+def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, forked.Popen]]:
     """A sweep whose one record is written, and a process that is about to show it."""
     ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("a",),), ("a",), tracker.identity))
     mlflow_sync.open_parent(ledger, tracker, sweep, None)
     command = [sys.executable, "-c", LEFT, str(tmp_path), str(tracker.uri)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
+    with forked.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "at it\n"
         yield ledger, ledger.sweep(sweep.id), process
@@ -69,7 +68,7 @@ def left(tmp_path: Path, tracker: Mlflow) -> Iterator[tuple[Ledger, Sweep, subpr
 
 @pytest.mark.parametrize("ends", ["shows it", "is killed"])
 def test_record_that_another_process_is_about_to_show_is_shown_once(
-    ends: str, left: tuple[Ledger, Sweep, subprocess.Popen[str]], tracker: Mlflow
+    ends: str, left: tuple[Ledger, Sweep, forked.Popen], tracker: Mlflow
 ) -> None:
     ledger, sweep, process = left
     went_on = threading.Thread(target=mlflow_sync.complete, args=(ledger, tracker, sweep))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
@@ -174,13 +175,13 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
     variables = {**environment, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
     for limit in (5, 30, 45, 70, 100):
-        process = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, start_new_session=True)
+        process = forked.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, start_new_session=True)
         while len(CALLED) < limit and process.poll() is None:
             time.sleep(0.005)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, check=False)
+    done = forked.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(".ragsweep")
     assert {model for model, one in found.items() if one.state == DROPPED} == {"bad", "poor"}

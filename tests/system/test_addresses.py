@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -239,15 +240,19 @@ def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
 
 def test_every_key_of_every_option_is_classified() -> None:
     unclassified, gone = [], []
+    by_group: dict[str, list[str]] = {}
     for option in options():
-        group, name = option.split("/")
-        if group in (METRICS, TARGETS, PRICES):
-            continue
-        config = composed(f"{group}={name}")
-        found = set(keys(config[group]))
-        known = set(KEYS.get(option, {}))
-        unclassified += sorted(f"{option}: {key}" for key in found - known)
-        gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] is not EMBEDDER)
+        group = option.split("/")[0]
+        if group not in (METRICS, TARGETS, PRICES):
+            by_group.setdefault(group, []).append(option)
+    for together in zip_longest(*by_group.values()):  # to compose takes a fifth of a second
+        chosen = [option for option in together if option]
+        config = composed(*(option.replace("/", "=") for option in chosen))
+        for option in chosen:
+            found = set(keys(config[option.split("/")[0]]))
+            known = set(KEYS.get(option, {}))
+            unclassified += sorted(f"{option}: {key}" for key in found - known)
+            gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] is not EMBEDDER)
     config = composed()
     groups = {option.split("/")[0] for option in options()}
     top = {key for key in keys(config) if key.split(".")[0] not in groups}

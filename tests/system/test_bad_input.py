@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import forked
 from configs import prepare
 from ragsweep.core.errors import SHOWN, InputError
 from ragsweep.core.types import Dataset, DatasetReader
@@ -366,7 +366,7 @@ def test_command_ends_with_status_2_and_the_error_alone(name: str, chosen: list[
     bad = BAD[name]
     write(bad.kind, tmp_path, **{bad.file: bad.content})
     command = [sys.executable, str(ROOT / "run.py"), "-m", *chosen, "top_k=3,5", "tracking=none"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = forked.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ragsweep: ")
     assert f"{bad.where}: " in done.stderr

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import forked
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -31,7 +33,7 @@ def test_own_retriever_passes_its_contract_and_runs(tmp_path: Path) -> None:
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return forked.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     contract = call("pytest", "-q", "-p", "no:cacheprovider", "test_my_parts.py")
     assert contract.returncode == 0, contract.stdout

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+
+import forked
 
 APP = """
 import hydra
@@ -22,7 +23,7 @@ main()
 def launched(folder: Path, *arguments: str) -> tuple[int, list[str], str]:
     (folder / "app.py").write_text(APP)
     (folder / "config.yaml").write_text("x: 1\ny: 1\n")
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "app.py", "--config-dir", ".", "-m", "hydra/sweeper=grid", *arguments],
         cwd=folder, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip

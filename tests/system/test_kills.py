@@ -129,7 +129,7 @@ def kill_and_resume(folder: Path, undisturbed: Undisturbed, seed: int) -> None:
 
 
 @pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1])
 def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
     kill_and_resume(tmp_path, undisturbed, seed)
 

@@ -52,7 +52,13 @@ def scores(results: list[Result]) -> dict[str, dict[str, float]]:
     }
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+QUICK = {"joblib"}
+"""The launcher that runs a small sweep on each change; all others do so each night."""
+
+
+@pytest.mark.parametrize(
+    "launcher", [pytest.param(name, marks=() if name in QUICK else pytest.mark.nightly) for name in LAUNCHERS]
+)
 def test_sweep_is_the_same_under_every_launcher_and_computes_no_stage_twice(
     launcher: str, tmp_path: Path, alone: dict[str, dict[str, float]]
 ) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+import forked
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -24,7 +25,7 @@ def test_notebook_is_committed_without_outputs(path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_first_run_shows_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    swept = subprocess.run(
+    swept = forked.run(
         [sys.executable, str(ROOT / "run.py"), "-m", "sweeps=top_k", "retriever=bm25"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip

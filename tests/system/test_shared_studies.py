@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy
 from hydra.errors import HydraException
 
+import forked
 from postgresql import Database, database
 from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
 from studies import LEFT, TRIALS, by_job
@@ -49,12 +50,12 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return make
 
 
-Worker = subprocess.Popen[str]
+Worker = forked.Popen
 
 
 def begin(given: dict[str, Any]) -> Worker:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
+    return forked.Popen(
         [sys.executable, WORKER, "one", json.dumps(given)], env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -117,7 +118,7 @@ def until(condition: Callable[[], Any]) -> None:
 def work(how: str, given: object) -> list[dict[str, Any]]:
     """Let processes work that a process of its own starts; what it says of them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, WORKER, how, json.dumps(given)], env={**environment, "OMP_NUM_THREADS": "1"}, text=True,
         capture_output=True, check=False,
     )  # fmt: skip

@@ -69,7 +69,7 @@ def cut(typed: list[str]) -> list[str]:
 def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
     for name, (status, printed) in said.items():
         assert status == 0, f"{name}: {printed}"
-        assert ("stage runs asked for" if name.startswith("plan ") else "verdict") in printed, name
+        assert "verdict" in printed, name
     found = ledger.sweeps()
     assert len(found) == len(SWEEPS)
     for sweep in found:
@@ -79,12 +79,15 @@ def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
         assert all(isinstance(one.outcome, Result) and one.outcome.state == COMPLETE for one in records), sweep.name
 
 
-def test_every_shipped_sweep_can_be_planned_and_runs_on_the_bundled_questions(
-    commands: dict[str, list[str]], tmp_path: Path
-) -> None:
+def test_every_shipped_sweep_can_be_planned(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    planned = in_one_process({f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items()}, tmp_path)
+    assert {name: said for name, (status, said) in planned.items() if status or "runs asked for" not in said} == {}
+
+
+@pytest.mark.nightly
+def test_every_shipped_sweep_runs_on_the_bundled_questions(commands: dict[str, list[str]], tmp_path: Path) -> None:
     runs = {name: cut(typed) for name, typed in commands.items()}
-    plans = {f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items() if runs[name] != typed}
-    check(in_one_process({**plans, **runs}, tmp_path), Ledger(tmp_path / ".ragsweep"))
+    check(in_one_process(runs, tmp_path), Ledger(tmp_path / ".ragsweep"))
 
 
 @pytest.mark.nightly

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import forked
 from faults import KINDS, Small, attempt
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
@@ -46,7 +46,7 @@ def quick_folder(tmp_path: Path) -> Iterator[Path]:
 def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, Any]]:
     command = [sys.executable, str(Path(HERE[1]) / "faults.py"), str(folder), kind, str(begin), str(step)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = forked.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -168,7 +168,7 @@ def run_apart(call: str) -> None:
     """Run a call in a process with one thread, from which others can be forked."""
     code = f"import sys; sys.path[:0] = {HERE!r}; from test_store_faults import *; {call}"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -190,10 +190,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=2m", "ragsweep-test", str(folder)]
-    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+    if os.geteuid() or forked.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small disk needs root")
     yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    forked.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_full_disk_is_said_once_and_freed_space_is_used(small_disk: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -14,6 +13,7 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
+import forked
 from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import seals
@@ -25,7 +25,7 @@ Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
 def ragsweep(folder: Path, *arguments: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
@@ -136,6 +136,6 @@ def test_all_of_it_goes_into_another_database(folder: Path) -> None:
 
 
 def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "ragsweep", "sync"], cwd=tmp_path, capture_output=True, text=True)
+    done = forked.run([sys.executable, "-m", "ragsweep", "sync"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "ragsweep: .ragsweep: no ledger.db in it; give the folder of store.path with --path\n"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import mlflow
 import pytest
 from mlflow.entities import Run
+
+import forked
 
 ROOT = Path(__file__).parents[2]
 COUNT = 30
@@ -35,7 +36,7 @@ def ragsweep(folder: Path, *arguments: str) -> str:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
     }
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
         timeout=180, env={**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

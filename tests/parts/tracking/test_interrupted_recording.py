@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import Failure
 from ragsweep.parts.tracking import Child, Mlflow, RunPlacement
@@ -120,7 +120,7 @@ for step in range(100):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of one warm process")
 def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) -> None:
     """Before each commit and each rename, the last undisturbed."""
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", KILLED_AT_EACH_STEP, tracker.uri], env=ENVIRONMENT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_artifact_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> N
         "files.write(sys.argv[1], {'a/small': b'x' * 1000}, '')\n"
         "files.write(sys.argv[1], {'a/small': b'y' * 1001, 'large': b'y' * 1001}, '')"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=ENVIRONMENT, capture_output=True, text=True)
+    done = forked.run([sys.executable, "-c", code, str(tmp_path)], env=ENVIRONMENT, capture_output=True, text=True)
     assert "File too large" in done.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.glob("**/*") if path.is_file()} == {"small": b"x" * 1000}
 
