@@ -18,7 +18,6 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, LauncherTestSuite
 from hydra.version import setbase
 
-import forked
 from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeper
 from studies import LEFT, select, stored_trials, working
 
@@ -58,9 +57,9 @@ def program(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def started(program: Path, *arguments: str) -> forked.Popen:
+def started(program: Path, *arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return forked.Popen(
+    return subprocess.Popen(
         [sys.executable, "app.py", "-m", *arguments], cwd=program, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip

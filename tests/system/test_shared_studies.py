@@ -19,7 +19,6 @@ import pytest
 import sqlalchemy
 from hydra.errors import HydraException
 
-import forked
 from postgresql import Database, database
 from ragsweep.sweep.search.storage import check_reachable, check_url, open_storage
 from studies import LEFT, TRIALS, by_job
@@ -50,12 +49,12 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return make
 
 
-Worker = forked.Popen
+Worker = subprocess.Popen[str]
 
 
 def begin(given: dict[str, Any]) -> Worker:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return forked.Popen(
+    return subprocess.Popen(
         [sys.executable, WORKER, "one", json.dumps(given)], env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -118,7 +117,7 @@ def until(condition: Callable[[], Any]) -> None:
 def work(how: str, given: object) -> list[dict[str, Any]]:
     """Let processes work that a process of its own starts; what it says of them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    done = forked.run(
+    done = subprocess.run(
         [sys.executable, WORKER, how, json.dumps(given)], env={**environment, "OMP_NUM_THREADS": "1"}, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
