@@ -49,7 +49,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServe
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
-    return [*write_dataset(folder, [*GOLDEN, *TALK]), "depth=4", "top_k=1", "tracking=none", *more]
+    return [*write_dataset(folder, [*GOLDEN, *TALK]), "depth=4", "top_k=1", "tracking=none", "retriever=bm25", *more]
 
 
 def model(server: LlmServer) -> list[str]:
