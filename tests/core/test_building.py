@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from ragsweep.core.building import Builder, public_name, source
+from ragsweep.core.building import Builder, public_name
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.trust import PARTS, TRUSTED, find_class
+from ragsweep.core.trust import TRUSTED, find_class
 
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
@@ -121,77 +120,6 @@ def test_config_cannot_widen_trust(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TRUSTED, raising=False)
     with pytest.raises(ConfigError, match="not trusted"):
         built({"_target_": "toys.Words", TRUSTED: "toys"})
-
-
-ODD = '''
-import dataclasses
-
-
-@dataclasses.dataclass(
-    frozen=True
-)
-class Decorated:
-    """Doc."""
-
-    a: int = 1
-    # a comment that is the class's
-
-    # and another one
-
-# none of its
-
-
-class Twice:
-    a = 1
-
-
-class Twice:
-    a = 2
-
-
-class Outer:
-    class Inner:
-        a = 1
-
-    def method(self):
-        class Local:
-            a = 1
-
-        return Local
-
-
-class OneLine: a = 1  # here
-class Last:
-    text = """
-# not a comment
-"""
-    # the end
-'''
-
-
-def test_source_of_a_class_is_the_one_that_python_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "odd_classes.py").write_text(ODD)
-    odd = importlib.import_module("odd_classes")
-    classes = [odd.Decorated, odd.Twice, odd.Outer, odd.Outer.Inner, odd.Outer().method(), odd.OneLine, odd.Last]
-    for name in sorted(PARTS):
-        package = importlib.import_module(name)
-        classes += [m for m in vars(package).values() if inspect.isclass(m) and m.__module__.startswith("ragsweep")]
-    assert len(classes) > 60
-    for made in classes:
-        assert source(made) == inspect.getsource(made), made
-
-
-def test_source_of_a_class_is_read_anew_once_its_file_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "edited_class.py"
-    path.write_text("class Mine:\n    a = 1\n")
-    module = importlib.import_module("edited_class")
-    assert source(module.Mine) == "class Mine:\n    a = 1\n"
-    path.write_text("class Mine:\n    a = 10\n")
-    assert source(module.Mine) == "class Mine:\n    a = 10\n"
 
 
 PACKAGE = {

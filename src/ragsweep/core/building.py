@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
 import json
-import linecache
 import re
-import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal, Union
 
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
@@ -30,9 +27,7 @@ class Builder:
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
         self._connect = connect
         self._made: dict[str, BuiltPart] = {}
-        self._named: dict[
-            str, BuiltPart
-        ] = {}  # by the config as it is written: most configs of a sweep share most parts
+        self._named: dict[str, BuiltPart] = {}  # by their config as JSON: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
         """Build the part at key ``where``; its own parts are built first.
@@ -141,30 +136,7 @@ def _version(made: type) -> str:
         return str(stated)
     if not made.__module__.startswith("ragsweep.") and (digest := source_digest(made.__module__)):
         return digest[:16]
-    return hashlib.sha256(source(made).encode()).hexdigest()[:16]
-
-
-def source(made: type) -> str:
-    """Return what ``inspect.getsource`` does, which reads letter by letter; Python's own parser finds a class."""
-    file = inspect.getsourcefile(made) or ""
-    linecache.checkcache(file)
-    lines = linecache.getlines(file, vars(sys.modules[made.__module__]))
-    found = [node for node in _classes("".join(lines)) if node.name == made.__qualname__]
-    if len(found) != 1:
-        return inspect.getsource(made)  # a class in a class, or one that was defined twice
-    first = min([found[0].lineno, *(decorator.lineno for decorator in found[0].decorator_list)])
-    last, depth = found[0].end_lineno or first, found[0].body[0].col_offset
-    for number, line in enumerate(lines[last:], start=last + 1):  # comments at the end of a class are the class's
-        said = line.lstrip()
-        if said and not (said.startswith("#") and len(line) - len(said) >= depth):
-            break
-        last = number if said else last
-    return "".join(lines[first - 1 : last])
-
-
-@lru_cache(maxsize=32)
-def _classes(text: str) -> list[ast.ClassDef]:
-    return [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    return hashlib.sha256(inspect.getsource(made).encode()).hexdigest()[:16]
 
 
 @cache

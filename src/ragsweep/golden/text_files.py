@@ -34,15 +34,7 @@ _BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself 
 def existing(path: Path) -> Path:
     """Return the path, or with ".gz" appended where only that file exists."""
     zipped = path.with_name(path.name + ".gz")
-    return zipped if not _is_there(path) and _is_there(zipped) else path
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except (OSError, ValueError):
-        return False
-    return True
+    return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110
 
 
 def check_folder(path: Path, needs: str) -> None:
