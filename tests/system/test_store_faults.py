@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -190,10 +191,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=2m", "ragsweep-test", str(folder)]
-    if os.geteuid() or forked.run(command, capture_output=True, check=False).returncode:
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small disk needs root")
     yield folder
-    forked.run(["umount", "--lazy", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_full_disk_is_said_once_and_freed_space_is_used(small_disk: Path) -> None:

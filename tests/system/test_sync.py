@@ -66,7 +66,8 @@ def folder(tracked: Path, tmp_path: Path) -> Path:
     """The folder as it was left; its database keeps the paths of the original's artifacts."""
     for name in (".ragsweep", "mlruns"):
         shutil.copytree(tracked / name, tmp_path / name)
-    shutil.copy(tracked / "mlflow.db", tmp_path)
+    for path in tracked.glob("mlflow.db*"):  # with what is only in its log yet
+        shutil.copy(path, tmp_path)
     return tmp_path
 
 
