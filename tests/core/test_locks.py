@@ -75,7 +75,7 @@ def test_lock_is_held_until_the_outermost_block_ends(tmp_path: Path, started: St
         with own.alone("x"), locks(tmp_path / "locks").alone("x"):
             pass
         other = started(tmp_path / "locks", "x")
-        assert not says_within(other, 1)
+        assert not says_within(other, 0.5)
     assert says_within(other, 60)
 
 

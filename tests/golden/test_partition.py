@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs import prepare
 from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
 from ragsweep.evaluation.evaluator import Experiment, facts
-from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, choose, digest, divided, holdout
+from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, divided, holdout
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.command import compose_jobs, read_command, searches
@@ -135,7 +134,7 @@ def test_search_that_reaches_for_the_holdout_is_an_error() -> None:
 
 def test_unknown_partition_is_an_error_that_names_the_known() -> None:
     with pytest.raises(ConfigError, match=r"partition: .* given 'holdot'; did you mean \"holdout\""):
-        prepare(Session(), "partition=holdot")
+        check("holdot", searching=False)
 
 
 def seen(session: Session, *overrides: str, searching: bool = False) -> Experiment:
@@ -152,20 +151,20 @@ def test_key_chooses_the_side_and_changes_the_signature() -> None:
     every, tune, kept = (seen(session, f"partition={name}") for name in ("null", TUNE, HOLDOUT))
     assert ids(kept) == set(holdout(DEMO.golden.questions)) == ids(every) - ids(tune)
     assert len({every.signature, tune.signature, kept.signature}) == 3
-    assert seen(session, "partition=all").signature == every.signature
-    assert seen(session, f"partition={TUNE}").dataset is tune.dataset  # loaded and divided once
 
 
 def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
     """Else a quick search on a sample would see what is kept from a search on all."""
-    session = Session()
     held = set(holdout(DEMO.golden.questions))
     for seed in (0, 1):
-        tune = ids(seen(session, "partition=tune", "dataset.limit=60", f"seed={seed}"))
-        kept = ids(seen(session, "partition=holdout", "dataset.limit=60", f"seed={seed}"))
+        drawn = PythonReference(60, seed).load()
+        every, tune, kept = (
+            {question.id for question in one.golden.questions}
+            for one in (drawn, divided(DEMO, TUNE, drawn), divided(DEMO, HOLDOUT, drawn))
+        )
         assert not tune & held
         assert kept <= held
-        assert tune | kept == ids(seen(session, "dataset.limit=60", f"seed={seed}"))
+        assert tune | kept == every
 
 
 def test_search_of_the_bundled_questions_sees_all_and_says_so() -> None:
@@ -174,6 +173,7 @@ def test_search_of_the_bundled_questions_sees_all_and_says_so() -> None:
     assert any("too few for a holdout" in note for note in searched.dataset.notes)
 
 
+@pytest.mark.nightly
 def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> None:
     overrides = ["dataset=beir", f"dataset.path={collections / 'scifact'}", "retriever=bm25"]
     session = Session()
@@ -221,11 +221,11 @@ def held_of(count: int, first: int = 0) -> DatasetFacts:
     return facts(divided(Dataset("d", corpus("text"), golden), HOLDOUT))
 
 
-@pytest.mark.parametrize(("first", "expected"), [(0, 4), (400, 1)])
+@pytest.mark.parametrize(("first", "expected"), [(0, 4), (100, 1)])
 def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_path: Path) -> None:
-    """Three looks at the holdout of 400 questions; then one at that of 401, most of which were seen, or of others."""
+    """Three looks at the holdout of 100 questions; then one at that of 101, most of which were seen, or of others."""
     ledger, plain = Ledger(tmp_path), a_result()
-    before, now = held_of(400), held_of(401, first)
+    before, now = held_of(100), held_of(101, first)
     for one in (before, before, before, now):
         ledger.write(None, 0, replace(plain, dataset=one))
     assert now.undivided != before.undivided
@@ -234,8 +234,8 @@ def test_questions_that_are_added_reset_no_count(first: int, expected: int, tmp_
 
 def test_sweep_over_tune_questions_says_how_often_their_holdout_was_looked_at(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    ledger.write(None, 0, replace(a_result(), dataset=held_of(400)))
-    more = replace(held_of(401), partition=TUNE)
+    ledger.write(None, 0, replace(a_result(), dataset=held_of(100)))
+    more = replace(held_of(101), partition=TUNE)
     ledger.write(None, 0, replace(a_result(), dataset=more))
     assert ledger.holdout_views(more.undivided) == 1
 

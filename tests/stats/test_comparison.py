@@ -12,14 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs import prepare
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import looks_line, verdict_lines
 from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
-from ragsweep.sweep.session import Session
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
@@ -36,7 +33,10 @@ def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> SweepCompari
 
 
 def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
-    found = weigh(results, failures)
+    return written(weigh(results, failures))
+
+
+def written(found: SweepComparison | Unweighed) -> str:
     return "\n".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
 
 
@@ -77,12 +77,11 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 
 def test_configs_that_nobody_can_tell_apart_are_said_to_be_so_and_luck_is_told() -> None:
-    results = [scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)]
-    told = said(*results)
+    found = judged(*(scored(f"x={n}", noisy(0.5, seed=n)) for n in range(2, 22)))
+    told = written(found)
     assert "none of the 19 others is shown to be better than x=2 (the first config)" in told
     assert "best: nobody can tell, all 20 may be it" in told
     assert "luck: as the best of 20 it looks" in told
-    found = judged(*results)
     assert 0.003 < found.selection_bias.optimism < 0.03  # about 1.87 standard errors of .005
     assert found.recommendation.config is None
     assert "none: keep x=2: 100 questions cannot separate these 20 configs; the highest is x=" in told
@@ -115,14 +114,6 @@ def test_fewer_than_ten_questions_say_nothing() -> None:
     assert "none: keep a: fewer than 10 independent questions" in said(*few)
 
 
-def test_questions_of_one_document_count_as_one() -> None:
-    """A hundred questions on nine documents are nine."""
-    results = [scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1))]
-    sources = [f"document {n % 9}" for n in range(100)]
-    told = said(*(replace(one, outcomes={**one.outcomes, "source": sources}) for one in results))
-    assert "fewer than 10 independent questions" in told
-
-
 # --- slices -------------------------------------------------------------------------------------------------------
 
 CATEGORIES = [("how-to", "concept", "concept", "troubleshooting")[n % 4] for n in range(200)]
@@ -142,11 +133,11 @@ def test_worse_on_average_and_worse_in_a_slice_is_nothing_to_say_twice() -> None
 
 
 def test_slices_of_the_baseline_and_the_best_are_looked_at() -> None:
-    results = [scored(f"x={n}", noisy(0.3 + n / 100, 200, n), CATEGORIES) for n in range(30)]
+    results = [scored(f"x={n}", noisy(0.2 + n / 40, 200, n), CATEGORIES) for n in range(22)]
     found = judged(*results)
-    assert found.sliced == (0, *range(29, 10, -1))
+    assert found.sliced == (0, *range(21, 2, -1))
     assert {len(one.estimate) for one in found.slices} == {20}
-    assert len(found.differences.estimate) == 30
+    assert len(found.differences.estimate) == 22
 
 
 # --- what is compared ---------------------------------------------------------------------------------------------
@@ -318,12 +309,6 @@ def test_default_margin_of_a_metric_with_a_unit_is_a_share_of_the_baseline() -> 
     assert result_facts(found)["margin"] == pytest.approx(0.05 * 400 * np.mean(noisy(0.5)))
 
 
-@pytest.mark.parametrize("given", ["-1", "much", "true", ".inf"])
-def test_margin_that_is_no_margin_is_an_error(given: str) -> None:
-    with pytest.raises(ConfigError, match=r"recommend.margin: must be a number of 0 or more, or null, given"):
-        prepare(Session(), f"recommend.margin={given}")
-
-
 # --- what can only rise -------------------------------------------------------------------------------------------
 
 
@@ -366,7 +351,7 @@ def test_metric_that_fell_on_a_question_is_not_taken_for_one_that_can_only_rise(
 # --- no line contradicts another ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 14), st.integers(10, 60), st.floats(0.0, 0.1))
 def test_who_is_shown_worse_than_another_is_not_among_those_that_may_be_the_best(
     seed: int, configs: int, questions: int, spread: float
@@ -387,21 +372,6 @@ def test_who_is_shown_worse_than_another_is_not_among_those_that_may_be_the_best
         assert "every other config is worse" not in told
 
 
-@pytest.mark.parametrize(
-    ("given", "fault"),
-    [
-        ("+constraints.latency_p95=800", 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
-        ("constraints.latency_p95_ms=fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
-        ("constraints.latency_p95_ms=0", "constraints.latency_p95_ms: must be a number above 0, or null"),
-        ("constraints.cost_per_1000=3", 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),
-    ],
-)
-def test_constraint_that_could_never_be_kept_is_an_error(given: str, fault: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        prepare(Session(), given)
-    assert fault in str(raised.value)
-
-
 # --- how it is said -----------------------------------------------------------------------------------------------
 
 
@@ -417,7 +387,7 @@ def test_many_configs_on_the_holdout_are_called_a_search() -> None:
     assert "11 configs are no short list, choose among them on tune" in next(iter(looks_line(1, 11)))[1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.integers(1, 12),
     st.integers(1, 40),
@@ -442,9 +412,9 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     assert Decision(found).summary(found)
 
 
-def test_thousand_configs_are_weighed() -> None:
-    base = np.random.default_rng(0).random(60)
-    rows = np.random.default_rng(1).normal(0, 0.1, (1000, 60)) + base
+def test_hundreds_of_configs_are_weighed() -> None:
+    base = np.random.default_rng(0).random(40)
+    rows = np.random.default_rng(1).normal(0, 0.1, (320, 40)) + base
     results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
     found = weigh(results)
     assert len([*verdict_lines(found), *Decision(found).lines()]) <= 8

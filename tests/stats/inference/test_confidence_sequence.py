@@ -131,9 +131,9 @@ def test_a_bound_is_the_largest_margin_that_was_refused(values: list[float]) -> 
 
 
 def test_bounds_hold_at_every_look_together() -> None:
-    """The largest bound of 200 looks lies above the mean in at most 5 % of 1,000 cases and three errors (.7 % each)."""
-    drawn = single(np.random.default_rng(1).choice([-1.0, 0.0, 0.0, 0.5], (1000, 200)))
-    assert (lower_bound(*drawn) > -0.125).mean() <= 0.05 + 0.021
+    """The largest bound of 200 looks lies above the mean in at most 5 % of 500 cases and three errors (1 % each)."""
+    drawn = single(np.random.default_rng(1).choice([-1.0, 0.0, 0.0, 0.5], (500, 200)))
+    assert (lower_bound(*drawn) > -0.125).mean() <= 0.05 + 0.03
     assert lower_bound(*single(np.full(300, 0.3)))[0] == pytest.approx(0.3, abs=0.02)
     assert lower_bound(np.zeros((0, 4)), np.zeros((0, 4))).tolist() == []
 

@@ -84,12 +84,12 @@ def test_a_question_without_a_label_is_in_no_slice() -> None:
 
 
 def test_equal_configs_are_worse_nowhere_in_most_cases() -> None:
-    """Three configs, five slices, 150 times: anything found in 5 % (at most 10.4, three Monte Carlo errors)."""
+    """Three configs, five slices, 50 times: anything found in 5 % (at most 14.2, three Monte Carlo errors)."""
     found = 0
-    for seed in range(150):
+    for seed in range(50):
         one = normal(3, 150, seed=seed)
         found += any((s.better | s.worse).any() for s in by_slice(one, labelled(one, 5), resamples=400))
-    assert found <= 15
+    assert found <= 7
 
 
 def test_sources_that_cross_slices_are_drawn_whole() -> None:
