@@ -20,7 +20,7 @@ import numpy as np
 
 from ragsweep.stats.inference.best import probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import affordable, model_confidence_set
-from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import RESAMPLES
 
@@ -57,7 +57,7 @@ def main() -> None:
     totals = []
     for number in range(1, given.passes + 1):
         parts = [
-            timed("  differences, tests, Holm", lambda: against(matrix, 0)),
+            timed("  differences, tests, Holm", lambda: compare_with_baseline(matrix, 0)),
             timed("  probability of being the best", lambda: probability_of_best(matrix)),
             timed("  optimism", lambda: selection_bias(matrix)),
         ]

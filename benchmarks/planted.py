@@ -28,11 +28,11 @@ from planted_scores import Planted, Scenario, decisions, drawn_from, normal, one
 from ragsweep.stats.comparison import SET_LEVEL
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.confidence_set import model_confidence_set
-from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
-from ragsweep.stats.inference.power import detectable, each_level
+from ragsweep.stats.inference.power import each_level, estimate_power
 from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
 from ragsweep.stats.inference.slices import by_slice, reversals
 
@@ -92,7 +92,7 @@ CLAIMS = ("Wilcoxon", "Wilcoxon, Holm", "ours: max-T")
 def told(matrix: Matrix) -> Flags:
     """Keep whom the verdict of a sweep calls perhaps the best: the set in step with the differences from the first."""
     kept = model_confidence_set(matrix, SET_LEVEL, resamples=RESAMPLES).mask.copy()
-    kept[0] = not against(matrix, 0, resamples=RESAMPLES).better.any()
+    kept[0] = not compare_with_baseline(matrix, 0, resamples=RESAMPLES).better.any()
     return kept
 
 
@@ -120,7 +120,7 @@ def cheapest_of_the_set(drawn: Planted) -> int | None:
 
 def ours(drawn: Planted) -> Recommendation:
     cost = Cost(drawn.costs, drawn.costs, drawn.costs)
-    shown = against(drawn.matrix, 0, resamples=RESAMPLES)
+    shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     return recommend(drawn.matrix, shown, {"context_tokens": cost}, {}, MARGIN)
 
 
@@ -222,7 +222,7 @@ def score_claims(drawn: Planted, tally: Tally) -> None:
 
 
 def score_slices(drawn: Planted, tally: Tally) -> None:
-    overall = against(drawn.matrix, 0, resamples=RESAMPLES)
+    overall = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     slices = by_slice(drawn.matrix, {"slice": drawn.labels}, 0, resamples=RESAMPLES)
     found = {(one.config, one.value) for one in reversals(overall, slices)}
     right = (len(drawn.truth) - 1, "slice 4")
@@ -270,14 +270,14 @@ def foretold(replications: int) -> list[str]:
     for configs in (2, 10, 50):
 
         def seen(drawn: Matrix) -> float:
-            critical = against(drawn, 0, resamples=RESAMPLES).critical
-            return detectable(drawn, level=each_level(critical, len(drawn.questions))).typical
+            critical = compare_with_baseline(drawn, 0, resamples=RESAMPLES).critical
+            return estimate_power(drawn, level=each_level(critical, len(drawn.questions))).typical
 
         nulls = (normal(np.zeros(configs), 100, np.random.default_rng([7, n])).matrix for n in range(100))
         effect = float(np.mean([seen(one) for one in nulls]))
         planted = (normal(one_better(configs, effect), 100, np.random.default_rng([8, n])).matrix
                    for n in range(replications))  # fmt: skip
-        shown = np.mean([bool(against(one, 0, resamples=RESAMPLES).better[-1]) for one in planted])
+        shown = np.mean([bool(compare_with_baseline(one, 0, resamples=RESAMPLES).better[-1]) for one in planted])
         rows.append([str(configs), f"{effect:.3f}", f"{100 * shown:.0f}"])
     return table("**A difference as large as foretold** (n=100): how often it is shown (75 to 85)",
                  ["configs", "foretold", "shown"], rows)  # fmt: skip

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from ragsweep.stats.inference.matrix import Matrix, paired
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -125,7 +125,7 @@ def real(collection: str, store: str) -> Doubles:
     for sweep in reversed(ledger.sweeps()):
         found = [record.outcome for record in ledger.records(sweep.id) if isinstance(record.outcome, Result)]
         if found and f"dataset.path={folder}" in found[0].overrides:
-            return paired(found, "ndcg_at_10").values
+            return score_matrix(found, "ndcg_at_10").values
     raise RuntimeError(f"no sweep over {folder} in {store}")
 
 

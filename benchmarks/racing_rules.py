@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.confidence_sequence import betting, evidence, observed
+from ragsweep.stats.inference.confidence_sequence import betting, cluster_differences, evidence
 from ragsweep.stats.inference.paired_tests import wilcoxon
 from ragsweep.sweep.racing import Betting
 
@@ -137,7 +137,7 @@ Stop = Callable[[Doubles, Numbers, Sequence[int]], int]
 
 def stopped_by_betting(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
     """Stop at the first look that finds a capital of 20 against the config."""
-    reached = evidence(betting(*observed(behind[None, :], clusters)))[0] >= -np.log(ALPHA)
+    reached = evidence(betting(*cluster_differences(behind[None, :], clusters)))[0] >= -np.log(ALPHA)
     return next((look for look in looks if reached[clusters[look - 1]] and behind[:look].mean() > 0), len(behind))
 
 

@@ -17,13 +17,13 @@ LOST = """
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.1)
 
-    interruption.listen()
+    interruption.raise_on_signals()
     try:
         Deaf()
         for _ in range(100):
             time.sleep(0.1)
     except interruption.Interrupted as signalled:
-        interruption.caught()
+        interruption.stop_raising()
         time.sleep(0.6)  # and then there is peace
         sys.exit(signalled.exit_status)
 """
@@ -42,7 +42,7 @@ def test_exception_that_is_lost_in_a_finaliser_is_raised_again() -> None:
 def test_ignored_interrupt_stays_ignored() -> None:
     code = (
         "import os, signal; from ragsweep.core import interruption\n"
-        "interruption.listen(); os.kill(os.getpid(), signal.SIGINT)"
+        "interruption.raise_on_signals(); os.kill(os.getpid(), signal.SIGINT)"
     )
     ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
     assert subprocess.run([sys.executable, "-c", code], check=False, preexec_fn=ignore).returncode == 0

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.ranking import arrange, at_least, best, nothing
+from ragsweep.core.ranking import arrange, best_chunks, drop_below, empty_rankings
 from ragsweep.testing.rankings import assert_lawful
 
 scores = st.lists(st.sampled_from([-1e30, -2.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 1 + 1e-9, 3.0, 1e30]), max_size=12)
@@ -33,21 +33,21 @@ def test_arranged_rows_are_those_of_pythons_sort(rows: list[list[float]], depth:
 @settings(deadline=None)
 @given(scores, st.integers(1, 15))
 def test_best_of_dense_scores_are_those_of_pythons_sort(row: list[float], depth: int) -> None:
-    positions, values = best(np.array(row, dtype=np.float64), depth, above=0)
+    positions, values = best_chunks(np.array(row, dtype=np.float64), depth, above=0)
     pairs = [(n, np.float32(score)) for n, score in enumerate(row) if np.float32(score) > 0]
     expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:depth]
     assert list(zip(positions.tolist(), values.tolist(), strict=True)) == expected
 
 
 def test_nothing_is_all_padding() -> None:
-    assert_lawful(nothing(2, 3), 3, 0)
+    assert_lawful(empty_rankings(2, 3), 3, 0)
 
 
 @settings(deadline=None)
 @given(scores, st.sampled_from([-np.inf, -2.5, 0.0, 1.0, 2.0, np.inf]))
 def test_at_least_drops_the_end_of_a_ranking_and_keeps_its_shape(row: list[float], least: float) -> None:
     whole = arrange(np.arange(len(row))[None], np.array(row)[None], 15)._replace(chunks="here")
-    kept = at_least(whole, least)
+    kept = drop_below(whole, least)
     assert_lawful(kept, 15, 15)
     length = sum(np.float32(score) >= least for score in row)
     assert kept.positions[0].tolist() == whole.positions[0, :length].tolist() + [-1] * (15 - length)

@@ -15,7 +15,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
 from ragsweep.evaluation.evaluator import Experiment, facts
-from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, divided, holdout
+from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.command import compose_jobs, read_command, searches
@@ -85,7 +85,7 @@ HELD = ("q1", "q12", "q13", "q17", "q18", "q6")
 
 
 def test_both_sides_are_all_and_have_nothing_in_common() -> None:
-    tune, kept = (divided(DEMO, name) for name in (TUNE, HOLDOUT))
+    tune, kept = (select_partition(DEMO, name) for name in (TUNE, HOLDOUT))
     ids = [{question.id for question in one.golden.questions} for one in (tune, kept)]
     assert ids[0] | ids[1] == {question.id for question in DEMO.golden.questions}
     assert not ids[0] & ids[1]
@@ -93,7 +93,7 @@ def test_both_sides_are_all_and_have_nothing_in_common() -> None:
 
 
 def test_what_is_left_out_and_the_division_are_said() -> None:
-    tune = divided(DEMO, TUNE)
+    tune = select_partition(DEMO, TUNE)
     assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
     told = facts(tune)
     assert (told.partition, told.undivided) == (TUNE, DEMO.golden.digest)
@@ -109,7 +109,7 @@ def test_what_is_left_out_and_the_division_are_said() -> None:
 def test_side_without_a_question_is_an_error() -> None:
     lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
     with pytest.raises(InputError, match="partition=holdout: none of 1 questions is in it"):
-        divided(lone, HOLDOUT)
+        select_partition(lone, HOLDOUT)
 
 
 # --- who sees what -------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_config_and_plain_sweep_see_all_and_a_search_sees_tune() -> None:
 
 def test_search_of_few_questions_sees_all_and_says_why() -> None:
     assert choose(None, 299, searching=True).name == ALL
-    assert "299 questions are too few for a holdout" in choose(None, 299, searching=True).said
+    assert "299 questions are too few for a holdout" in choose(None, 299, searching=True).note
 
 
 def test_search_that_reaches_for_the_holdout_is_an_error() -> None:
@@ -160,7 +160,7 @@ def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
         drawn = PythonReference(60, seed).load()
         every, tune, kept = (
             {question.id for question in one.golden.questions}
-            for one in (drawn, divided(DEMO, TUNE, drawn), divided(DEMO, HOLDOUT, drawn))
+            for one in (drawn, select_partition(DEMO, TUNE, drawn), select_partition(DEMO, HOLDOUT, drawn))
         )
         assert not tune & held
         assert kept <= held
@@ -218,7 +218,7 @@ def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path:
 def held_of(count: int, first: int = 0) -> DatasetFacts:
     """Keep the holdout of a golden set of so many questions."""
     golden = GoldenSet(questions(first + count)[first:])
-    return facts(divided(Dataset("d", corpus("text"), golden), HOLDOUT))
+    return facts(select_partition(Dataset("d", corpus("text"), golden), HOLDOUT))
 
 
 @pytest.mark.parametrize(("first", "expected"), [(0, 4), (100, 1)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.golden.reading import Row, Seen, read_rows
-from ragsweep.golden.text_files import existing, read_lines
+from ragsweep.golden.text_files import plain_or_gzipped, read_lines
 
 
 def written(folder: Path, content: bytes, name: str = "rows.jsonl") -> Path:
@@ -45,11 +45,11 @@ def test_gzipped_file_reads_as_the_plain_one(tmp_path: Path) -> None:
 
 def test_existing_prefers_the_plain_file_and_falls_back_to_the_gzipped(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    assert existing(path) == path
+    assert plain_or_gzipped(path) == path
     zipped = written(tmp_path, b"", "rows.jsonl.gz")
-    assert existing(path) == zipped
+    assert plain_or_gzipped(path) == zipped
     path.touch()
-    assert existing(path) == path
+    assert plain_or_gzipped(path) == path
 
 
 BAD_LINES = {

@@ -15,7 +15,7 @@ from ragsweep.report import artifacts
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.verdict_files import numbers, plain
-from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
+from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from weighed import METRIC, noisy, scored
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
@@ -24,7 +24,7 @@ RESULTS = [
     scored("b|c", noisy(0.6, seed=1), CATEGORIES, context_tokens=300.0),
     scored("d", noisy(0.4, seed=2), CATEGORIES, context_tokens=200.0),
 ]
-VERDICT = weigh(RESULTS)
+VERDICT = compare_configs(RESULTS)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
 
 
 def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
-    verdict = weigh(RESULTS[:1])
-    assert isinstance(verdict, Unweighed)
+    verdict = compare_configs(RESULTS[:1])
+    assert isinstance(verdict, NoComparison)
     found = artifacts("sweep", RESULTS[:1], [], [], verdict)
     assert not [name for name in found if name.startswith("verdict/")]
     assert json.loads(found["results.json"])["sweep"]["verdict"]["sentence"] == verdict.why
@@ -92,14 +92,14 @@ def test_numbers_that_compare_sweeps_are_finite() -> None:
     told = numbers(VERDICT)
     assert told["verdict/configs"] == 3
     assert told["verdict/best_set"] == told["verdict/better"] == told["verdict/coverage"] == 1
-    few = weigh([scored("a", [0.1] * 5), scored("b", [0.2] * 5)])
+    few = compare_configs([scored("a", [0.1] * 5), scored("b", [0.2] * 5)])
     assert isinstance(few, SweepComparison)
     assert "verdict/optimism" not in numbers(few)
 
 
 def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> None:
     assert files["plots/differences.png"].startswith(b"\x89PNG")
-    many = weigh([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
+    many = compare_configs([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
     assert artifacts("sweep", [], [], [], many)["plots/differences.png"].startswith(b"\x89PNG")
 
 

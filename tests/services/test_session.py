@@ -143,9 +143,9 @@ CHILD = """
     import sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
     from ragsweep.services.endpoint import Endpoint
-    from ragsweep.core.interruption import Interrupted, caught, listen
+    from ragsweep.core.interruption import Interrupted, stop_raising, raise_on_signals
 
-    listen()
+    raise_on_signals()
     made = Endpoint(sys.argv[1], "m", concurrency=4)
     try:
         with made.service.session:
@@ -155,7 +155,7 @@ CHILD = """
                 lambda n, reply: print("done", n, flush=True),
             )
     except Interrupted as end:
-        caught()
+        stop_raising()
         print("interrupted", flush=True)
         sys.exit(end.exit_status)
 """

@@ -12,12 +12,12 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.comparable import (
     check_same_questions,
     check_whole,
+    factor_values,
     factors,
     labels_of,
-    measured_otherwise,
+    reason_incomparable,
+    redefined_metrics,
     shared_metrics,
-    swept,
-    unfit,
 )
 from scored import FACTS, scored
 
@@ -71,8 +71,8 @@ def test_a_metric_that_is_defined_otherwise_is_named() -> None:
     def judged(**settings: Any) -> Result:
         return scored({"m": [0.0], "other": [0.0]}, config={"metrics": {"m": {"judge": settings}, "other": {"a": 1}}})
 
-    assert measured_otherwise(judged(model="a"), judged(model="b"), ["m", "other"]) == ["m"]
-    assert measured_otherwise(judged(model="a", replicate=0), judged(model="a", replicate=1), ["m"]) == []
+    assert redefined_metrics(judged(model="a"), judged(model="b"), ["m", "other"]) == ["m"]
+    assert redefined_metrics(judged(model="a", replicate=0), judged(model="a", replicate=1), ["m"]) == []
 
 
 def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> None:
@@ -80,9 +80,9 @@ def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> No
     both = [scored(columns), scored(columns)]
     assert shared_metrics(both, None, ["m", "latency_p95_ms", "results", "gone"]) == ["m"]
     assert shared_metrics(both, ["latency_mean_ms"], ["m"]) == ["latency_mean_ms"]
-    assert "quantile" in unfit(both, "latency_p95_ms")
-    assert "neither more nor less" in unfit(both, "results")
-    assert "could be scored" in unfit([scored({"m": [float("nan")]})], "m")
+    assert "quantile" in reason_incomparable(both, "latency_p95_ms")
+    assert "neither more nor less" in reason_incomparable(both, "results")
+    assert "could be scored" in reason_incomparable([scored({"m": [float("nan")]})], "m")
     for wanted, said in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
         with pytest.raises(ConfigError, match=said):
             shared_metrics(both, [wanted], ["m"])
@@ -99,22 +99,22 @@ def test_labels_follow_the_questions_that_are_asked_for() -> None:
 
 
 def test_swept_parameters_are_factors() -> None:
-    found = swept([config(top_k=k, retriever__k1=k1) for k in "35" for k1 in ("1.2", "1.5")])
+    found = factor_values([config(top_k=k, retriever__k1=k1) for k in "35" for k1 in ("1.2", "1.5")])
     assert found == [{"top_k": k, "retriever.k1": k1} for k in "35" for k1 in ("1.2", "1.5")]
 
 
 def test_parameters_that_come_with_an_option_are_no_factors_of_their_own() -> None:
-    found = swept([config("bm25", retriever__k1="1.5"), config("vector", retriever__min_score="null")])
+    found = factor_values([config("bm25", retriever__k1="1.5"), config("vector", retriever__min_score="null")])
     assert found == [{"retriever": "bm25"}, {"retriever": "vector"}]
 
 
 def test_what_varies_within_one_option_is_part_of_the_option() -> None:
-    found = swept(
+    found = factor_values(
         [config("bm25", retriever__k1=k1) for k1 in ("1.2", "1.5")] + [config("vector", retriever__min_score="null")]
     )
     assert [one["retriever"] for one in found] == ["bm25 k1=1.2", "bm25 k1=1.5", "vector"]
 
 
 def test_what_all_options_have_and_varies_stays_a_factor() -> None:
-    found = swept([config(option, retriever__depth=depth) for option in ("bm25", "vector") for depth in "12"])
+    found = factor_values([config(option, retriever__depth=depth) for option in ("bm25", "vector") for depth in "12"])
     assert found == [{"retriever": option, "retriever.depth": depth} for option in ("bm25", "vector") for depth in "12"]

@@ -16,33 +16,33 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import looks_line, verdict_lines
-from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
+from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
 
 
-def result_facts(verdict: SweepComparison | Unweighed) -> dict[str, Any]:
+def result_facts(verdict: SweepComparison | NoComparison) -> dict[str, Any]:
     return facts_of(Decision(verdict))
 
 
 def judged(*results: Result, failures: tuple[Failure, ...] = ()) -> SweepComparison:
-    found = weigh(results, failures)
+    found = compare_configs(results, failures)
     assert isinstance(found, SweepComparison), found
     return found
 
 
 def said(*results: Result, failures: tuple[Failure, ...] = ()) -> str:
-    return written(weigh(results, failures))
+    return written(compare_configs(results, failures))
 
 
-def written(found: SweepComparison | Unweighed) -> str:
+def written(found: SweepComparison | NoComparison) -> str:
     return "\n".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
 
 
 def refused(*results: Result) -> str:
-    found = weigh(results)
-    assert isinstance(found, Unweighed)
+    found = compare_configs(results)
+    assert isinstance(found, NoComparison)
     return found.why
 
 
@@ -53,7 +53,7 @@ def test_better_config_is_named_with_its_difference_to_the_first() -> None:
     results = scored("a", noisy(0.4)), scored("b", noisy(0.6, seed=1)), scored("c", noisy(0.4, seed=2))
     found = judged(*results)
     assert found.differences.better.tolist() == [False, True, False]
-    assert found.kept.mask.tolist() == [False, True, False]
+    assert found.confidence_set.mask.tolist() == [False, True, False]
     assert found.matrix.configs[found.recommendation.config or 0] == "b"
     assert found.differences.estimate[1] == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert f"{METRIC}: better than a (the first config): b +.192 [" in said(*results)
@@ -269,8 +269,8 @@ def costly(**limits: float) -> list[Result]:
 
 
 def test_highest_mean_within_the_limits_is_recommended_with_its_difference_from_the_highest() -> None:
-    assert result_facts(weigh(costly()))["recommended"] == "b"
-    found = result_facts(weigh(costly(latency_p95_ms=800)))
+    assert result_facts(compare_configs(costly()))["recommended"] == "b"
+    found = result_facts(compare_configs(costly(latency_p95_ms=800)))
     assert (found["kind"], found["recommended"], found["limits"]) == ("better", "b", {"latency_p95_ms": 800})
     assert "none: keep a: it has the highest mean within latency_p95_ms 200" in said(*costly(latency_p95_ms=200))
     assert "none: keep a: no config is known to be within latency_p95_ms 2" in said(*costly(latency_p95_ms=2))
@@ -285,7 +285,7 @@ def twins(cheap: float = 0.5, margin: float | None = None) -> list[Result]:
 
 
 def test_cheaper_config_that_is_shown_as_good_is_recommended_with_the_margin_and_both_costs() -> None:
-    found = result_facts(weigh(twins()))
+    found = result_facts(compare_configs(twins()))
     assert (found["kind"], found["recommended"], found["best"]) == ("as_good_and_cheaper", "cheap", "best")
     assert (found["margin"], found["cost"]) == (0.05, "context_tokens")
     assert -0.05 < found["from_best"]["low"] < found["from_best"]["estimate"] < 0
@@ -297,14 +297,14 @@ def test_cheaper_config_that_is_shown_as_good_is_recommended_with_the_margin_and
 
 
 def test_margin_is_the_users_choice() -> None:
-    assert result_facts(weigh(twins(margin=0.001)))["kind"] == "none"
-    assert result_facts(weigh(twins(0.45)))["kind"] == "none"
-    assert result_facts(weigh(twins(0.45, margin=0.1)))["recommended"] == "cheap"
+    assert result_facts(compare_configs(twins(margin=0.001)))["kind"] == "none"
+    assert result_facts(compare_configs(twins(0.45)))["kind"] == "none"
+    assert result_facts(compare_configs(twins(0.45, margin=0.1)))["recommended"] == "cheap"
 
 
 def test_default_margin_of_a_metric_with_a_unit_is_a_share_of_the_baseline() -> None:
     slow = scored("slow", 400 * noisy(0.5), direction=False)
-    found = weigh([replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
+    found = compare_configs([replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
                    for one in (slow, replace(slow, name="other"))])  # fmt: skip
     assert result_facts(found)["margin"] == pytest.approx(0.05 * 400 * np.mean(noisy(0.5)))
 
@@ -333,7 +333,7 @@ def deeper(metric: str = "context_recall", lost: float = 0.0) -> list[Result]:
 
 
 def test_lead_that_a_longer_context_gives_by_construction_is_decided_by_what_it_costs() -> None:
-    found = result_facts(weigh(deeper()))
+    found = result_facts(compare_configs(deeper()))
     assert (found["kind"], found["recommended"], found["decide_by"]) == ("none", None, ["top_k"])
     told = said(*deeper())
     assert (
@@ -344,8 +344,8 @@ def test_lead_that_a_longer_context_gives_by_construction_is_decided_by_what_it_
 
 
 def test_metric_that_fell_on_a_question_is_not_taken_for_one_that_can_only_rise() -> None:
-    assert result_facts(weigh(deeper(lost=0.1)))["kind"] == "better"
-    assert result_facts(weigh(deeper("token_f1")))["kind"] == "better"
+    assert result_facts(compare_configs(deeper(lost=0.1)))["kind"] == "better"
+    assert result_facts(compare_configs(deeper("token_f1")))["kind"] == "better"
 
 
 # --- no line contradicts another ----------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     scores[generator.random(scores.shape) < unknown / 10] = math.nan
     categories = [f"c{n % 3}" for n in range(questions)]
     results = [scored(f"x={n}", row, categories, direction=direction) for n, row in enumerate(scores)]
-    found = weigh(results, [Failure("f", (), {}, "e")])
+    found = compare_configs(results, [Failure("f", (), {}, "e")])
     lines = [*verdict_lines(found), *Decision(found).lines()]
     assert 1 <= len(lines) <= 8
     assert lines[0][0] == "verdict"
@@ -416,5 +416,5 @@ def test_hundreds_of_configs_are_weighed() -> None:
     base = np.random.default_rng(0).random(40)
     rows = np.random.default_rng(1).normal(0, 0.1, (320, 40)) + base
     results = [scored(f"x={n}", row) for n, row in enumerate(rows)]
-    found = weigh(results)
+    found = compare_configs(results)
     assert len([*verdict_lines(found), *Decision(found).lines()]) <= 8

@@ -13,7 +13,7 @@ import pytest
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import holdout_gap
 from ragsweep.sweep import closing
 from ragsweep.sweep.closing import summarise_sweep
@@ -70,7 +70,7 @@ def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> 
     dropped = replace(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
     ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
     came = summarise_sweep(ledger, ledger.records("sweep"))
-    assert isinstance(came.verdict, Unweighed)
+    assert isinstance(came.verdict, NoComparison)
     assert came.gap is None
 
 
@@ -86,7 +86,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     monkeypatch.setattr(closing, "weigh", fails)
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
     came = summarise_sweep(ledger, ledger.records("sweep"))
-    assert isinstance(came.verdict, Unweighed)
+    assert isinstance(came.verdict, NoComparison)
     assert "could not be made: ZeroDivisionError: division by zero" in printed(came)[-1]
     assert "results.csv" in came.parent("sweep").files
 

@@ -17,7 +17,7 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparison import SweepComparison, Unweighed, weigh
+from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
@@ -51,7 +51,7 @@ def names(results: list[Result]) -> list[str]:
 
 
 def test_finalists_are_the_first_config_the_best_and_the_cheapest_that_may_be_the_best() -> None:
-    verdict = weigh(FIELD)
+    verdict = compare_configs(FIELD)
     best = max(FIELD, key=lambda one: one.summaries[METRIC].value).name
     whole = choose(FIELD, verdict)
     assert names(whole)[:2] == ["first", best]
@@ -63,13 +63,13 @@ def test_finalists_are_the_first_config_the_best_and_the_cheapest_that_may_be_th
 
 
 def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
-    verdict = weigh(FIELD)
+    verdict = compare_configs(FIELD)
     assert choose([replace(FIELD[0], dataset=replace(FIELD[0].dataset, left_out={})), *FIELD[1:]], verdict) == []
     few = replace(FIELD[0].dataset, left_out={"in partition=holdout": 80})  # 290 questions in all
     assert choose([replace(FIELD[0], dataset=few), *FIELD[1:]], verdict) == []
     everything = replace(FIELD[0].dataset, partition="all")
     assert choose([replace(FIELD[0], dataset=everything), *FIELD[1:]], verdict) == []
-    assert choose(FIELD, Unweighed("why")) == []
+    assert choose(FIELD, NoComparison("why")) == []
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, "all", None])
@@ -134,7 +134,7 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     came = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
     first, second = told(came)["sweep"]["finalists"]
     assert first["lead"] is None
-    verdict = weigh(came.finals.named()[0])
+    verdict = compare_configs(came.finals.named()[0])
     assert isinstance(verdict, SweepComparison)
     low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))

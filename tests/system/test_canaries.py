@@ -22,7 +22,7 @@ from urllib.parse import quote
 import pytest
 
 from llm_server import LlmServer, ModelRequest
-from ragsweep.core.secrets import written
+from ragsweep.core.secrets import spellings
 from test_cli import ROOT, environment, write_dataset
 
 __all__ = ["environment"]
@@ -144,7 +144,7 @@ class Echoing(LlmServer):
 
 def forms(secret: str) -> set[bytes]:
     """List the ways in which a secret could have been written."""
-    several = {form.encode() for form in written(secret)}
+    several = {form.encode() for form in spellings(secret)}
     for offset in range(3):  # base64 of a text that holds it, at any place
         coded = base64.b64encode(b"x" * offset + secret.encode() + b"xxx")
         several.add(coded[4 : len(coded) // 4 * 4 - 8])

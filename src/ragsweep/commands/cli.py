@@ -75,7 +75,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     _quieten()
     sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
-    interruption.listen()
+    interruption.raise_on_signals()
     with Secrets().masking():
         try:
             status = command(arguments)
@@ -83,7 +83,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
             status = fault.exit_status
             print(f"ragsweep: {fault}", file=sys.stderr)
         except interruption.Interrupted as signalled:
-            interruption.caught()
+            interruption.stop_raising()
             status = signalled.exit_status
     sys.exit(status)
 

@@ -11,10 +11,10 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.changes import ROUNDING, aligned, markdown, table, with_interval
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.comparable import check_same_questions, shared_metrics, swept
+from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.factorial import Effect, Effects
-from ragsweep.stats.inference.matrix import paired
+from ragsweep.stats.inference.matrix import score_matrix
 
 FORMAT = "ragsweep.effects/1"
 
@@ -43,7 +43,7 @@ def effects(arguments: Sequence[str]) -> int:
     results = _whole(find_sweep(given.path, given.sweep))
     wanted = [given.metric] if given.metric else None
     metric = shared_metrics(results, wanted, usual_metrics(results))[0]
-    found = factorial.effects(swept(results), paired(results, metric))
+    found = factorial.effects(factor_values(results), score_matrix(results, metric))
     unit = results[0].summaries[metric].unit
 
     def tell() -> int:

@@ -27,9 +27,9 @@ from ragsweep.report.changes import aligned, amount, table
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
-from ragsweep.stats.inference.differences import against
-from ragsweep.stats.inference.matrix import Matrix, paired
-from ragsweep.stats.inference.power import LEVEL, POWER, Power, detectable, each_level, noise_floor, shared_level
+from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.power import LEVEL, POWER, Power, each_level, estimate_power, noise_floor, shared_level
 
 FORMAT = "ragsweep.power/1"
 EFFECT = 0.02
@@ -57,8 +57,8 @@ class Compared:
         whole = [one for one in self.siblings if one.state == COMPLETE and metric in one.summaries]
         if len(whole) < 2:
             return shared_level(self.count, LEVEL)
-        matrix = paired(whole, metric)
-        critical = against(matrix, 0).critical
+        matrix = score_matrix(whole, metric)
+        critical = compare_with_baseline(matrix, 0).critical
         return each_level(critical, len(np.unique(matrix.clusters))) if critical > 0 else LEVEL
 
     def __str__(self) -> str:
@@ -133,12 +133,12 @@ def _repeated(one: Result, other: Result) -> bool:
 def _sight(
     metric: str, runs: Sequence[Named], repeats: Sequence[Named], effect: float | None, compared: Compared
 ) -> Sight:
-    matrix = paired([run.result for run in runs], metric)
+    matrix = score_matrix([run.result for run in runs], metric)
     unit = runs[0].result.summaries[metric].unit
     mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
     wanted = effect if effect is not None else EFFECT if not unit else EFFECT * abs(mean)
     known = matrix if len(runs) == 2 else _assumed(matrix)
-    found = detectable(known, level=compared.level(metric))
+    found = estimate_power(known, level=compared.level(metric))
     floor = noise_floor([_scores(run.result, metric) for run in (runs[0], *repeats)])
     return Sight(metric, unit, wanted, found, found.questions_for(wanted), floor)
 

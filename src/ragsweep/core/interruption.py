@@ -21,7 +21,7 @@ class Interrupted(BaseException):
         self.exit_status = 128 + number
 
 
-def listen() -> None:
+def raise_on_signals() -> None:
     """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal); what the shell ignores stays ignored."""
     received: list[int] = []
 
@@ -41,7 +41,7 @@ def listen() -> None:
         signal.signal(signal.SIGALRM, interrupt)
 
 
-def caught() -> None:
+def stop_raising() -> None:
     """Stop raising: the exception has arrived."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -81,7 +81,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
-def overdue() -> bool:
+def is_overdue() -> bool:
     """Return whether the time of the deadline that holds now is over."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over

@@ -138,20 +138,20 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
     return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
 
 
-class Coded(NamedTuple):
+class ReasonCodes(NamedTuple):
     """Reasons by number: ``names`` in the order of their first appearance, and the number of each question's."""
 
     names: tuple[str, ...]
     numbers: NDArray[np.int64]
 
 
-def coded(reasons: Sequence[NDArray[np.str_]]) -> list[Coded]:
+def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
     """Number the reasons of several metrics; equal arrays give the very same object."""
-    known: dict[bytes, Coded] = {}
+    known: dict[bytes, ReasonCodes] = {}
     return [_coded(one, known) for one in reasons]
 
 
-def _coded(reasons: NDArray[np.str_], known: dict[bytes, Coded]) -> Coded:
+def _coded(reasons: NDArray[np.str_], known: dict[bytes, ReasonCodes]) -> ReasonCodes:
     if not reasons.flags.writeable:
         return _number(reasons)
     key = str(reasons.dtype).encode() + reasons.tobytes()
@@ -160,10 +160,10 @@ def _coded(reasons: NDArray[np.str_], known: dict[bytes, Coded]) -> Coded:
     return known[key]
 
 
-def _number_afresh(reasons: NDArray[np.str_]) -> Coded:
+def _number_afresh(reasons: NDArray[np.str_]) -> ReasonCodes:
     texts = reasons.tolist()
     numbers = {name: n for n, name in enumerate(dict.fromkeys(texts))}
-    return Coded(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
+    return ReasonCodes(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
 
 
 _number = memoize_by_identity(_number_afresh)

@@ -30,7 +30,7 @@ def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int)
     order += np.arange(len(order))[:, None] * kept.shape[1]  # places in the flat arrays: one plain gather each
     if width == depth:
         return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
-    result = nothing(len(order), depth)
+    result = empty_rankings(len(order), depth)
     result.positions[:, :width] = positions.ravel()[order]
     result.scores[:, :width] = kept.ravel()[order]
     return result
@@ -57,7 +57,7 @@ def _falling(scores: Floats, depth: int) -> NDArray[np.int64]:
     return keys[:, :depth] & 0xFFFFFFFF
 
 
-def best(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
+def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
     """Return the chunks of one question that score higher than ``above``, at most ``depth``.
 
     ``scores`` (chunks,) has one score for every chunk. Returned are positions and scores, best first and not padded.
@@ -88,14 +88,14 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
     return Rankings(positions, scores, chunks)
 
 
-def at_least(rankings: Rankings, least: float) -> Rankings:
+def drop_below(rankings: Rankings, least: float) -> Rankings:
     """Drop from every ranking what scores less; the shape stays."""
     kept = rankings.scores >= least
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
     return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
 
 
-def within(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
+def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
     """Leave out of every ranking the first chunk that does not fit into the budget, and all behind it.
 
     ``tokens`` (chunks,) are those of every chunk; the shape stays.
@@ -112,7 +112,7 @@ def check_min_score(least: float | None) -> None:
         raise ConfigError("retriever.min_score is not a number; give one, or null for none")
 
 
-def nothing(questions: int, depth: int) -> Rankings:
+def empty_rankings(questions: int, depth: int) -> Rankings:
     """Return rankings in which nothing is found: all padding."""
     positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)
     return Rankings(positions, np.full((questions, depth), -np.inf, dtype=np.float32))

@@ -112,7 +112,7 @@ def mask_text(text: str, *secrets: str) -> str:
 
 def _masked(text: str, given: frozenset[str], known: frozenset[str]) -> str:
     text = _IN_URL.sub(rf"\1{MASK}@", text)
-    anywhere, words = _spellings(frozenset({*given, *_held(), *known} - {""}), given)
+    anywhere, words = _spellings(frozenset({*given, *_environment_secrets(), *known} - {""}), given)
     for form in anywhere:
         if form in text:
             text = text.replace(form, MASK)
@@ -149,7 +149,7 @@ class Secrets:
         """Replace all secrets in a text, however they are spelled."""
         return _masked(text, frozenset(), frozenset(self._values))
 
-    def holds(self, text: str) -> bool:
+    def has_secret(self, text: str) -> bool:
         """Return whether a text, which may be many in one, contains a secret."""
         return self.mask_text(text) != text
 
@@ -164,7 +164,7 @@ class Secrets:
     def mask_tree(self, tree: Any) -> Any:
         """Mask secrets in a tree of plain values, by key or by value."""
         tree = mask(tree)
-        return self.mask_values(tree) if self.holds("\n".join(texts(tree))) else tree
+        return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
 
     @contextmanager
     def masking(self) -> Iterator[None]:
@@ -182,7 +182,7 @@ class Secrets:
             logging.setLogRecordFactory(factory)
 
 
-def _held() -> Iterator[str]:
+def _environment_secrets() -> Iterator[str]:
     """Yield the secrets of the environment."""
     held = (value.strip() for name, value in os.environ.items() if is_secret(name))
     return (value for value in held if len(value) >= SHORTEST)
@@ -192,12 +192,12 @@ def _held() -> Iterator[str]:
 def _spellings(known: frozenset[str], given: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
     """List the spellings of secrets, the longest first, and those short ones that match whole words only."""
     short = {one for one in known - given if len(one) < SHORTEST}
-    anywhere = sorted({form for one in known - short for form in written(one)}, key=len, reverse=True)
+    anywhere = sorted({form for one in known - short for form in spellings(one)}, key=len, reverse=True)
     words = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
     return anywhere, re.compile(rf"(?<!\w)(?:{words})(?!\w)") if words else None
 
 
-def written(secret: str) -> Iterator[str]:
+def spellings(secret: str) -> Iterator[str]:
     """Yield the ways in which a secret is written: as it is, in URLs, JSON, Python, YAML, base64, each of its lines."""
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:

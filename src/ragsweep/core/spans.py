@@ -78,7 +78,7 @@ def windows(length: int, size: int, stride: int) -> list[Piece]:
     return [(start, min(start + size, length)) for start in starts]
 
 
-def joined(pieces: Sequence[Piece], size: int) -> list[Piece]:
+def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
     """Join neighbours as long as they fit in ``size`` characters together."""
     found: list[Piece] = []
     for start, end in pieces:
@@ -89,7 +89,7 @@ def joined(pieces: Sequence[Piece], size: int) -> list[Piece]:
     return found
 
 
-def shortened(text: str, piece: Piece, size: int) -> Iterator[Piece]:
+def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
     """Cut a piece into ones of at most ``size`` characters, where the text pauses."""
     start, end = piece
     while end - start > size:

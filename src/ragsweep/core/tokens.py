@@ -28,7 +28,7 @@ class Offsets:
     start: Numbers
     end: Numbers
 
-    def touched(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
+    def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
         """Find the tokens that stand, wholly or in part, in each span: half-open ranges of token numbers."""
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
@@ -36,7 +36,7 @@ class Offsets:
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
         """Count the tokens of each span, as if its text were counted alone (a cut word counts in both parts)."""
-        first, last = self.touched(start, end)
+        first, last = self.token_ranges(start, end)
         return last - first
 
 

@@ -44,7 +44,7 @@ from ragsweep.services.usage import Pricing, no_prices
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import Wanted, walk
 from ragsweep.stats.intervals import quantile
-from ragsweep.stats.summaries import measured
+from ragsweep.stats.summaries import collect_scores
 
 __all__ = ["Evaluator", "Experiment", "has_evidence"]
 
@@ -110,7 +110,7 @@ class Evaluator:
         names, coverage = self._covered(experiment)
         looked = replace(self._view(experiment, known, rankings, queries), routes=routes, queries=queries)
         scores = {one.name: without_lost(scoring.scored(one, looked), queries) for one in experiment.metrics}
-        table = measured(experiment.metrics, scores)
+        table = collect_scores(experiment.metrics, scores)
         ranked = ranking_key(graph, known)
         summaries = table.summarise()
         return Result(
@@ -186,7 +186,7 @@ class Evaluator:
         before = self._ranked(experiment.graph.first_stage, known)
         looked = view(coverage, before, experiment.top_k, {})
         told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
-        table = measured(told, {metric.name: scoring.scored(metric, looked) for metric in told})
+        table = collect_scores(told, {metric.name: scoring.scored(metric, looked) for metric in told})
         scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
         moved = compare(before, after, coverage, scored)
         return {"first_stage": table.summarise(), "reranking": moved.plain()}

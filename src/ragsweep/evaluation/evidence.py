@@ -217,7 +217,7 @@ def _touched_tokens(chunks: Chunks, touches: Overlaps, wanted: Numbers) -> tuple
     for one in np.unique(document).tolist():
         rows = wanted[document == one]
         offsets = tokens.locate(chunks.corpus.texts[one])
-        first[rows], last[rows] = offsets.touched(touches.start[rows], touches.end[rows])
+        first[rows], last[rows] = offsets.token_ranges(touches.start[rows], touches.end[rows])
     return first, last
 
 

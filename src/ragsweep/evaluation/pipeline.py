@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
-from ragsweep.core.ranking import at_least, widen, within
+from ragsweep.core.ranking import cut_to_budget, drop_below, widen
 from ragsweep.core.spans import cut_within, parents_of
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -149,7 +149,7 @@ class _Stages:
             return found
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            return at_least(work.get(found, rows), least)
+            return drop_below(work.get(found, rows), least)
 
         return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
 
@@ -292,7 +292,7 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found: Rankings = work.get(ranking, rows)
             first = found.first(top_k)
-            return first if budget is None else within(first, work.get(self.counts)["tokens"], budget)
+            return first if budget is None else cut_to_budget(first, work.get(self.counts)["tokens"], budget)
 
         budgeted = {} if budget is None else {"budget": budget}
         inputs = (ranking,) if budget is None else (ranking, self.counts)

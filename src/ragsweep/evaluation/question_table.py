@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.missing import Coded
+from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.questions import QuestionTable
@@ -110,7 +110,7 @@ def outcomes(
     looked: EvaluationView,
     asked: QuestionTable,
     scores: Mapping[str, Scores],
-    reasons: Mapping[str, Coded],
+    reasons: Mapping[str, ReasonCodes],
     names: ChunkNames,
 ) -> dict[str, list[Any]]:
     """Return one row a question: labels, retrieved evidence, every score, and why a score is missing."""
@@ -142,7 +142,7 @@ def _answered(looked: EvaluationView) -> dict[str, list[Any]]:
     return columns
 
 
-def _unscored(reasons: Mapping[str, Coded], questions: int) -> list[str]:
+def _unscored(reasons: Mapping[str, ReasonCodes], questions: int) -> list[str]:
     """Return for each question its unscored metrics and the reasons, as JSON."""
     kind = np.zeros(questions, dtype=np.int64)
     for one in {id(one): one for one in reasons.values() if len(one.names) > 1}.values():

@@ -125,7 +125,7 @@ def _checked(found: Scores, questions: int) -> Scores:
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
     """Return the exception and its place as text; raise again what is not the metric's own fault."""
-    if isinstance(fault, RagsweepError) or interruption.overdue():
+    if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault
     _log.error("the metric %s failed", metric.name, exc_info=fault)
     message = " ".join(str(fault).split())[:LONGEST]

@@ -35,7 +35,7 @@ class Choice:
     """The evaluated partition, and a note on it; empty where it was chosen explicitly."""
 
     name: str
-    said: str = ""
+    note: str = ""
 
 
 def check(given: object, searching: bool) -> None:
@@ -72,7 +72,7 @@ def choose(given: str | None, questions: int, searching: bool) -> Choice:
     return Choice(TUNE, "the search sees the tune questions; partition=holdout evaluates a short list on the others")
 
 
-def divided(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
+def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
     """Keep the questions of one side.
 
     Args:

@@ -107,7 +107,7 @@ def read_qrels(path: Path, faults: Faults) -> list[Qrel]:
     return labels
 
 
-def judged(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> Found:
+def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> Found:
     """Give the questions their evidence, and keep those that have labels and those without an answer.
 
     Args:

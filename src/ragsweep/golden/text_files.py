@@ -31,7 +31,7 @@ _SIZE_BYTES = 4
 _BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
-def existing(path: Path) -> Path:
+def plain_or_gzipped(path: Path) -> Path:
     """Return the path, or with ".gz" appended where only that file exists."""
     zipped = path.with_name(path.name + ".gz")
     return zipped if not os.path.exists(path) and os.path.exists(zipped) else path  # noqa: PTH110

@@ -10,7 +10,7 @@ from ragsweep.report import plots, tables
 from ragsweep.report.answers import abstention_curves, answer_files
 from ragsweep.report.recommendation import Decision, result_facts
 from ragsweep.report.verdict_files import plain, verdict_files
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 __all__ = ["artifacts", "plots", "tables"]
 
@@ -20,7 +20,7 @@ def artifacts(
     results: Sequence[Result],
     failures: Sequence[Failure],
     headline: Sequence[str],
-    verdict: SweepComparison | Unweighed | None = None,
+    verdict: SweepComparison | NoComparison | None = None,
     decision: Decision | None = None,
 ) -> dict[str, bytes]:
     """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, verdict, answers.

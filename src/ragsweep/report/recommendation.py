@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.report.verdict import against_baseline, between, change, name, score
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE
 
@@ -24,22 +24,22 @@ WORDS = {
 class Decision(NamedTuple):
     """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
 
-    verdict: SweepComparison | Unweighed
+    verdict: SweepComparison | NoComparison
     where: str = ""  # on which questions, where that is to be said
 
     @property
     def sentence(self) -> str:
         """The recommendation in one sentence."""
         if not self.where:
-            return self.verdict.why if isinstance(self.verdict, Unweighed) else result(self.verdict)
-        said = f"none: {self.verdict.why}" if isinstance(self.verdict, Unweighed) else result(self.verdict)
+            return self.verdict.why if isinstance(self.verdict, NoComparison) else result(self.verdict)
+        said = f"none: {self.verdict.why}" if isinstance(self.verdict, NoComparison) else result(self.verdict)
         kind, _, rest = said.partition(": ")
         return f"{kind}, {self.where}: {rest}"
 
     @property
     def recommended(self) -> str | None:
         """The name of the config that is recommended; None where none is."""
-        if isinstance(self.verdict, Unweighed) or self.verdict.recommendation.config is None:
+        if isinstance(self.verdict, NoComparison) or self.verdict.recommendation.config is None:
             return None
         return self.verdict.matrix.configs[self.verdict.recommendation.config]
 
@@ -48,16 +48,16 @@ class Decision(NamedTuple):
         if self.where or isinstance(self.verdict, SweepComparison):
             yield "result", self.sentence
 
-    def summary(self, verdict: SweepComparison | Unweighed) -> str:
+    def summary(self, verdict: SweepComparison | NoComparison) -> str:
         """Return verdict and decision in one text."""
-        found = verdict.why if isinstance(verdict, Unweighed) else against_baseline(verdict)
+        found = verdict.why if isinstance(verdict, NoComparison) else against_baseline(verdict)
         return "; ".join(dict.fromkeys([found, self.sentence]))
 
 
 def result_facts(decision: Decision) -> dict[str, Any]:
     """Return the recommendation in JSON types: its kind, the config, its figures and differences."""
     verdict, where = decision
-    if isinstance(verdict, Unweighed):
+    if isinstance(verdict, NoComparison):
         return {"kind": NONE, "sentence": decision.sentence, "where": where, "recommended": None}
     found, configs = verdict.recommendation, verdict.matrix.configs
     return {

@@ -12,7 +12,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.tables import number
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 
 MOST_NAMED = 3
@@ -23,9 +23,9 @@ SHORT_LIST = 10
 Lines = Iterator[tuple[str, str]]
 
 
-def verdict_lines(verdict: SweepComparison | Unweighed) -> Lines:
+def verdict_lines(verdict: SweepComparison | NoComparison) -> Lines:
     """Yield the verdict as labels and texts: at most seven lines, to which the result is added."""
-    if isinstance(verdict, Unweighed):
+    if isinstance(verdict, NoComparison):
         yield "verdict", verdict.why
         return
     yield "verdict", against_baseline(verdict)

@@ -12,7 +12,7 @@ from ragsweep.report import plots
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_lines
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 
@@ -35,11 +35,11 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
     return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
 
 
-def plain(verdict: SweepComparison | Unweighed, decision: Decision) -> dict[str, Any]:
+def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[str, Any]:
     """Return the verdict in JSON types, without the numbers of single configs."""
     lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
     said: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
-    if isinstance(verdict, Unweighed):
+    if isinstance(verdict, NoComparison):
         return said | {"metric": None}
     configs = verdict.matrix.configs
     return said | {
@@ -78,7 +78,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 def differences_csv(verdict: SweepComparison) -> bytes:
     """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
     rows = [
-        [*row, bool(verdict.may_be_best[n]), float(verdict.kept.p_values[n]), float(verdict.probability[n])]
+        [*row, bool(verdict.may_be_best[n]), float(verdict.confidence_set.p_values[n]), float(verdict.probability[n])]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
     ]
     for matrix, found in verdict.others.values():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.interruption import overdue
+from ragsweep.core.interruption import is_overdue
 from ragsweep.core.missing import (
     CONNECTION_LOST,
     MALFORMED,
@@ -21,7 +21,7 @@ from ragsweep.core.missing import (
     SERVER_ERROR,
     TIMED_OUT,
 )
-from ragsweep.core.secrets import MASK, written
+from ragsweep.core.secrets import MASK, spellings
 from ragsweep.services.errors import CallError, CallFailed, EndpointFailed, quote
 from ragsweep.services.limits import backoff, parse_retry_after
 from ragsweep.services.replies import MAX_BYTES, HttpResponse
@@ -251,7 +251,7 @@ class _Call(Generic[Read]):
                         return too_large
                 return HttpResponse(response.status_code, response.headers, self._mask_key(bytes(content)))
         except TimeoutError:
-            if overdue():  # of the config's own timeout, whose signal arrived here
+            if is_overdue():  # of the config's own timeout, whose signal arrived here
                 raise
             return _Failure(TIMED_OUT, f"no answer within {limit:.3g} seconds")
         except httpx.TransportError as error:
@@ -288,7 +288,7 @@ class _Call(Generic[Read]):
 
     def _mask_key(self, content: bytes) -> bytes:
         """Mask the key in a response: a service that repeats it must not have it stored as an answer."""
-        for form in written(self.key) if self.key else ():
+        for form in spellings(self.key) if self.key else ():
             content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
         return content
 

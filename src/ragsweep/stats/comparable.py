@@ -34,19 +34,19 @@ class Factor:
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List in what two configs differ; a part that was exchanged is one factor, whatever parameters it has."""
-    found = differing(one, other)
+    found = differing_parameters(one, other)
     parts = dict.fromkeys(_exchanged(name, found, one.config, other.config) for name in found)
     return tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
 
 
-def differing(one: Result, other: Result) -> list[str]:
+def differing_parameters(one: Result, other: Result) -> list[str]:
     """Name the parameters in which two configs differ, and that could make a difference to a score."""
     names = sorted({*one.parameters, *other.parameters})
     apart = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
     return [name for name in apart if not name.startswith(OF_NO_MATTER)]
 
 
-def swept(results: Sequence[Result]) -> list[dict[str, str]]:
+def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
     Where a part is exchanged, what all of its options have in common stays a factor; what only some of them have, and
@@ -148,7 +148,7 @@ def check_whole(result: Result) -> None:
         raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")
 
 
-def measured_otherwise(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
+def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
     """Name the metrics that two configs define differently."""
     definitions = [_definitions(result) for result in (one, other)]
     return [
@@ -178,15 +178,15 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     for name in wanted or ():
         if name not in shared:
             raise ConfigError(f'no metric "{name}" was measured in all of them{nearest(name, shared)}')
-        if reason := unfit(results, name):
+        if reason := reason_incomparable(results, name):
             raise ConfigError(f"{name}: {reason}")
-    chosen = wanted or [name for name in usual if name in shared and not unfit(results, name)]
+    chosen = wanted or [name for name in usual if name in shared and not reason_incomparable(results, name)]
     if not chosen:
         raise InputError(f"none of the usual metrics can be compared; name one with --metric{nearest('', shared)}")
     return list(dict.fromkeys(chosen))
 
 
-def unfit(results: Sequence[Result], metric: str) -> str:
+def reason_incomparable(results: Sequence[Result], metric: str) -> str:
     """Return why configs cannot be compared by a metric that all of them have; "" where they can."""
     summaries = [result.summaries[metric] for result in results]
     if summaries[0].higher_is_better is None:

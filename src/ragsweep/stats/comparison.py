@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, objectives
-from ragsweep.stats.comparable import differing, is_mean, labels_of
+from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
-from ragsweep.stats.inference.differences import Differences, against
-from ragsweep.stats.inference.matrix import Matrix, paired
-from ragsweep.stats.inference.power import LEVEL, Power, detectable, each_level
+from ragsweep.stats.inference.differences import Differences, compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.power import LEVEL, Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 
@@ -40,14 +40,14 @@ Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class LeftOut(NamedTuple):
+class ExcludedConfig(NamedTuple):
     """A config that is compared with nothing."""
 
     name: str
     why: str
 
 
-class Unweighed(NamedTuple):
+class NoComparison(NamedTuple):
     """The reason why a sweep has no comparison."""
 
     why: str
@@ -61,7 +61,7 @@ class SweepComparison:
     objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
     unit: str
     differences: Differences
-    kept: ConfidenceSet
+    confidence_set: ConfidenceSet
     probability: Doubles  # of being the best, by resampling
     selection_bias: SelectionBias
     power: Power
@@ -73,7 +73,7 @@ class SweepComparison:
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[ExcludedConfig, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -87,7 +87,9 @@ class SweepComparison:
         The set compares all pairs, the differences those with the baseline, which may be the best unless one is shown
         better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %.
         """
-        found = self.kept.mask.copy() if len(self.kept.mask) > 2 else ~self.differences.worse  # one comparison decides
+        found = (
+            self.confidence_set.mask.copy() if len(self.confidence_set.mask) > 2 else ~self.differences.worse
+        )  # one comparison decides
         found[self.differences.baseline] = not self.differences.better.any()
         return np.asarray(found)
 
@@ -102,9 +104,9 @@ class SweepComparison:
         return np.asarray(self.matrix.values.mean(axis=1))
 
 
-def weigh(
-    results: Sequence[Result], failures: Sequence[Failure] = (), set_aside: Sequence[LeftOut] = ()
-) -> SweepComparison | Unweighed:
+def compare_configs(
+    results: Sequence[Result], failures: Sequence[Failure] = (), set_aside: Sequence[ExcludedConfig] = ()
+) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
     The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which it knows
@@ -113,11 +115,11 @@ def weigh(
     questions that has a direction (a quantile, say), or fewer than two configs know enough of it, the first headline
     metric that can be compared stands in for it.
     """
-    left_out = [LeftOut(one.name, "dropped by the race") for one in results if one.state == DROPPED]
-    left_out += [*(LeftOut(one.name, "failed") for one in failures), *set_aside]
+    left_out = [ExcludedConfig(one.name, "dropped by the race") for one in results if one.state == DROPPED]
+    left_out += [*(ExcludedConfig(one.name, "failed") for one in failures), *set_aside]
     known = [one for one in results if one.state in (COMPLETE, PARTIAL)]
     if fault := _incomparable(known):
-        return Unweighed(fault)
+        return NoComparison(fault)
     named = _named(known)
     skipped = {name: why for name in named if (why := _not_compared(known, name))}
     usable = [name for name in named if name not in skipped]
@@ -125,28 +127,28 @@ def weigh(
         if objective not in named:
             skipped[objective] = "it was not measured of every config"
     if not usable:
-        return Unweighed("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
-    left_out[:0] = [LeftOut(one.name, PARTIAL) for one in known if not _is_complete(one, usable[0])]
+        return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
+    left_out[:0] = [ExcludedConfig(one.name, PARTIAL) for one in known if not _is_complete(one, usable[0])]
     whole = [one for one in known if _is_complete(one, usable[0])]
     scored = [one for one in whole if one.summaries[usable[0]].n_scored]
-    left_out += [LeftOut(one.name, "not measured") for one in whole if not one.summaries[usable[0]].n_scored]
+    left_out += [ExcludedConfig(one.name, "not measured") for one in whole if not one.summaries[usable[0]].n_scored]
     if len(scored) < 2:
-        return Unweighed(f"{usable[0]} was measured of one config: there is nothing to compare it with")
+        return NoComparison(f"{usable[0]} was measured of one config: there is nothing to compare it with")
     partly = [name for name in usable if not all(_is_complete(one, name) for one in scored)]
     skipped |= dict.fromkeys(partly, "too few of its questions could be scored in some configs")
     try:
         return _weighed(scored, [name for name in usable if name not in partly], skipped, tuple(left_out))
     except InputError as fault:
-        return Unweighed(str(fault))
+        return NoComparison(str(fault))
 
 
 def _weighed(
-    results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[LeftOut, ...],
-) -> SweepComparison | Unweighed:  # fmt: skip
-    matrix = paired(results, metrics[0])
+    results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[ExcludedConfig, ...],
+) -> SweepComparison | NoComparison:  # fmt: skip
+    matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
-        return Unweighed(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    differences, kept = against(matrix, 0), model_confidence_set(matrix, SET_LEVEL)
+        return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
+    differences = compare_with_baseline(matrix, 0)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
     slices = by_slice(matrix.among(rows), labels_of(results[0], matrix.questions))
@@ -158,7 +160,7 @@ def _weighed(
         objective=(*objectives(results[0].config), metrics[0])[0],
         unit=results[0].summaries[metrics[0]].unit,
         differences=differences,
-        kept=kept,
+        confidence_set=model_confidence_set(matrix, SET_LEVEL),
         probability=probability_of_best(matrix),
         selection_bias=selection_bias(matrix),
         power=_power(matrix, differences),
@@ -226,7 +228,7 @@ def _cost(results: Sequence[Result], name: str) -> Cost:
 def _power(matrix: Matrix, differences: Differences) -> Power:
     """Return what this sweep can show: with the critical value by which it is decided."""
     critical, clusters = differences.critical, len(np.unique(matrix.clusters))
-    return detectable(matrix, level=each_level(critical, clusters) if critical > 0 else LEVEL)
+    return estimate_power(matrix, level=each_level(critical, clusters) if critical > 0 else LEVEL)
 
 
 def _margin(first: Result, matrix: Matrix) -> float:
@@ -248,7 +250,7 @@ def _context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength
     longer = np.array([one != reach[0] and all(map(operator.ge, one, reach[0])) for one in reach])
     if not longer.any():
         return None
-    alone = np.array([bool(is_longer) and set(differing(results[0], one)) <= set(LENGTHENING)
+    alone = np.array([bool(is_longer) and set(differing_parameters(results[0], one)) <= set(LENGTHENING)
                       for is_longer, one in zip(longer, results, strict=True)])  # fmt: skip
     if (matrix.values[alone] < matrix.values[0]).any():
         return None
@@ -270,7 +272,7 @@ def _others(results: Sequence[Result], metrics: Sequence[str]) -> dict[str, tupl
     """Compare by further metrics; one that was not measured of every config, or of no question of all, is left out."""
     compared = {}
     for name in metrics:
-        matrix = paired(results, name)
+        matrix = score_matrix(results, name)
         if matrix.questions:
-            compared[name] = matrix, against(matrix, 0)
+            compared[name] = matrix, compare_with_baseline(matrix, 0)
     return compared

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragsweep.core.results import Result
-from ragsweep.stats.inference.matrix import paired
-from ragsweep.stats.inference.resampling import FEWEST, clustered
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
 
 NORMAL = 1.96
 
@@ -55,8 +55,8 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
     """Return by how much one config is better than another, and the standard error; NaN with too few clusters."""
-    matrix = paired([base, other], metric)
-    found = clustered(matrix.better[1:] - matrix.better[:1], matrix.clusters)
+    matrix = score_matrix([base, other], metric)
+    found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters)
     return float(found.means[0]), float(found.errors[0]) if found.clusters >= FEWEST else math.nan
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.missing import SKIPPED, Coded, coded, failed
+from ragsweep.core.missing import SKIPPED, ReasonCodes, failed, number_reasons
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
 from ragsweep.stats.intervals import means_with_intervals, quantile, quantile_interval
@@ -22,25 +22,25 @@ Amount = tuple[float, float, float]
 """A value and the ends of its interval."""
 
 
-class Reasons(NamedTuple):
+class ReasonCounts(NamedTuple):
     """Counts of each reason, of questions that lack something, and of failures.
 
     ``broken`` of the failed ones went wrong, and could have been scored.
     """
 
-    said: Mapping[str, int]
+    counts: Mapping[str, int]
     skipped: int
     failed: int
     broken: int
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ScoreTable:
     """All scores of one config: one row a metric."""
 
     metrics: Sequence[Metric]
     values: Doubles  # (metrics, questions)
-    reasons: Sequence[Coded]
+    reasons: Sequence[ReasonCodes]
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Sum up the chosen questions; None for all of them."""
@@ -74,7 +74,7 @@ class Measured:
         )
         return means, lowest, highest
 
-    def _counts(self, chosen: Numbers | None) -> dict[int, Reasons]:
+    def _counts(self, chosen: Numbers | None) -> dict[int, ReasonCounts]:
         """Count the reasons, once for metrics that have the very same ones."""
         counts = {}
         for one in {id(one): one for one in self.reasons}.values():
@@ -83,25 +83,25 @@ class Measured:
             said = {name: count for name, count in zip(one.names, found, strict=True) if name and count}
             skipped = sum(count for name, count in said.items() if name in SKIPPED)
             broken = sum(count for name, count in said.items() if failed(name))
-            counts[id(one)] = Reasons(said, skipped, sum(said.values()) - skipped, broken)
+            counts[id(one)] = ReasonCounts(said, skipped, sum(said.values()) - skipped, broken)
         return counts
 
 
-def measured(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> Measured:
+def collect_scores(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> ScoreTable:
     """Collect the scores of the metrics."""
     rows = [scores[metric.name] for metric in metrics]
-    return Measured(metrics, np.stack([row.values for row in rows]), coded([row.reasons for row in rows]))
+    return ScoreTable(metrics, np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows]))
 
 
 def _bound(bound: float | None) -> float:
     return float("nan") if bound is None else bound
 
 
-def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: Reasons) -> Summary:
+def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: ReasonCounts) -> Summary:
     could = numbers[1] + reasons.broken
     return Summary(
         metric.name, *amount, *numbers, reasons.skipped, reasons.failed, metric.unit, metric.higher_is_better,
-        dict(reasons.said), *_bounds(metric, amount[0], numbers[1], reasons.broken),
+        dict(reasons.counts), *_bounds(metric, amount[0], numbers[1], reasons.broken),
         numbers[1] / could if could else 1.0,
     )  # fmt: skip
 

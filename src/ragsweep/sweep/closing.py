@@ -17,7 +17,7 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.comparison import LeftOut, SweepComparison, Unweighed, weigh
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, compare_configs
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.sweep.finalists import Finals, choose, finals
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
@@ -42,8 +42,10 @@ class SweepSummary:
     results: Sequence[Result]
     failures: Sequence[Failure]
     looks: int = 0  # how often the holdout of these questions was looked at
-    verdict: SweepComparison | Unweighed | None = None  # None where nothing was measured, or the sweep was broken off
-    beyond: Sequence[LeftOut] = ()  # which break a constraint of the search
+    verdict: SweepComparison | NoComparison | None = (
+        None  # None where nothing was measured, or the sweep was broken off
+    )
+    beyond: Sequence[ExcludedConfig] = ()  # which break a constraint of the search
     left: StudySummary | None = None  # what a search left of its study
     jobs: Mapping[int, Result] = field(default_factory=dict)
     finals: Finals = field(default_factory=Finals)
@@ -139,7 +141,7 @@ def summarise_sweep(
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     left = read_summary(study_folder(ledger.path, records[0].sweep)) if records and records[0].sweep else None
     broken = left.broken() if left else {}
-    beyond = [LeftOut(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
+    beyond = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
     verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None
     seen = looks(ledger, results[0]) if results else 0
     jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
@@ -153,13 +155,13 @@ def summarise_sweep(
     return SweepSummary(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
 
 
-def _kept(results: Sequence[Result], beyond: Sequence[LeftOut]) -> list[Result]:
+def _kept(results: Sequence[Result], beyond: Sequence[ExcludedConfig]) -> list[Result]:
     """Leave out what breaks a constraint."""
     names = {one.name for one in beyond}
     return [one for one in results if one.name not in names]
 
 
-def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | Unweighed | None) -> Gap | None:
+def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | NoComparison | None) -> Gap | None:
     if verdict is None or not results or any(one.dataset.partition != HOLDOUT for one in results):
         return None
     metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].config)[0]
@@ -173,10 +175,10 @@ def looks(ledger: Ledger, result: Result) -> int:
 
 
 def _weighed(
-    results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[LeftOut]
-) -> SweepComparison | Unweighed:
+    results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[ExcludedConfig]
+) -> SweepComparison | NoComparison:
     try:
-        return weigh(results, failures, beyond)
+        return compare_configs(results, failures, beyond)
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
-        return Unweighed(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")
+        return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")

@@ -80,7 +80,7 @@ class Command:
 
     def _masked(self, names: list[str]) -> list[str]:
         """Mask the secrets in names; different names stay different."""
-        if not self.secrets.holds("\n".join(names)):
+        if not self.secrets.has_secret("\n".join(names)):
             return names
         shown, alike = [self.secrets.mask_text(name) for name in names], dict[str, dict[str, int]]()
         for name, masked in zip(names, shown, strict=True):

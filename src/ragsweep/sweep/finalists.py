@@ -16,7 +16,7 @@ from ragsweep.report.naming import short
 from ragsweep.report.recommendation import from_baseline
 from ragsweep.report.tables import cell
 from ragsweep.report.verdict import change, signed
-from ragsweep.stats.comparison import SweepComparison, Unweighed
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.inference.recommending import COSTS
 
@@ -36,7 +36,7 @@ class Finals:
     tuned: Sequence[Result] = ()  # the same configs on the tune questions, in the same order
     metric: str = ""
     gap: Gap | None = None
-    verdict: SweepComparison | Unweighed | None = None  # None: there are fewer than two
+    verdict: SweepComparison | NoComparison | None = None  # None: there are fewer than two
 
     @property
     def questions(self) -> int:
@@ -102,7 +102,7 @@ def check(most: object) -> None:
 
 
 def choose(
-    results: Sequence[Result], verdict: SweepComparison | Unweighed | None, most: int | None = None
+    results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
 ) -> list[Result]:
     """Choose the configs to evaluate on the holdout: the baseline, the recommended, the best, and the cheapest.
 
@@ -111,7 +111,7 @@ def choose(
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0]):
         return []
-    kept, best = np.flatnonzero(verdict.kept.mask).tolist(), verdict.selection_bias.winner
+    kept, best = np.flatnonzero(verdict.confidence_set.mask).tolist(), verdict.selection_bias.winner
     known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
     means = verdict.matrix.better.mean(axis=1)
 
@@ -147,7 +147,7 @@ def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metri
     gap = holdout_gap(results, tuned, metric) if results else None
     came = Finals(results, failures, tuned, metric, gap)
     if pairs and (not tuned or tuned[0] is not chosen[0]):
-        return replace(came, verdict=Unweighed(f"{short(chosen[0].name)}, the first config, was not measured there"))
+        return replace(came, verdict=NoComparison(f"{short(chosen[0].name)}, the first config, was not measured there"))
     return came
 
 

@@ -133,7 +133,7 @@ class Multirun:
             why = self._launch(sweep)
             status = FINISHED
         finally:
-            interruption.caught()
+            interruption.stop_raising()
             status = self._close(sweep, status, why)
         return 0 if status == FINISHED else 1
 

@@ -19,11 +19,11 @@ from ragsweep.core.types import Question
 from ragsweep.golden.partition import strata
 from ragsweep.stats.inference.confidence_sequence import (
     betting,
+    cluster_differences,
+    current_leaders,
     deficits,
     evidence,
-    leading,
     lower_bound,
-    observed,
 )
 
 Doubles = NDArray[np.float64]
@@ -96,7 +96,7 @@ class RaceDecision:
 
 
 class _State(NamedTuple):
-    """Arrays over configs, with sums and sizes as ``observed`` returns them."""
+    """Arrays over configs, with sums and sizes as ``cluster_differences`` returns them."""
 
     leaders: Flags
     running: Flags
@@ -182,9 +182,9 @@ class Betting:
         values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
         self._check_scores(values, groups)
         numbers, starts = _number_clusters(groups, values.shape[1])
-        sums, sizes = observed(deficits(values, asked, starts), numbers)
+        sums, sizes = cluster_differences(deficits(values, asked, starts), numbers)
         strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
-        first, running = leading(values, asked), asked == values.shape[1]
+        first, running = current_leaders(values, asked), asked == values.shape[1]
         out = running & ~first & (strength >= -math.log(1 - self.level))
         return _State(first, running, out, strength, sums, sizes)
 

@@ -14,8 +14,8 @@ from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.records.ledger import Sweep
 from ragsweep.stats.comparable import is_mean
-from ragsweep.stats.inference.matrix import paired
-from ragsweep.stats.inference.power import detectable
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.power import estimate_power
 from ragsweep.sweep.command import Command, check_search, defining
 from ragsweep.sweep.search.storage import check_reachable, is_postgresql
 from ragsweep.sweep.search.summary import StudySummary
@@ -165,7 +165,7 @@ def _unmeasured(summary: Summary) -> str:
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
     """Return the smallest detectable difference to the first result, or half of the value's interval."""
     try:
-        power = detectable(paired([first, result], summary.name)).typical
+        power = estimate_power(score_matrix([first, result], summary.name)).typical
     except (RagsweepError, KeyError):
         power = math.nan
     mean = is_mean(result, summary.name) and not math.isnan(power)

@@ -107,7 +107,7 @@ class Search(Multirun):
                 self._holdout.run(sweep, self.values["finalists"])
             reached = status
         finally:
-            interruption.caught()
+            interruption.stop_raising()
             reached = super()._close(sweep, reached, why)
         return reached
 

@@ -149,8 +149,8 @@ class Session:
         chosen = partition.choose(given, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # what is loaded once stays
         if key not in self._datasets:
-            divided = drawn if chosen.name == ALL else partition.divided(whole, chosen.name, drawn)
-            self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.said])))
+            divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
+            self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
         return self._datasets[key]
 
     def _loaded(self, node: Any) -> Dataset:

@@ -10,7 +10,7 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.ranking import nothing
+from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import (
     Arrays,
     Chunks,
@@ -80,7 +80,7 @@ def test_several_legs_are_taken_together() -> None:
 
 
 def test_nothing_to_be_found_is_no_score() -> None:
-    rankings = nothing(1, 3)
+    rankings = empty_rankings(1, 3)
     golden_set = GoldenSet((Question("q", "", answerable=False),))
     spans = Spans(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.empty(0, np.int64)
@@ -105,7 +105,7 @@ def scored(found: Rankings, exact: Rankings) -> float:
     spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
     coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
     looked: EvaluationView = view(
-        coverage, nothing(len(questions), 1), 1, {}, {"vector": IndexComparison(found, exact, none, none)}
+        coverage, empty_rankings(len(questions), 1), 1, {}, {"vector": IndexComparison(found, exact, none, none)}
     )
     return float(AnnRecall(10).score(looked).values.mean())
 

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from matrices import matrices
 from ragsweep.stats.inference.confidence_sequence import (
     betting,
+    cluster_differences,
+    current_leaders,
     deficits,
     evidence,
-    leading,
     lower_bound,
-    observed,
 )
 from ragsweep.stats.inference.matrix import Matrix
 
@@ -33,7 +33,7 @@ def p_values(capital: np.ndarray) -> np.ndarray:
 def single(differences: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """One row, or several, in which every question is a cluster."""
     rows = np.atleast_2d(np.array(differences, dtype=np.float64))
-    return observed(rows, np.arange(rows.shape[1]))
+    return cluster_differences(rows, np.arange(rows.shape[1]))
 
 
 def test_capital_by_hand() -> None:
@@ -45,7 +45,7 @@ def test_capital_by_hand() -> None:
 
 def test_a_cluster_is_one_bet_that_cannot_lose_more_than_nine_tenths() -> None:
     """Two questions, .4 and .6: with .3 each its sum counts whole, with .6 and .9 it is .45 each."""
-    sums, sizes = observed(np.array([[0.4, 0.6, -1.0, -1.0]]), np.array([0, 0, 1, 1]))
+    sums, sizes = cluster_differences(np.array([[0.4, 0.6, -1.0, -1.0]]), np.array([0, 0, 1, 1]))
     assert sums.tolist() == [[1.0, -2.0]]
     assert sizes.tolist() == [[2.0, 2.0]]
     first, second = np.exp(betting(sums, sizes))[0]
@@ -76,7 +76,7 @@ def test_clusters_that_move_as_one_deceive_no_more_often() -> None:
     """100 sources of three questions with the same difference: taken one by one, 8 % and more would be deceived."""
     rows = np.repeat(np.random.default_rng(4).choice([-1.0, 1.0], (2000, 100)), 3, axis=1)
     sources = np.repeat(np.arange(100), 3)
-    assert (p_values(betting(*observed(rows, sources)))[:, -1] <= 0.05).mean() <= 0.05 + 0.015
+    assert (p_values(betting(*cluster_differences(rows, sources)))[:, -1] <= 0.05).mean() <= 0.05 + 0.015
     assert (p_values(betting(*single(rows)))[:, -1] <= 0.05).mean() > 0.08
 
 
@@ -183,12 +183,12 @@ def test_alone_or_unscored_there_is_nothing_to_compare() -> None:
     assert np.isnan(found[0]).all()
     assert np.isnan(found[:, 0]).all()  # nobody leads yet, and of one of all the score is missing
     assert found[1:, 1] == pytest.approx([-0.3, 0.3])  # a config without scores does not lead
-    assert leading(unscored, np.array([2, 2, 2])).tolist() == [False, True, False]
+    assert current_leaders(unscored, np.array([2, 2, 2])).tolist() == [False, True, False]
 
 
 def test_who_leads_now() -> None:
     values = np.array([[0.5, 0.5], [1.0, math.nan], [0.2, 0.8]])
-    assert leading(values, np.array([2, 1, 2])).tolist() == [True, False, True]
+    assert current_leaders(values, np.array([2, 1, 2])).tolist() == [True, False, True]
 
 
 @given(matrices(), st.integers(0, 99), st.data())

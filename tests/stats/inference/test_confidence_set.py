@@ -20,7 +20,7 @@ from ragsweep.stats.inference.confidence_set import (
     range_p_values,
 )
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.resampling import clustered, deviations
+from ragsweep.stats.inference.resampling import cluster_scores, deviations
 
 
 def kept(one: Matrix, resamples: int = 200) -> ConfidenceSet:
@@ -73,7 +73,7 @@ def slowly(compared: Pairs, drawn: np.ndarray) -> np.ndarray:
 
 @given(matrices())
 def test_one_pass_is_the_stepwise_definition(one: Matrix) -> None:
-    data = clustered(np.unique(one.better, axis=0), one.clusters)
+    data = cluster_scores(np.unique(one.better, axis=0), one.clusters)
     compared, drawn = pairs(data), np.concatenate(list(deviations(data.sums, data.sizes, 300)))
     assert range_p_values(compared, [drawn]) == pytest.approx(slowly(compared, drawn), abs=1 / 300 + 1e-9)
 

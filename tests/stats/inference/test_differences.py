@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from matrices import matrices, matrix, normal, turned
-from ragsweep.stats.inference.differences import BASELINE, CONSTANT, FEW, IDENTICAL, Differences, against
+from ragsweep.stats.inference.differences import BASELINE, CONSTANT, FEW, IDENTICAL, Differences, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 
@@ -26,11 +26,11 @@ def equal(one: Differences, other: Differences, order: list[int] | None = None) 
 
 
 def compared(one: Matrix, baseline: int = 0) -> Differences:
-    return against(one, baseline, resamples=200)
+    return compare_with_baseline(one, baseline, resamples=200)
 
 
 def test_half_the_questions_better_by_one_by_hand() -> None:
-    found = against(matrix([[0.0] * 12, [1.0] * 6 + [0.0] * 6]), 0)
+    found = compare_with_baseline(matrix([[0.0] * 12, [1.0] * 6 + [0.0] * 6]), 0)
     assert found.estimate.tolist() == [0.0, 0.5]
     assert found.standard_error[1] == pytest.approx(np.sqrt(0.25 * 12 / 11 / 12))
     assert found.effect[1] == pytest.approx(0.5 / np.sqrt(0.25 * 12 / 11))
@@ -43,14 +43,14 @@ def test_half_the_questions_better_by_one_by_hand() -> None:
 
 def test_one_difference_has_the_interval_of_student() -> None:
     one = normal(2, 60, gain=0.05, seed=3)
-    found = against(one, 0)
+    found = compare_with_baseline(one, 0)
     theirs = stats.ttest_rel(one.values[1], one.values[0]).confidence_interval(0.95)
     width = theirs.high - theirs.low
     assert [found.low[1], found.high[1]] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
 
 
 def test_more_comparisons_make_wider_intervals_and_fewer_than_bonferroni() -> None:
-    few, many = against(normal(2, 80), 0), against(normal(40, 80), 0)
+    few, many = compare_with_baseline(normal(2, 80), 0), compare_with_baseline(normal(40, 80), 0)
     assert few.critical < many.critical < stats.t.ppf(1 - 0.025 / 39, 79) * 1.02
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
-from ragsweep.stats.inference.matrix import Matrix, paired
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from recorded import a_result
 
 NAN = math.nan
@@ -24,7 +24,7 @@ def result(name: str, scores: dict[str, float], higher: bool | None = True, **co
 
 
 def test_scores_are_paired_by_question_whatever_their_order() -> None:
-    found = paired([result("a", {"x": 0.1, "y": 0.2}), result("b", {"y": 0.4, "x": 0.3})], "mrr")
+    found = score_matrix([result("a", {"x": 0.1, "y": 0.2}), result("b", {"y": 0.4, "x": 0.3})], "mrr")
     assert (found.configs, found.questions, found.metric, found.asked) == (("a", "b"), ("x", "y"), "mrr", 2)
     assert found.values.tolist() == [[0.1, 0.2], [0.3, 0.4]]
     assert found.coverage == 1.0
@@ -33,7 +33,7 @@ def test_scores_are_paired_by_question_whatever_their_order() -> None:
 def test_questions_that_not_all_were_scored_on_are_left_out_and_counted() -> None:
     one = result("a", {"x": 0.1, "y": NAN, "z": 0.5, "never": NAN})
     other = result("b", {"x": 0.3, "y": 0.4, "other": 1.0, "never": NAN})
-    found = paired([one, other], "mrr")
+    found = score_matrix([one, other], "mrr")
     assert found.questions == ("x",)
     assert found.asked == 4
     assert found.coverage == 0.25
@@ -42,25 +42,25 @@ def test_questions_that_not_all_were_scored_on_are_left_out_and_counted() -> Non
 def test_questions_of_one_source_are_one_cluster() -> None:
     scores = {"x": 0.1, "y": 0.2, "z": 0.3, "left out": NAN}
     with_source = result("a", scores, source=["doc 2", "doc 1", "doc 2", "doc 0"])
-    assert paired([with_source], "mrr").clusters.tolist() == [1, 0, 1]
-    assert paired([result("a", scores)], "mrr").clusters.tolist() == [0, 1, 2]
+    assert score_matrix([with_source], "mrr").clusters.tolist() == [1, 0, 1]
+    assert score_matrix([result("a", scores)], "mrr").clusters.tolist() == [0, 1, 2]
 
 
 def test_the_better_side_follows_the_metric() -> None:
-    assert paired([result("a", {"x": 0.25}, higher=False)], "mrr").better.tolist() == [[-0.25]]
-    assert paired([result("a", {"x": 0.25})], "mrr").better.tolist() == [[0.25]]
+    assert score_matrix([result("a", {"x": 0.25}, higher=False)], "mrr").better.tolist() == [[-0.25]]
+    assert score_matrix([result("a", {"x": 0.25})], "mrr").better.tolist() == [[0.25]]
 
 
 def test_what_cannot_be_compared_is_refused_with_the_way_out() -> None:
     with pytest.raises(InputError, match=r'a: no metric "mmr" was measured.*mrr'):
-        paired([result("a", {"x": 0.1})], "mmr")
+        score_matrix([result("a", {"x": 0.1})], "mmr")
     with pytest.raises(InputError, match="neither more nor less"):
-        paired([result("a", {"x": 0.1}, higher=None)], "mrr")
+        score_matrix([result("a", {"x": 0.1}, higher=None)], "mrr")
 
 
 def test_nothing_is_an_empty_matrix() -> None:
-    assert paired([], "mrr").values.shape == (0, 0)
-    apart = paired([result("a", {"x": 0.1}), result("b", {"y": 0.1})], "mrr")
+    assert score_matrix([], "mrr").values.shape == (0, 0)
+    apart = score_matrix([result("a", {"x": 0.1}), result("b", {"y": 0.1})], "mrr")
     assert apart.values.shape == (2, 0)
     assert apart.coverage == 0
     assert math.isnan(dataclasses.replace(apart, asked=0).coverage)

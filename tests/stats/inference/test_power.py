@@ -12,9 +12,9 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from matrices import matrix, normal
-from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.power import detectable, each_level, noise_floor, questions_needed, shared_level
+from ragsweep.stats.inference.power import each_level, estimate_power, noise_floor, questions_needed, shared_level
 
 
 @pytest.mark.parametrize("questions", [15, 30, 100, 400])
@@ -22,7 +22,7 @@ def test_detectable_effect_is_that_of_statsmodels(questions: int) -> None:
     one = normal(2, questions)
     spread = (one.values[1] - one.values[0]).std(ddof=1)
     expected = TTestPower().solve_power(nobs=questions, alpha=0.05, power=0.8) * spread
-    found = detectable(one)
+    found = estimate_power(one)
     assert found.detectable[1] == pytest.approx(expected, rel=0.02)
     assert found.spread[1] == pytest.approx(spread)
     assert found.typical == found.detectable[1]
@@ -31,8 +31,8 @@ def test_detectable_effect_is_that_of_statsmodels(questions: int) -> None:
 
 def test_what_is_detectable_is_found_four_times_in_five() -> None:
     generator = np.random.default_rng(0)
-    effect = detectable(normal(2, 50, seed=8)).detectable[1]
-    spread = detectable(normal(2, 50, seed=8)).spread[1]
+    effect = estimate_power(normal(2, 50, seed=8)).detectable[1]
+    spread = estimate_power(normal(2, 50, seed=8)).spread[1]
     samples = generator.normal(effect, spread, (2000, 50))
     assert (stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.03)
 
@@ -56,8 +56,8 @@ def test_one_question_less_is_too_few(effect: float, spread: float) -> None:
 
 def test_more_comparisons_need_more_questions() -> None:
     drawn = normal(3, 60)
-    one = detectable(drawn).questions_for(0.02)
-    many = detectable(drawn, level=shared_level(20)).questions_for(0.02)
+    one = estimate_power(drawn).questions_for(0.02)
+    many = estimate_power(drawn, level=shared_level(20)).questions_for(0.02)
     assert one is not None
     assert many is not None
     assert one < many
@@ -72,29 +72,32 @@ def test_shared_level_is_that_of_dunnett_s_table(comparisons: int, critical: flo
 @pytest.mark.parametrize("configs", [2, *(pytest.param(n, marks=pytest.mark.nightly) for n in (10, 50))])
 def test_difference_as_large_as_foretold_is_shown_among_all_configs_in_four_sweeps_of_five(configs: int) -> None:
     def foretold(drawn: Matrix) -> float:
-        return detectable(drawn, level=each_level(against(drawn, 0, resamples=499).critical, 100)).typical
+        return estimate_power(
+            drawn, level=each_level(compare_with_baseline(drawn, 0, resamples=499).critical, 100)
+        ).typical
 
     effect = np.mean([foretold(normal(configs, 100, seed=seed)) for seed in range(10)])
     shown = [
-        bool(against(normal(configs, 100, float(effect), seed), 0, resamples=499).better[-1]) for seed in range(200)
+        bool(compare_with_baseline(normal(configs, 100, float(effect), seed), 0, resamples=499).better[-1])
+        for seed in range(200)
     ]
     assert 0.71 < np.mean(shown) < 0.89  # .8 with three standard errors of 200 sweeps
 
 
 def test_questions_of_one_source_are_worth_less() -> None:
     values = np.repeat(normal(2, 30).values, 4, axis=1)
-    alone, together = detectable(matrix(values)), detectable(matrix(values, np.repeat(np.arange(30), 4)))
+    alone, together = estimate_power(matrix(values)), estimate_power(matrix(values, np.repeat(np.arange(30), 4)))
     assert together.detectable[1] > 1.9 * alone.detectable[1]
     assert together.clusters == 30
 
 
 def test_where_nothing_can_be_said_it_is_not() -> None:
-    same = detectable(matrix([np.arange(12), np.arange(12), np.arange(12) + 1.0]))
+    same = estimate_power(matrix([np.arange(12), np.arange(12), np.arange(12) + 1.0]))
     assert np.isnan(same.detectable).all()
     assert math.isnan(same.typical)
     assert "by more than a constant" in same.note
     assert same.questions_for(0.1) is None
-    few = detectable(matrix(np.random.default_rng(0).random((2, 9))))
+    few = estimate_power(matrix(np.random.default_rng(0).random((2, 9))))
     assert np.isnan(few.detectable).all()
     assert "fewer than 10" in few.note
     assert questions_needed(0.0, 0.2) is None
@@ -104,7 +107,7 @@ def test_where_nothing_can_be_said_it_is_not() -> None:
 def test_typical_is_of_those_that_differ() -> None:
     values = np.random.default_rng(1).random((4, 40))
     values[1] = values[0]
-    found = detectable(matrix(values))
+    found = estimate_power(matrix(values))
     assert found.typical == pytest.approx(np.median(found.detectable[2:]))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from matrices import matrix, turned
 from ragsweep.core.errors import InputError
-from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.recommending import ContextLength, Cost, Recommendation, recommend
 
@@ -34,7 +34,7 @@ def found(
     lengths: ContextLength | None = None,
     **limits: float | None,
 ) -> Recommendation:
-    return recommend(drawn, against(drawn, 0, resamples=999), known or {}, limits, MARGIN, lengths)
+    return recommend(drawn, compare_with_baseline(drawn, 0, resamples=999), known or {}, limits, MARGIN, lengths)
 
 
 # --- better -------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_recommendation_is_within_the_limits_and_has_the_evidence_that_its_kind_
     drawn = matrix(generator.normal(0, 0.3, questions) + generator.normal(0, spread, (configs, questions)))
     known = costs(*generator.integers(1, 9, configs).tolist())
     one = found(drawn, known, context_tokens=6)
-    cost, differences = known["context_tokens"].value, against(drawn, 0, resamples=999)
+    cost, differences = known["context_tokens"].value, compare_with_baseline(drawn, 0, resamples=999)
     assert (one.config is None) == (one.kind == "none")
     if one.kind == "better":
         assert differences.better[one.config or 0]

@@ -8,16 +8,16 @@ import statsmodels.api as sm
 from scipy import stats
 
 from matrices import matrix, normal
-from ragsweep.stats.inference.resampling import cluster_sums, clustered, deviations, draws
+from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums, deviations, draws
 
 
 def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
-    data = clustered(values, clusters)
+    data = cluster_scores(values, clusters)
     return np.concatenate(list(deviations(data.sums, data.sizes, resamples)))
 
 
 def test_sums_of_clusters_by_hand() -> None:
-    data = clustered(np.array([[1.0, 2.0, 3.0, 6.0]]), np.array([0, 1, 1, 0]))
+    data = cluster_scores(np.array([[1.0, 2.0, 3.0, 6.0]]), np.array([0, 1, 1, 0]))
     assert data.means.tolist() == [3.0]
     assert data.sums.tolist() == [[1.0, -1.0]]  # (1 - 3) + (6 - 3), (2 - 3) + (3 - 3)
     assert data.sizes.tolist() == [2, 2]
@@ -26,7 +26,7 @@ def test_sums_of_clusters_by_hand() -> None:
 
 def test_error_of_single_questions_is_the_ordinary_one() -> None:
     one = normal(3, 40)
-    assert clustered(one.values, one.clusters).errors == pytest.approx(stats.sem(one.values, axis=1))
+    assert cluster_scores(one.values, one.clusters).errors == pytest.approx(stats.sem(one.values, axis=1))
 
 
 def test_error_of_clusters_is_that_of_statsmodels() -> None:
@@ -34,7 +34,9 @@ def test_error_of_clusters_is_that_of_statsmodels() -> None:
     clusters = np.sort(generator.integers(0, 15, 60))
     values = generator.normal(size=15)[clusters] + generator.normal(size=60)
     expected = sm.OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}).bse[0]
-    assert clustered(values[None, :], np.unique(clusters, return_inverse=True)[1]).errors[0] == pytest.approx(expected)
+    assert cluster_scores(values[None, :], np.unique(clusters, return_inverse=True)[1]).errors[0] == pytest.approx(
+        expected
+    )
 
 
 def test_resamples_spread_as_far_as_those_of_scipy() -> None:
@@ -78,8 +80,8 @@ def test_draws_too_large_to_remember_are_the_same(monkeypatch: pytest.MonkeyPatc
 def test_a_spread_that_is_rounding_is_none() -> None:
     one = matrix([[0.1] * 12, np.arange(12) / 10])
     shifted = one.values[1] + 0.3 - one.values[1]
-    assert clustered(shifted[None, :], one.clusters).errors.tolist() == [0.0]
-    assert clustered(np.empty((2, 0)), np.empty(0, dtype=np.int64)).clusters == 0
+    assert cluster_scores(shifted[None, :], one.clusters).errors.tolist() == [0.0]
+    assert cluster_scores(np.empty((2, 0)), np.empty(0, dtype=np.int64)).clusters == 0
 
 
 def test_clusters_in_any_order_are_summed() -> None:

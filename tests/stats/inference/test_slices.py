@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrices import matrices, matrix, normal, turned
-from ragsweep.stats.inference.differences import against
+from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import Reversal, by_slice, reversals
@@ -33,16 +33,20 @@ def test_better_on_average_worse_in_one_slice() -> None:
     slices = by_slice(one, labelled(one, 4))
     first = slices[0]
     assert (first.label, first.value, first.questions, first.small) == ("category", "v0", 50, False)
-    assert reversals(against(one, 0), slices) == (Reversal(1, "category", "v0", False),)
+    assert reversals(compare_with_baseline(one, 0), slices) == (Reversal(1, "category", "v0", False),)
     other = turned(one)
-    assert reversals(against(other, 0), by_slice(other, labelled(other, 4))) == (Reversal(1, "category", "v0", False),)
+    assert reversals(compare_with_baseline(other, 0), by_slice(other, labelled(other, 4))) == (
+        Reversal(1, "category", "v0", False),
+    )
     assert [bool(s.better[1]) for s in slices] == [False, True, True, True]
 
 
 def test_estimates_and_errors_are_those_of_the_slice_alone() -> None:
     one = normal(3, 60)
     for part in by_slice(one, labelled(one, 3)):
-        alone = against(one.only(np.array([label == part.value for label in labelled(one, 3)["category"]])), 0)
+        alone = compare_with_baseline(
+            one.only(np.array([label == part.value for label in labelled(one, 3)["category"]])), 0
+        )
         assert part.estimate == pytest.approx(alone.estimate)
         assert part.p[1:] == pytest.approx(alone.randomisation[1:], abs=0.02)
         assert (part.high - part.low > alone.high - alone.low - 1e-12).all()  # wider: more are looked at
@@ -51,7 +55,7 @@ def test_estimates_and_errors_are_those_of_the_slice_alone() -> None:
 def test_one_slice_of_all_is_the_whole() -> None:
     one = normal(4, 60, 0.1)
     (part,) = by_slice(one, {"language": ["en"] * 60})
-    whole = against(one, 0)
+    whole = compare_with_baseline(one, 0)
     for name in ("estimate", "low", "high"):
         assert getattr(part, name) == pytest.approx(getattr(whole, name), abs=1e-5)
 

@@ -11,8 +11,8 @@ from ragsweep.core.results import Result
 from ragsweep.report.changes import aligned, amount, difference, word
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import factors, shared_metrics
-from ragsweep.stats.inference.differences import against
-from ragsweep.stats.inference.matrix import paired
+from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.matrix import score_matrix
 
 
 def tell(results: Sequence[Result], metric: str | None, terminal: Terminal) -> None:
@@ -21,8 +21,8 @@ def tell(results: Sequence[Result], metric: str | None, terminal: Terminal) -> N
         terminal.line("ablate", "nothing was measured that the config could be compared with")
         return
     name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
-    matrix, unit = paired(results, name), results[0].summaries[name].unit
-    found = against(matrix, 0)
+    matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
+    found = compare_with_baseline(matrix, 0)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
                             f" (intervals that hold for all {len(results) - 1} together):")  # fmt: skip

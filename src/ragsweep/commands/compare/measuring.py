@@ -18,11 +18,11 @@ from ragsweep.stats.comparable import (
     check_whole,
     factors,
     labels_of,
-    measured_otherwise,
+    redefined_metrics,
     shared_metrics,
 )
-from ragsweep.stats.inference.differences import Differences, against
-from ragsweep.stats.inference.matrix import Matrix, paired
+from ragsweep.stats.inference.differences import Differences, compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import Slice, by_slice
 
@@ -88,9 +88,9 @@ def measure(baseline: Named, candidate: Named, wanted: Sequence[str] | None) -> 
 
 
 def _change(one: Result, other: Result, metric: str) -> Change:
-    matrix = paired([one, other], metric)
+    matrix = score_matrix([one, other], metric)
     slices = by_slice(matrix, labels_of(one, matrix.questions))
-    return Change(metric, one.summaries[metric].unit, matrix, against(matrix, 0), slices)
+    return Change(metric, one.summaries[metric].unit, matrix, compare_with_baseline(matrix, 0), slices)
 
 
 def _warnings(one: Result, other: Result, differing: Sequence[Factor], metrics: Sequence[str]) -> list[str]:
@@ -100,7 +100,7 @@ def _warnings(one: Result, other: Result, differing: Sequence[Factor], metrics: 
     if not differing:
         kind = "is one and the same" if one.signature == other.signature else "differs in no parameter"
         said.append(f"the config of both {kind}: what differs is chance, or what no parameter says")
-    if otherwise := measured_otherwise(one, other, metrics):
+    if otherwise := redefined_metrics(one, other, metrics):
         said.append(f"not measured in the same way in both: {', '.join(otherwise)}")
     return said
 

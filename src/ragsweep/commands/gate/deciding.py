@@ -18,8 +18,8 @@ from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.inference import noninferiority
-from ragsweep.stats.inference.matrix import Matrix, paired
-from ragsweep.stats.inference.power import detectable, questions_needed
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.power import estimate_power, questions_needed
 from ragsweep.stats.inference.slices import SMALL
 
 Decision = Literal["pass", "fail", "inconclusive", "refused"]
@@ -145,7 +145,7 @@ def _check_direction(margin: Margin, result: Result) -> None:
 def _checks(margin: Margin, one: Result, other: Result, asked: GateRules, kept: Sequence[str]) -> Iterator[Check]:
     metric, chosen = margin.metric, set(kept)
     filled = _with_worst_cases(one if margin.paired else None, other, metric)
-    matrix = paired([one, filled] if margin.paired else [filled], metric)
+    matrix = score_matrix([one, filled] if margin.paired else [filled], metric)
     matrix = matrix.only(np.array([name in chosen for name in matrix.questions], dtype=bool))
     unit, same = one.summaries[metric].unit, margin.paired and one.signature == other.signature
     lost = [name for name in _lost(one if margin.paired else None, filled, metric) if name in chosen]
@@ -249,14 +249,14 @@ def _needed(matrix: Matrix, margin: float) -> int | None:
     """Return how many questions would show that an equal candidate is within the margin; None of no more than now."""
     if not matrix.questions:
         return None
-    found = questions_needed(margin, float(detectable(matrix).spread[1]), level=_ONE_SIDED)
+    found = questions_needed(margin, float(estimate_power(matrix).spread[1]), level=_ONE_SIDED)
     return found if found and found > len(matrix.questions) else None
 
 
 def _notes(one: Result, other: Result, metrics: Sequence[str]) -> Iterator[str]:
     if one.signature == other.signature:
         yield "the config of both is one and the same"
-    if otherwise := comparable.measured_otherwise(one, other, metrics):
+    if otherwise := comparable.redefined_metrics(one, other, metrics):
         yield f"not measured in the same way in both: {', '.join(otherwise)}"
 
 

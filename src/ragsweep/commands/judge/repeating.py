@@ -14,7 +14,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.changes import null
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise, noise
-from ragsweep.stats.comparable import differing
+from ragsweep.stats.comparable import differing_parameters
 
 _REPLICATE = "judge.replicate"
 _JUDGED = "ragas_"
@@ -57,7 +57,7 @@ def _paired(one: Mapping[str, float], other: Mapping[str, float]) -> tuple[list[
 
 def differences(one: Result, other: Result) -> list[str]:
     """Name what two runs differ in beside the replicate, and that could make a difference to a score."""
-    found = [name for name in differing(one, other) if name != _REPLICATE]
+    found = [name for name in differing_parameters(one, other) if name != _REPLICATE]
     facts = (one.dataset.golden_digest, one.dataset.corpus_digest)
     return found + (["dataset"] if facts != (other.dataset.golden_digest, other.dataset.corpus_digest) else [])
 

@@ -21,7 +21,7 @@ def store(arguments: Sequence[str]) -> int:
 
     0 done, 2 bad input or no terminal to confirm at, 130 and 143 interrupted.
     """
-    interruption.listen()
+    interruption.raise_on_signals()
     try:
         given = read(arguments)
         place, chosen = find(given.path)
@@ -33,7 +33,7 @@ def store(arguments: Sequence[str]) -> int:
         print(f"ragsweep: {fault}", file=sys.stderr)
         return fault.exit_status
     except interruption.Interrupted as signalled:
-        interruption.caught()
+        interruption.stop_raising()
         return signalled.exit_status
     except BrokenPipeError:  # whoever read it, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from typing import ClassVar, NamedTuple
 
-from ragsweep.core.spans import Piece, check_size, cut, encodable, joined, last_pause
+from ragsweep.core.spans import Piece, check_size, cut, encodable, last_pause, merge_neighbours
 from ragsweep.core.types import Corpus, Spans
 
 LIBRARY = "markdown-it-py"
@@ -74,7 +74,7 @@ class Markdown:
         """Join parts that stayed whole with neighbours that did."""
         for stayed_whole, some in groupby(parts, key=lambda part: len(part) == 1):
             pieces = list(chain.from_iterable(some))
-            yield from joined(pieces, self.size) if stayed_whole else pieces
+            yield from merge_neighbours(pieces, self.size) if stayed_whole else pieces
 
     def _divided(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
         """Cut blocks that are too long together; as much as fits goes into each piece."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.sentences import LIBRARY, check_language, sentences
-from ragsweep.core.spans import Piece, check_size, cut, shortened
+from ragsweep.core.spans import Piece, check_size, cut, split_long
 from ragsweep.core.types import Corpus, Embedder, Spans
 
 
@@ -52,7 +52,7 @@ class Semantic:
     def _pieces(self, text: str) -> list[Piece]:
         found = sentences(text, self.language)
         if len(found) == 1:
-            return list(shortened(text, found[0], self.size))
+            return list(split_long(text, found[0], self.size))
         distances = self._distances([text[start:end] for start, end in found])
         breaks = np.flatnonzero(distances > np.percentile(distances, self.percentile)) + 1
         pieces: list[Piece] = []
@@ -64,7 +64,7 @@ class Semantic:
                 middle = low + 1 + int(distances[low : high - 1].argmax())
                 runs += [(middle, high), (low, middle)]
             else:
-                pieces += shortened(text, piece, self.size)
+                pieces += split_long(text, piece, self.size)
         return pieces
 
     def _distances(self, texts: list[str]) -> NDArray[np.float64]:

@@ -11,9 +11,9 @@ from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
-from ragsweep.golden.qrels import Grades, judged, read_qrels
+from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import Row, Seen, read_rows
-from ragsweep.golden.text_files import check_folder, existing
+from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
 
 @dataclass(eq=False)
@@ -50,11 +50,11 @@ class Beir:
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
         labels_file = self._labels_file(folder)
-        corpus = read_corpus(existing(folder / "corpus.jsonl"), faults)
-        questions = _read_questions(existing(folder / "queries.jsonl"), faults)
+        corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)
+        questions = _read_questions(plain_or_gzipped(folder / "queries.jsonl"), faults)
         labels = grades.apply(read_qrels(labels_file, faults), faults)
         faults.raise_any()
-        found = judged(questions, labels, labels_file, f"not in split {self.split}")
+        found = attach_evidence(questions, labels, labels_file, f"not in split {self.split}")
         return Dataset(folder.resolve().name, corpus, golden_set(found, corpus, selection))
 
     def _labels_file(self, folder: Path) -> Path:
@@ -65,7 +65,7 @@ class Beir:
         known = {file.name.removesuffix(".tsv"): file for file in files}
         if self.split not in known:
             raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, known)}')
-        return existing(known[self.split])
+        return plain_or_gzipped(known[self.split])
 
 
 def _read_questions(path: Path, faults: Faults) -> list[Question]:

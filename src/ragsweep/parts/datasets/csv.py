@@ -16,7 +16,7 @@ from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Selection, golden_s
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
 from ragsweep.golden.tables import Columns, read_table
-from ragsweep.golden.text_files import existing
+from ragsweep.golden.text_files import plain_or_gzipped
 
 QUESTION_COLUMNS = (
     "id",
@@ -72,7 +72,7 @@ class Csv:
         grades, faults, file = Grades(self.grades).check(), Faults(), Path(self.questions).expanduser()
         columns = Columns("dataset.columns", self.columns or {}, _COLUMNS, ("id", "question"))
         corpus, notes = self._read_corpus(faults)
-        rows = list(read_table(existing(file), columns, faults))
+        rows = list(read_table(plain_or_gzipped(file), columns, faults))
         questions = _read_questions(rows)
         labels = grades.apply([label for row in rows for label in _label(row)], faults)
         faults.raise_any()
@@ -85,7 +85,7 @@ class Csv:
         documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
         if path.is_dir():
             return read_folder(path, (), faults)
-        return read_corpus(existing(path), faults, documents), ()
+        return read_corpus(plain_or_gzipped(path), faults, documents), ()
 
 
 def _read_questions(rows: Sequence[Row]) -> list[Question]:

@@ -12,7 +12,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Evidence, Question
 from ragsweep.golden.golden_set import BLANK, Found, Selection, golden_set
 from ragsweep.golden.reading import Row, Seen, read_object
-from ragsweep.golden.text_files import existing
+from ragsweep.golden.text_files import plain_or_gzipped
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Squad:
             InputError: faults of the file, all at once.
         """
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
-        path = existing(Path(self.path).expanduser())
+        path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)
         corpus, questions = _read(root.parts("data") if root else [])
         if root and not corpus.ids:

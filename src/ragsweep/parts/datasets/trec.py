@@ -12,9 +12,9 @@ from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
-from ragsweep.golden.qrels import Grades, judged, read_qrels
+from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import Row, Seen
-from ragsweep.golden.text_files import existing, read_lines
+from ragsweep.golden.text_files import plain_or_gzipped, read_lines
 
 FIELDS = {"title": "title", "description": "desc", "narrative": "narr"}
 """Parts of a topic, and the tag before each."""
@@ -75,12 +75,12 @@ class Trec:
         """
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
-        corpus = read_corpus(existing(Path(self.corpus).expanduser()), faults)
-        topics = existing(Path(self.topics).expanduser())
+        corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)
+        topics = plain_or_gzipped(Path(self.topics).expanduser())
         questions = _read_questions(topics, [FIELDS[name] for name in self.fields], faults)
-        labels = grades.apply(read_qrels(existing(qrels), faults), faults)
+        labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults), faults)
         faults.raise_any()
-        found = judged(questions, labels, qrels, "not in the qrels")
+        found = attach_evidence(questions, labels, qrels, "not in the qrels")
         return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.sentences import LIBRARY, check_language, sentences
-from ragsweep.core.spans import shortened
+from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, Request
 
 LONGEST = 300
@@ -100,7 +100,7 @@ class Extractive:
     def _read(self, passage: str) -> PassageSentences:
         texts = []
         for piece in sentences(passage, self.language):
-            for start, end in shortened(passage, piece, LONGEST):
+            for start, end in split_long(passage, piece, LONGEST):
                 text = " ".join(passage[start:end].split())
                 if any(map(str.isalnum, text)):
                     texts.append(text)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.ranking import nothing
+from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes.vectors import rank_candidates
 
@@ -28,7 +28,7 @@ class FaissIndex(ABC):
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Return at most ``depth`` near vectors of every query. Raises InputError for an index of other vectors."""
         if not len(vectors) or not len(queries):
-            return nothing(len(queries), depth)
+            return empty_rankings(len(queries), depth)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         candidates = self._candidates(self._open_once(index, vectors), queries, depth)
         return rank_candidates(vectors, queries, candidates, depth)

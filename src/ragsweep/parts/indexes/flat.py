@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.ranking import nothing
+from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes.faiss_index import lend, library
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
@@ -38,7 +38,7 @@ class Flat:
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Return the ``depth`` nearest vectors of every query."""
         if not len(vectors) or not len(queries):
-            return nothing(len(queries), depth)
+            return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))
         number = min(depth + SPARE, len(vectors))
         with _matrix_products(queries.shape[1]):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import nothing
+from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, rank_candidates
@@ -100,7 +100,7 @@ class Qdrant:
             ConfigError: The key is not in the environment.
         """
         if not len(vectors) or not len(queries):
-            return nothing(len(queries), depth)
+            return empty_rankings(len(queries), depth)
         name, queries = index["collection"].tobytes().decode(), np.asarray(queries, dtype=np.float32)
         with self._readable_faults():
             if name not in self._complete:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.ranking import best, check_min_score, nothing
+from ragsweep.core.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.core.types import Arrays, Rankings
 from ragsweep.parts.retrievers import postings
 
@@ -77,10 +77,10 @@ class Bm25:
         """Return the best chunks that share a word with the query."""
         number, score = self._load(index)
         ids, meaning = self._split(queries)
-        result = nothing(len(queries), depth)
+        result = empty_rankings(len(queries), depth)
         for row, words in enumerate(ids):
             if known := [number[meaning[word]] for word in words if meaning[word] in number]:
-                positions, scores = best(score(known), depth, above=0)
+                positions, scores = best_chunks(score(known), depth, above=0)
                 result.positions[row, : len(positions)] = positions
                 result.scores[row, : len(positions)] = scores
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsweep.core.ranking import nothing
+from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Rankings
 
 
@@ -20,4 +20,4 @@ class NoRetriever:
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
         """Return empty rankings."""
-        return nothing(len(queries), depth)
+        return empty_rankings(len(queries), depth)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, clustered, deviations
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -41,7 +41,7 @@ def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
     Clusters are drawn. It is a share of bootstrap samples, not a posterior probability, and choosing by it is choosing
     by the mean. NaN of no questions.
     """
-    data = clustered(matrix.better, matrix.clusters)
+    data = cluster_scores(matrix.better, matrix.clusters)
     if not data.clusters:
         return np.full(len(matrix.values), np.nan)
     won, near = np.zeros(len(data.means)), np.float32(TIE * np.abs(matrix.values).max())

@@ -30,7 +30,7 @@ TIE = 1e-9
 """Means nearer than this part of the largest score tie."""
 
 
-def observed(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
+def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
     """Sum up differences (rows, questions) by cluster, in the order of their numbers; NaN are left out.
 
     Returns:
@@ -51,7 +51,7 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     with how many questions share a source.
 
     Args:
-        sums: Of the differences in each cluster, as ``observed`` makes them. Each difference is within ``spread``.
+        sums: Of the differences in each cluster, as ``cluster_differences`` makes them, each within ``spread``.
         sizes: How many differences were summed up; of 0 nothing follows.
         margin: In the unit of the differences, above -spread.
         spread: The metric's highest value less its lowest: a difference lies in [-spread, spread].
@@ -122,7 +122,7 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
         return np.asarray(np.where(first, others, total / leaders) - better)
 
 
-def leading(better: Doubles, asked: Numbers) -> Flags:
+def current_leaders(better: Doubles, asked: Numbers) -> Flags:
     """Return the current leaders: the highest mean among configs with all questions, several where tied."""
     means = _means(better)[:, -1:]
     means[asked < better.shape[1]] = -np.inf

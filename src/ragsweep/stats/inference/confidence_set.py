@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
-from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered, deviations
+from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -55,7 +55,7 @@ def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = R
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    data = clustered(rows, matrix.clusters)
+    data = cluster_scores(rows, matrix.clusters)
     if not data.enough:
         unknown = np.full(len(place), np.nan)
         note = f"fewer than {FEWEST} independent questions: nobody can be left out"
@@ -70,7 +70,7 @@ def affordable(configs: int, resamples: int) -> int:
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 
-def pairs(data: Clustered) -> Pairs:
+def pairs(data: ClusteredScores) -> Pairs:
     """Compare all rows with each other; a constant difference counts as very many standard errors, a finite number."""
     questions, count = data.sizes.sum(), data.clusters
     covariance = data.sums @ data.sums.T * (count / (count - 1)) / questions**2

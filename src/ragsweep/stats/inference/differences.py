@@ -71,7 +71,9 @@ class Differences:
         return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
 
 
-def against(matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES) -> Differences:
+def compare_with_baseline(
+    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES
+) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test

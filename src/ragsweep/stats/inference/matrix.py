@@ -60,7 +60,7 @@ class Matrix:
         )  # fmt: skip
 
 
-def paired(results: Sequence[Result], metric: str) -> Matrix:
+def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     """Align the scores of one metric, question by question.
 
     Raises:

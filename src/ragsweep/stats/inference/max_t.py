@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.resampling import RESAMPLES, Clustered, clustered, deviations
+from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -20,7 +20,7 @@ ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class SimultaneousIntervals:
     """Means of rows with simultaneous intervals, in the rows' own unit.
 
     ``critical`` is by how many standard errors each interval reaches out. Ends are NaN where the clusters are too few;
@@ -34,24 +34,28 @@ class Bounded:
     critical: float
 
 
-def max_t_intervals(rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
+def max_t_intervals(
+    rows: Doubles, clusters: Numbers, level: float = 0.95, resamples: int = RESAMPLES
+) -> SimultaneousIntervals:
     """Bound the means of rows (rows, questions) so that all intervals hold together at ``level``.
 
     The largest deviation in standard errors over all rows, in each resample; its quantile serves all rows (Romano and
     Wolf, Econometrica 73, 2005, the single-step version). Standard errors are fixed, those of the sample: those of a
     resample are 0 where all its scores tie. The quantile is stretched as Student's t is against the normal.
     """
-    return bounded(clustered(rows, clusters), level, resamples)
+    return clustered_intervals(cluster_scores(rows, clusters), level, resamples)
 
 
-def bounded(data: Clustered, level: float = 0.95, resamples: int = RESAMPLES) -> Bounded:
+def clustered_intervals(
+    data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES
+) -> SimultaneousIntervals:
     """Bound the means of sums by cluster, as :func:`max_t_intervals`."""
     critical = largest_deviation(data, level, resamples) if data.enough else math.nan
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
-    return Bounded(data.means, data.errors, data.means - half, data.means + half, critical)
+    return SimultaneousIntervals(data.means, data.errors, data.means - half, data.means + half, critical)
 
 
-def largest_deviation(data: Clustered, level: float, resamples: int) -> float:
+def largest_deviation(data: ClusteredScores, level: float, resamples: int) -> float:
     """Return the quantile of the largest deviation of any row, in standard errors; 0 where no row has a spread."""
     spread = data.errors > 0
     if not spread.any():

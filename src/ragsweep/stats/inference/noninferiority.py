@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.resampling import FEWEST, clustered
+from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
@@ -112,7 +112,7 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
-    data = clustered(slack[None, :], clusters)
+    data = cluster_scores(slack[None, :], clusters)
     return float(data.means[0] + side * student_quantile(level, data.clusters - 1) * data.errors[0])
 
 

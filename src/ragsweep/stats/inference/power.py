@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import as_normal, student_quantile
-from ragsweep.stats.inference.resampling import FEWEST, clustered
+from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
 
 Doubles = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ LEVEL = 0.95
 class Power:
     """The smallest detectable difference of each config to the baseline, in the metric's unit.
 
-    ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
+    ``estimate_power`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
     times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
     where a config never differs, and everywhere with fewer than ten clusters: ``note`` says so. ``alone`` is the same
@@ -46,21 +46,21 @@ class Power:
     def questions_for(self, effect: float) -> int | None:
         """Return how many questions would show a true difference of ``effect``, of a typical config; None if unknown.
 
-        At the same level as ``detectable``; the sign of ``effect``, which is in the metric's unit, does not matter.
+        At the same level as ``estimate_power``; the sign of ``effect``, which is in the metric's unit, does not matter.
         """
         if not len(self.spread) or np.isnan(self.spread).all():
             return None
         return questions_needed(effect, float(np.nanmedian(self.spread)), self.power, self.level)
 
 
-def detectable(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
+def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, with clusters - 1 degrees of freedom (Bloom, Evaluation Review 19,
     1995); the standard error is by clusters. For a comparison among many configs give the ``level`` of each one:
     :func:`each_level` of a sweep's critical value, or :func:`shared_level`.
     """
-    data = clustered(matrix.values - matrix.values[baseline], matrix.clusters)
+    data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters)
     questions = matrix.values.shape[1]
     if not data.enough:
         unknown = np.full(len(matrix.values), math.nan)
@@ -112,7 +112,7 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     """Return how many questions show a true difference of ``effect`` in ``power`` of all cases; None if none do.
 
     ``spread`` is the standard deviation of the paired differences a question, in the same unit. The smallest n whose
-    detectable effect (see :func:`detectable`, as many clusters as questions) is no larger; never below ten.
+    detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger; never below ten.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None

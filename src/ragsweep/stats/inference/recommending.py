@@ -15,7 +15,7 @@ from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.noninferiority import gate
-from ragsweep.stats.inference.resampling import clustered
+from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -212,7 +212,7 @@ def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, l
 
     All are first compared at once; the gate, which allows for losses too rare to have been seen, has the last word.
     """
-    data = clustered(matrix.better[rivals] - matrix.better[row], matrix.clusters)
+    data = cluster_scores(matrix.better[rivals] - matrix.better[row], matrix.clusters)
     if (data.means + student_quantile(level, data.clusters - 1) * data.errors > margin).any():
         return False
     others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -matrix.better[rival].mean())

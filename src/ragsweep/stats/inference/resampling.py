@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Clustered:
+class ClusteredScores:
     """Rows of scores (rows, questions) summed up by cluster, ready to be drawn from.
 
     ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means: the
@@ -50,12 +50,12 @@ class Clustered:
         return self.clusters >= FEWEST
 
 
-def clustered(rows: Doubles, clusters: Numbers) -> Clustered:
+def cluster_scores(rows: Doubles, clusters: Numbers) -> ClusteredScores:
     """Sum up rows (rows, questions) by cluster (questions,), numbered from 0. NaN means and errors of no questions."""
     questions = rows.shape[1]
     if not questions:
         unknown = np.full(len(rows), np.nan)
-        return Clustered(unknown, np.zeros((len(rows), 0)), np.zeros(0), unknown)
+        return ClusteredScores(unknown, np.zeros((len(rows), 0)), np.zeros(0), unknown)
     means = rows.mean(axis=1)
     sums = cluster_sums(rows - means[:, None], clusters)
     count = sums.shape[1]
@@ -64,7 +64,7 @@ def clustered(rows: Doubles, clusters: Numbers) -> Clustered:
     largest = np.abs(rows).max(axis=1)
     errors[errors <= NEGLIGIBLE * largest] = 0.0
     sizes = np.bincount(clusters, minlength=count).astype(np.float64)
-    return Clustered(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors)
+    return ClusteredScores(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors)
 
 
 def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import bounded
+from ragsweep.stats.inference.max_t import clustered_intervals
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
-from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, Clustered, clustered
+from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, ClusteredScores, cluster_scores
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -136,13 +136,13 @@ def _intervals(
     critical = math.nan
     if known:
         work = len(known) * differences.size
-        joined = Clustered(
+        joined = ClusteredScores(
             np.concatenate([part.means for part in known]),
             np.concatenate([part.sums for part in known]),
             known[0].sizes,
             np.concatenate([part.errors for part in known]),
         )
-        critical = bounded(joined, level, max(min(resamples, 1000), min(resamples, WORK // work))).critical
+        critical = clustered_intervals(joined, level, max(min(resamples, 1000), min(resamples, WORK // work))).critical
     found = []
     for part, sure in zip(parts, enough, strict=True):
         half = np.where(part.errors > 0, critical * part.errors, 0.0) if sure else np.full(len(part.means), math.nan)
@@ -150,15 +150,15 @@ def _intervals(
     return found
 
 
-def _inside(differences: Doubles, clusters: Numbers, mask: Flags) -> Clustered:
+def _inside(differences: Doubles, clusters: Numbers, mask: Flags) -> ClusteredScores:
     """Sum up one slice over all clusters, so that all slices are drawn together.
 
     Whole clusters are drawn, so the questions of a slice vary from draw to draw; the sums stay those of deviations from
     the slice's mean, over the slice's observed number of questions (linearised), scaled to the whole set's.
     """
-    inside = clustered(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
+    inside = cluster_scores(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
     present = np.unique(clusters[mask])
     sizes = np.bincount(clusters).astype(np.float64)
     sums = np.zeros((len(differences), len(sizes)))
     sums[:, present] = inside.sums * (len(clusters) / max(int(mask.sum()), 1))
-    return Clustered(inside.means, sums, sizes, inside.errors)
+    return ClusteredScores(inside.means, sums, sizes, inside.errors)
