@@ -14,7 +14,7 @@ import numpy as np
 from ragsweep.core.types import Floats
 from ragsweep.parts.indexes import Flat
 
-DIMENSION, DEPTH, REPEATS = 384, 100, 15
+DIMENSION, DEPTH, REPEATS = 384, 100, 40
 
 
 def unit(number: int, seed: int) -> Floats:
