@@ -11,7 +11,6 @@ from scipy import stats
 from ragsweep.stats import intervals
 from ragsweep.stats.intervals import (
     FEWEST,
-    mean_intervals,
     means_with_intervals,
     quantile,
     quantile_interval,
@@ -21,13 +20,13 @@ NONE = np.array([np.nan])
 
 
 def interval(values: list[float], lowest: float = 0.0, highest: float = 1.0) -> tuple[float, float]:
-    low, high = mean_intervals(np.array(values)[:, None], np.array([lowest]), np.array([highest]))
+    _, low, high = means_with_intervals(np.array(values)[None, :], np.array([lowest]), np.array([highest]))
     return float(low[0]), float(high[0])
 
 
 def test_interval_of_a_mean_agrees_with_the_t_interval_for_many_questions() -> None:
     values = np.random.default_rng(0).beta(2, 3, size=400)
-    low, high = mean_intervals(values[:, None], NONE, NONE)
+    _, low, high = means_with_intervals(values[None, :], NONE, NONE)
     expected = stats.t.interval(0.95, 399, loc=values.mean(), scale=stats.sem(values))
     assert (low[0], high[0]) == pytest.approx(expected, abs=2e-3)
 
@@ -35,7 +34,7 @@ def test_interval_of_a_mean_agrees_with_the_t_interval_for_many_questions() -> N
 def test_interval_covers_the_true_mean_nineteen_times_in_twenty() -> None:
     generator = np.random.default_rng(1)
     samples = generator.beta(2, 3, size=(120, 600))  # each column is one sample of 120 questions
-    low, high = mean_intervals(samples, np.full(600, np.nan), np.full(600, np.nan))
+    _, low, high = means_with_intervals(samples.T, np.full(600, np.nan), np.full(600, np.nan))
     assert np.mean((low <= 0.4) & (high >= 0.4)) == pytest.approx(0.95, abs=0.03)
 
 
@@ -150,7 +149,7 @@ def test_interval_is_the_same_to_the_last_bit_whatever_stands_beside_it(columns:
 
 def test_infinite_score_neither_fails_nor_touches_the_other_metrics() -> None:
     scores = np.stack([[1.0, np.inf, 0.0, 2.0], [0.1, 0.2, 0.3, 0.4]], axis=1)
-    low, high = mean_intervals(scores, np.full(2, np.nan), np.full(2, np.nan))
+    _, low, high = means_with_intervals(scores.T, np.full(2, np.nan), np.full(2, np.nan))
     assert not np.isfinite(high[0])
     assert (low[1], high[1]) == interval([0.1, 0.2, 0.3, 0.4], np.nan, np.nan)
 

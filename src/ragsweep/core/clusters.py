@@ -18,7 +18,7 @@ ALIKE = 0.7
 """Share of common shingles from which on two texts are near-duplicates."""
 
 SHINGLE = 4
-"""Characters of a shingle: letters rather than words, so that languages without spaces are told apart as well."""
+"""Characters of a shingle: letters rather than words, for languages without spaces."""
 
 TINY = 1e-9
 """So much a product may be off by rounding: no pair is lost to it before it is compared."""

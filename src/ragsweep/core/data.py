@@ -21,15 +21,15 @@ NO_CHUNK = -1
 """Pads a ranking that is shorter than its depth."""
 
 
-# --- what is searched, and what is asked -------------------------------------------------------------------------
+# --- corpus and questions ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Hold the documents, in the order of their file.
+    """The documents, in the order of their file.
 
     A document is a title (may be empty) and a text; character spans always refer to the text. The title is put before
-    every chunk of its document, so a chunk says where it comes from.
+    every chunk of its document.
     """
 
     ids: Sequence[str]
@@ -127,7 +127,7 @@ class Division(NamedTuple):
     """Which side of a partition the questions of a golden set are on."""
 
     name: str  # "tune" or "holdout"
-    digest: str  # of the partition: who is on which side
+    digest: str  # of the partition: the side of every question
     whole: str  # digest of the golden set that was divided
     held: tuple[str, ...] = ()  # a short digest of each question of the holdout, whichever side this is
 
@@ -139,7 +139,7 @@ class Dataset:
     name: str
     corpus: Corpus
     golden: GoldenSet
-    notes: tuple[str, ...] = ()  # what the user should know of how it was read
+    notes: tuple[str, ...] = ()  # for the user: how it was read
     division: Division | None = None  # None: all questions, or the sample that the config draws
 
 
@@ -248,14 +248,14 @@ class Usage(NamedTuple):
 class Answer(NamedTuple):
     """Output of a generator for one request, or the reason why there is none.
 
-    ``failed`` is a reason (see reasons.py) and empty where there is an answer; a failed answer is never kept.
-    ``abstained`` says that the generator declined; how it knows is its own affair (a threshold, the prompt's words).
+    ``failed`` is a reason (see missing.py) and empty where there is an answer; a failed answer is never kept.
+    ``abstained``: the generator declined, by whatever rule (a threshold, the words of a prompt).
     """
 
     text: str = ""
     abstained: bool = False
     failed: str = ""
-    support: float = float("nan")  # how sure the generator is, where it can tell; an abstention curve is made of it
+    support: float = float("nan")  # the generator's confidence, where it has one; used by the risk-coverage curve
     seconds: float = float("nan")  # of this answer alone
     usage: Usage = Usage()
     model: str = ""  # as the service names it
@@ -269,7 +269,7 @@ class Route(NamedTuple):
     """
 
     search: bool = True
-    score: float = float("nan")  # the higher, the more it is conversation; where the router can tell
+    score: float = float("nan")  # the higher, the more it is conversation; NaN if the router has no score
     failed: str = ""
     usage: Usage = Usage()
 
@@ -300,9 +300,9 @@ class Judgement(NamedTuple):
     value: float = float("nan")
     reason: str = ""
     usage: Usage = Usage()
-    suspicious: bool = False  # the text under judgement holds what looks like instructions to the judge
+    suspicious: bool = False  # the judged text contains what may be instructions to the judge
     spread: float = float("nan")  # standard deviation between samples, where it was judged more than once
-    model: str = ""  # who judged, as the config names it: what the judgement cost is a matter of its price
+    model: str = ""  # the judge model as the config names it, by which the judgement is priced
 
 
 class RequestSize(NamedTuple):

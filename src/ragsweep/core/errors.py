@@ -30,7 +30,7 @@ class TrackingError(RagsweepError):
 
 
 class Faults:
-    """Collect all faults of an input, so that one look at the message is enough to mend it."""
+    """Collect all faults of an input, to be raised in one message."""
 
     def __init__(self) -> None:
         self.found: list[str] = []

@@ -1,6 +1,6 @@
 """Identity: specs and addresses of parts and results, and the node that computes one result.
 
-Whoever writes a part never sees this file.
+A part does not need this module.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def key_check(part: Any) -> Callable[[], None] | None:
 
 
 Rows = Sequence[str]
-"""Keys of the rows that are wanted of a node: the texts of queries, or hashes of what is asked."""
+"""Keys of the requested rows of a node: texts of queries, or hashes of requests."""
 
 
 class StageContext(Protocol):
@@ -115,8 +115,8 @@ class StageContext(Protocol):
 class Node:
     """One pure step: its spec, inputs and function. Two nodes of one address have one result.
 
-    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the queries asked for and
-    not yet known; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
+    ``kind`` "whole": one value of named arrays. "rows": one row a query, computed for the requested queries that
+    are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
 
     ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
     again by the next process. Where the rows of an input are no rows of this node, ``input_rows`` returns which ones
@@ -133,7 +133,7 @@ class Node:
     stored: bool = True  # False: made faster than read back
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
-    amount: float = 1.0  # how much work a whole value is (characters of text), to tell how long another will take
+    amount: float = 1.0  # how much work a whole value is (characters of text), to estimate the seconds of another
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing
 
     @cached_property

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = 0.5
-"""Seconds after which an exception that nobody has caught is raised again."""
+"""Seconds after which an exception that was not caught is raised again."""
 
 
 class Interrupted(BaseException):
-    """A signal asked the process to end. Its exit status is the shell's: 128 + the signal's number."""
+    """A signal to end the process. Its exit status is the shell's: 128 + the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -82,6 +82,6 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the time of the deadline that holds now is over."""
+    """Return whether the time of the current deadline is over."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over

@@ -73,10 +73,10 @@ _NAMES = {
 }  # fmt: skip
 
 _ENOUGH = 1.5
-"""So many small words that only one language has, or more that several have, are enough to tell it."""
+"""The least score of a detected language: so many stop words that no other language has."""
 
 _AHEAD = 1.3
-"""How far the best language must be ahead of the next."""
+"""The least ratio of the best language's score to the next."""
 
 
 def fold(text: str) -> str:
@@ -112,7 +112,7 @@ def detect_language(text: str) -> str:
 def content_words(text: str, language: str = "") -> frozenset[str]:
     """Return the words of a text that are no small words of its language, folded; single letters do not count.
 
-    The language is told where none is given, and is English where it cannot be told.
+    Without ``language`` it is detected; English where detection fails.
     """
     small = STOP_WORDS[language or detect_language(text) or "en"]
     words = WORD.findall(fold(text))

@@ -1,4 +1,4 @@
-"""Processes that hold something, and whether they are alive: checked here directly, elsewhere by heartbeat."""
+"""Owners of claims and locks: a process is alive if it runs on this machine, or sends heartbeats from another one."""
 
 from __future__ import annotations
 

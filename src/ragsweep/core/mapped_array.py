@@ -1,4 +1,4 @@
-"""Room for large arrays outside of the process's memory: pages of a file, which the system may write out and drop."""
+"""Large arrays outside of the process's memory, backed by a file whose pages the system may write out and drop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
     """Allocate an array backed by an unlinked temporary file.
 
-    It lies in memory where the disk has no room, or the system cannot say so beforehand.
+    It is an array in memory where the disk has no space, or the system cannot reserve it.
 
     Args:
         shape: Of the array.

@@ -58,7 +58,7 @@ SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, FILTERED,
                            REFUSED_BY_SERVICE, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
-"""Reasons that a call can fail for; what failed so is never kept, and is asked again by the next run."""
+"""Why a call can fail; such a result is never stored, and the next run repeats the call."""
 
 SKIPPED = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
@@ -67,10 +67,10 @@ SKIPPED = frozenset({
     NO_ROUTER, NEEDS_RETRIEVAL,
     NO_QUOTES, NO_STATEMENTS, NOTHING_JUDGED, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""Reasons that say the question lacks what the metric needs; any other reason says that measuring failed."""
+"""The question lacks what the metric needs; any other reason is a failed measurement."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
-"""Those of the others that say that there is nothing to measure; what remains went wrong, and may go well next time."""
+"""There is nothing to measure; what remains are failures, which another run may not have."""
 
 
 def failed(reason: str) -> bool:
@@ -114,7 +114,7 @@ def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_]
 
 
 def _fixed(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Refuse changes: many metrics of many configs hand on these very reasons."""
+    """Make an array read-only: many metrics of many configs share it."""
     reasons.flags.writeable = False
     return reasons
 

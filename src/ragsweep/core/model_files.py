@@ -32,14 +32,14 @@ SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
 FILES = (*SETTINGS, "*.safetensors")
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
-TRAINING_DATA = "data_config.json"  # says what a model was trained on; changes nothing
+TRAINING_DATA = "data_config.json"  # provenance of the training data; changes no result
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 TOKENIZER = "tokenizer.json"
 ROUTER = "router_config.json"
 PROMPTS = "config_sentence_transformers.json"
 LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
-"""Settings that name how something is computed: by a word that the library knows, or by a kernel's id on the hub."""
+"""Keys of settings that name an implementation: a keyword of the library, or the id of a kernel on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -63,7 +63,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
     ``key`` is the config key that named it, for messages. A hub id is looked for in the local cache of the hub, and
     fetched from the hub only where ``download`` is set. Raises ConfigError if there is no such model, or none whose
-    weights are safetensors (pickled weights can run code when they are read), or if it asks to run code of its own.
+    weights are safetensors (pickled weights can run code when they are read), or if it needs code of its own.
     """
     folder = _bundled() if model == BUNDLED else Path(model).expanduser()
     if not folder.is_dir():
@@ -92,7 +92,7 @@ def versions() -> dict[str, str]:
 def facts(folder: Path) -> Mapping[str, str]:
     """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
 
-    Vocabularies beside a tokenizer.json, which holds them too, do not count: not every copy of a model has them. Nor do
+    Vocabularies beside a tokenizer.json, which includes them, do not count: not every copy of a model has them. Nor do
     weights that the libraries never read, whatever their names.
     """
     parts = _parts(folder)
@@ -258,7 +258,7 @@ def _check_code(folder: Path, model: str, key: str) -> None:
 
 
 def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the words in a model's settings, however deep, with the key that holds each."""
+    """Yield the strings of a model's settings at any depth, each with its key."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _settings(item, key)

@@ -14,7 +14,7 @@ from ragsweep.core.types import NO_CHUNK, Floats, Integers, Rankings
 def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
     """Order the candidates of every question and cut or pad them to ``depth``.
 
-    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; places that hold no chunk
+    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; padded places
     have position -1. Scores are compared as float32, as they are kept, so that equal ones are seen as ties.
     """
     ascending, column = by_position(positions)
@@ -74,7 +74,7 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
     """Replace chunks by those that contain them, once each, at the rank and score of the first.
 
-    ``wide`` (questions, depth) are the positions of those that hold the chunks found, and ``chunks`` is their address.
+    ``wide`` (questions, depth) are the positions of the containing chunks, and ``chunks`` is their address.
     The rankings keep their depth, and are padded.
     """
     order = np.argsort(wide, axis=1, kind="stable")

@@ -39,7 +39,7 @@ class Summary:
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 RACING, DROPPED = "RACING", "DROPPED"
-"""States of a config in a race: it was asked a part of the questions so far, or will not be asked any more."""
+"""States of a config in a race: a part of the questions is evaluated so far, or no more will be."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TargetResult:
 class DatasetFacts:
     """Which questions were asked of which corpus.
 
-    ``partition`` is "all", "tune" or "holdout"; of the last two ``partition_digest`` tells one division from another,
+    ``partition`` is "all", "tune" or "holdout"; of the last two ``partition_digest`` identifies the division,
     and ``whole_digest`` is the golden digest of all that was divided. ``held`` has a short digest of each question of
     the holdout; the ledger keeps it once for all records, and it is empty in those that are read.
     """
@@ -95,11 +95,11 @@ class Result:
     ``outcomes`` is the table of questions by column, one row each: ``question_id``, ``question``, ``category`` and
     further labels, facts of the ranking, one column a metric (NaN where not measured) and ``unscored``, a JSON object
     metric -> reason. ``rankings`` maps the address of the final ranking to its text in TREC run format, which may be
-    written only when it is read; it is not kept with a record, but ``addresses`` says what to ask the store for.
+    written only when it is read; it is not kept with a record, but ``addresses`` has its key in the store.
     """
 
     signature: str
-    name: str  # what tells it from its siblings: "top_k=3"
+    name: str  # what distinguishes it from its siblings: "top_k=3"
     overrides: tuple[str, ...]
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened as a user would type it
@@ -127,7 +127,7 @@ class Result:
     )  # "generate", "judge" -> calls, tokens_in, tokens_out, estimated (1 or 0): what its results cost when first made
     state: str = COMPLETE  # PARTIAL: too many questions could not be scored, so that it is compared with nothing
     race: Mapping[str, Any] = field(default_factory=dict)  # of a config that was dropped: "asked" of "of" questions,
-    # by how much the best is "ahead" at least (NaN: the rule does not say), the "rule" and its "guarantee"
+    # by how much the best is "ahead" at least (NaN: unknown to the rule), the "rule" and its "guarantee"
     qrels: Mapping[str, str] = field(default_factory=dict)  # as rankings: what is relevant there, in TREC qrels format
 
 

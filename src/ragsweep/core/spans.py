@@ -54,7 +54,7 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
-    """Find for each child (children,) the first parent that holds all of it.
+    """Find for each child (children,) the first parent that contains all of it.
 
     That is the first one, of those up to the child's own, that reaches as far as the child does.
     """

@@ -19,7 +19,7 @@ PARTS = frozenset(
         "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
      "ragsweep.sweep.races"]
 )  # fmt: skip
-"""The modules whose classes are ours to choose; no config adds to them."""
+"""Modules of this package whose classes a config may name; no config adds to them."""
 
 
 def trusted_packages() -> set[str]:

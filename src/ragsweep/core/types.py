@@ -4,8 +4,8 @@ Data flows one way::
 
     dataset -> chunk -> embed -> index -> retrieve (one per leg) -> fuse -> rerank -> context -> answer -> scores
 
-Inside, a chunk is an integer position and everything that is known of all questions is an array; ids appear only at the
-edges (files, logs, errors). A part is a class with the methods of one protocol below; it knows neither graph nor store.
+Inside, a chunk is an integer position and per-question data are arrays over all questions; ids appear only at the
+edges (files, logs, errors). A part is a class with the methods of one protocol below, independent of graph and store.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class System(Protocol):
     """A system that exists already and answers questions by itself."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Ask it every request (question and history; no passages): ``done(its number, response)`` once for each."""
+        """Send it every request (question and history; no passages): ``done(its number, response)`` once for each."""
 
 
 @runtime_checkable
@@ -236,7 +236,7 @@ class JudgedMetric(Protocol):
     """A metric (see Metric) decided by a judge or another slow model. Judgements are stored by the content of cases.
 
     ``uses`` names the fields of Case that it reads; ``score(view)`` reads ``view.judgements[name]``. A class may state
-    SKIPS_ABSTAINED = True: what a generator says when it declines is not judged (an empty answer never is).
+    SKIPS_ABSTAINED = True: the text of an abstention is not judged (an empty answer never is).
     """
 
     @property
@@ -252,7 +252,7 @@ class JudgedMetric(Protocol):
 
 
 ReplyCache = MutableMapping[str, str]
-"""Replies of a judge by the hash of what was asked; an assigned item is persisted at once."""
+"""Replies of a judge by the hash of the request; an assigned item is persisted at once."""
 
 
 @runtime_checkable

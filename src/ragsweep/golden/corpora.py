@@ -25,7 +25,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         path: A file of JSON lines: our own format, or, where its first line has an ``_id``, that of BEIR, whose other
             keys are not read. With ``columns`` it may be a table, too.
         faults: Where faults are collected.
-        columns: Which column of a table holds what.
+        columns: The columns of a table.
     """
     seen, before = Seen("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
@@ -45,7 +45,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 
 
 def _json_rows(path: Path, faults: Faults) -> Iterator[tuple[str, Row]]:
-    """Yield every line with the name of the key that holds its id: all lines are in the format of the first."""
+    """Yield every line with the key of its id: all lines are in the format of the first."""
     key = ""
     for row in read_rows(path, faults):
         key = key or ("_id" if "_id" in row else "id")
@@ -70,56 +70,49 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
     Returns:
         The documents, whose ids are their paths from the folder, and what of the folder is none.
     """
-    before = len(faults.found)
-    listing = _Listing(root, exclude, faults)
-    ids = sorted(listing.pages)
-    pages = [read_page(listing.pages[identifier], faults) for identifier in ids]
+    before, seen = len(faults.found), Seen("document")
+    pages: dict[str, Path] = {}
+    links, others = 0, Counter[str]()
+    for path in _walk(root, faults):
+        identifier = path.relative_to(root).as_posix()
+        if any(fnmatchcase(identifier, pattern) for pattern in exclude):
+            continue
+        if path.is_symlink():
+            links += 1
+        elif path.suffix.lower() not in ENDINGS or not path.is_file():
+            others[path.suffix.lower() or "no ending"] += 1
+        elif _is_utf8(identifier):
+            row = Row(str(path), {"id": identifier}, faults)
+            known = row.identifier("id")
+            seen.note(known, row)
+            pages[known] = path
+        else:
+            faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "the name is not UTF-8; rename the file")
+    ids = sorted(pages)
+    read = [read_page(pages[identifier], faults) for identifier in ids]
     if not ids and len(faults.found) == before:
         faults.add(str(root), f"holds no document; known endings: {', '.join(ENDINGS)}")
-    return Corpus(ids, [page.title for page in pages], [page.text for page in pages]), listing.notes()
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
+    notes = [f"files of other kinds left out: {kinds}"] if kinds else []
+    notes += [f"{links:,} links not followed"] if links else []
+    return Corpus(ids, [page.title for page in read], [page.text for page in read]), tuple(notes)
 
 
-class _Listing:
-    """The pages of a folder by id, and a count of what else is there."""
+def _walk(root: Path, faults: Faults) -> Iterator[Path]:
+    """Yield the files and links of a folder and below, in order, without hidden ones."""
 
-    def __init__(self, root: Path, exclude: Sequence[str], faults: Faults) -> None:
-        self.root = root
-        self.pages: dict[str, Path] = {}
-        self._links, self._others = 0, Counter[str]()
-        seen = Seen("document")
-        for path in self._walk(faults):
-            identifier = path.relative_to(root).as_posix()
-            if any(fnmatchcase(identifier, pattern) for pattern in exclude):
-                continue
-            if path.is_symlink():
-                self._links += 1
-            elif path.suffix.lower() not in ENDINGS or not path.is_file():
-                self._others[path.suffix.lower() or "no ending"] += 1
-            else:
-                self._add(identifier, path, seen, faults)
+    def refuse(error: OSError) -> None:
+        faults.add(str(error.filename), "the folder may not be read; allow it with chmod u+rx")
 
-    def _walk(self, faults: Faults) -> Iterator[Path]:
-        def refused(error: OSError) -> None:
-            faults.add(str(error.filename), "the folder may not be read; allow it with chmod u+rx")
+    for folder, names, files in os.walk(root, onerror=refuse):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        linked = [name for name in names if Path(folder, name).is_symlink()]
+        yield from (Path(folder, name) for name in sorted([*files, *linked]) if not name.startswith("."))
 
-        for folder, names, files in os.walk(self.root, onerror=refused):
-            names[:] = sorted(name for name in names if not name.startswith("."))
-            linked = [name for name in names if Path(folder, name).is_symlink()]
-            yield from (Path(folder, name) for name in sorted([*files, *linked]) if not name.startswith("."))
 
-    def _add(self, identifier: str, path: Path, seen: Seen, faults: Faults) -> None:
-        try:
-            row = Row(str(path), {"id": identifier.encode("utf-8").decode()}, faults)
-        except UnicodeEncodeError:
-            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-            faults.add(shown, "the name is not UTF-8; rename the file")
-            return
-        known = row.identifier("id")
-        seen.note(known, row)
-        self.pages[known] = path
-
-    def notes(self) -> tuple[str, ...]:
-        """Return notes on files of the folder that are no documents."""
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._others.most_common())
-        said = [f"files of other kinds left out: {kinds}"] if kinds else []
-        return (*said, *([f"{self._links:,} links not followed"] if self._links else []))
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -153,7 +153,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
     """Draw questions so that every part of a sample has about its share: by category, and within it by kind.
 
     Kinds are: having evidence, unanswerable, conversational, none of these. The same seed always draws the same
-    questions, in whatever order they are given; a larger sample holds the smaller one. The questions keep their order.
+    questions, in whatever order they are given; a larger sample includes the smaller. The questions keep their order.
     In a stratum of n questions, randomly ordered, the i-th (from 0) has its turn at (i + 1/2) / n: the divisor
     method of Webster and Sainte-Laguë.
 

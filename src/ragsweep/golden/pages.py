@@ -123,7 +123,7 @@ def _restructured(text: str) -> Page:
     from docutils.core import publish_doctree
 
     tree = publish_doctree(text, settings_overrides=_DOCUTILS)
-    for message in list(tree.findall(nodes.system_message)):  # what docutils does not know stays as it was written
+    for message in list(tree.findall(nodes.system_message)):  # unknown markup stays as it was written
         message.parent.replace(message, [node for node in message if isinstance(node, nodes.literal_block)])
     for comment in list(tree.findall(nodes.comment)):
         comment.parent.remove(comment)

@@ -20,10 +20,10 @@ SHARE = 0.3
 """Of the questions, kept for the end."""
 
 ENOUGH = 300
-"""Questions from which on a holdout says something: of fewer it could only show differences of .12 and more."""
+"""Fewest questions for a holdout: with fewer it could only show differences of .12 and more."""
 
 SALT = "ragsweep.partition/1"
-"""Decides, with a cluster's name, on which side it is. No seed: one golden set has one holdout, whoever asks and when,
+"""Decides, with a cluster's name, on which side it is. No seed: one golden set has one holdout, everywhere and always,
 because a second division would put questions into the holdout that a search has seen under the first."""
 
 SMALLEST = 4
@@ -76,7 +76,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     """Keep the questions of one side.
 
     Args:
-        whole: The dataset with all of its questions: they, and nothing else, decide who is on which side.
+        whole: The dataset with all of its questions: they alone decide the side of a question.
         name: "tune" or "holdout".
         drawn: The same dataset with the sample that ``dataset.limit`` draws; those of it are kept that are on the side.
             So a question that a small sample showed to a search is not in the holdout of a larger one.

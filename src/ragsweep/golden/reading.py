@@ -105,7 +105,7 @@ def plain_number(text: str) -> float:
 
 
 class Row:
-    """Hold one JSON object; its fields are taken by type, and what does not fit is added to the faults.
+    """One JSON object; its fields are taken by type, and what does not fit is added to the faults.
 
     ``null`` is the same as a field that is not there.
     """
@@ -152,7 +152,7 @@ class Row:
         return text
 
     def identifier(self, name: str) -> str:
-        """Take an id: one line of text, not blank, in Unicode's composed form (NFC): what looks equal is equal."""
+        """Take an id: one line of text, not blank, in Unicode's composed form (NFC)."""
         text = unicodedata.normalize("NFC", self.filled_text(name))
         strange = _CONTROL.search(text)
         if strange:

@@ -74,19 +74,19 @@ def render(source: str) -> Derived:
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    # Escapes and entities stay tokens of their own, which say how they are written.
+    # Escapes and entities stay tokens of their own, with their source text.
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
 
 
 class _Reader:
-    """Find what tokens hold in the source, one behind the other: tokens within a line have no places of their own."""
+    """Find the content of tokens in the source, in order: tokens within a line have no positions of their own."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block; one that holds others has none of its own."""
+        """Yield the words of a block; one that contains blocks has none of its own."""
         if token.map and not token.children and not token.content:
             return
         if token.map:

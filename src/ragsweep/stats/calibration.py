@@ -131,12 +131,12 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray[Any]) -> Interval:
     """Correct a judge's mean score by people's scores of a random part.
 
-    The judge's mean over what nobody labelled, moved by the mean difference on what people labelled: the difference
+    The judge's mean over the unlabelled items, moved by the mean difference on what people labelled: the difference
     estimator, as used by Angelopoulos and others, "Prediction-powered inference" (Science 382, 2023), with the normal
     interval of two independent samples. NaN from fewer than two labels or two others.
 
     Args:
-        judged: The judge's scores of what nobody labelled.
+        judged: The judge's scores of unlabelled items.
         labelled: The judge's scores of what people labelled.
         people: Their labels, on the same scale.
     """

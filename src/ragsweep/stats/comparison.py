@@ -26,8 +26,7 @@ from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, 
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 
 SLICED = 20
-"""Configs whose slices are looked at, the baseline among them: those with the best means. The rest would cost more
-than it tells, and every interval would be the wider for it."""
+"""Configs compared by slice: the baseline and those with the best means. More would widen every interval."""
 
 SET_LEVEL = 0.975
 """At which the set of those that may be the best is made; the other 2.5 % are spent on leaving the baseline out."""
@@ -58,7 +57,7 @@ class SweepComparison:
     """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
     matrix: Matrix
-    objective: str  # by which the configs should be told apart: the matrix's metric, where that can be compared
+    objective: str  # as configured: the matrix's metric, where that can be compared
     unit: str
     differences: Differences
     confidence_set: ConfidenceSet
@@ -67,8 +66,8 @@ class SweepComparison:
     power: Power
     recommendation: Recommendation
     recommended: Result | None  # the config of the recommendation, with its own figures
-    costs: Mapping[str, Doubles]  # what is known of them, one number a config
-    sliced: tuple[int, ...]  # the configs whose slices were looked at, the baseline first
+    costs: Mapping[str, Doubles]  # one number a config; NaN where unknown
+    sliced: tuple[int, ...]  # the configs compared by slice, the baseline first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # further metrics
@@ -109,11 +108,11 @@ def compare_configs(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
-    The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which it knows
-    enough (``coverage``), and left out of the others. Configs that were dropped by a race, failed, or were scored on no
-    question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
-    questions that has a direction (a quantile, say), or fewer than two configs know enough of it, the first headline
-    metric that can be compared stands in for it.
+    The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which enough
+    is scored (``coverage``), and left out of the others. Configs that were dropped by a race, failed, or were scored on
+    no question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
+    questions that has a direction (a quantile, say), or fewer than two configs have enough scores of it, the first
+    headline metric that can be compared stands in for it.
     """
     left_out = [ExcludedConfig(one.name, "dropped by the race") for one in results if one.state == DROPPED]
     left_out += [*(ExcludedConfig(one.name, "failed") for one in failures), *set_aside]
@@ -211,7 +210,7 @@ def _is_complete(result: Result, metric: str) -> bool:
 
 
 LEAST_MS = 1.0
-"""Milliseconds: nobody waits for less, and the same config measured a minute later differs by as much."""
+"""Milliseconds; a smaller saving is within the noise of measuring the same config twice."""
 
 
 def _cost(results: Sequence[Result], name: str) -> Cost:
@@ -242,7 +241,7 @@ def _margin(first: Result, matrix: Matrix) -> float:
 def _context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
     """Compare the lengths of contexts, where the metric can only rise with them; None where that is no question.
 
-    It can if its definition says so and no config that differs by nothing else lost a question.
+    It can if it is one of ``RISING`` and no config that differs by nothing else lost a question.
     """
     if not matrix.metric.startswith(RISING):
         return None

@@ -1,7 +1,7 @@
-"""What reading is worth: the same questions answered with and without context, question by question.
+"""The effect of context: the same questions answered with and without context, question by question.
 
-Each question that both configs were scored on falls into one of five kinds. Only "helped" and "hurt" say that context
-made a difference, and only these two are tested.
+Each question that both configs were scored on falls into one of five kinds. Only "helped" and "hurt" are
+differences made by context, and only these two are tested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = (HELPED, HURT, KNOWN, NEVER, ABSTAINED)
 METRIC = "success_rate"
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""What a metric may need that is no matter of answers: it cannot say whether a question is solved without context."""
+"""Needs of metrics that do not score answers, and so cannot compare answers with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""

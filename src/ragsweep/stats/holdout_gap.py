@@ -33,8 +33,8 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare the best of the tune questions with the first config of the holdout, on both sides.
 
-    The same config has the same parameters but ``partition``. Only those are looked at that were measured on both
-    sides: of them, the search would have chosen the best on tune. None where that is the first config itself, where
+    The same config has the same parameters but ``partition``. Only configs measured on both sides count:
+    of them, the search would have chosen the best on tune. None where that is the first config itself, where
     the first one was not measured on tune, or where either side has fewer than ten clusters.
     """
     known = {_identity(one): one for one in tuned if _usable(one, metric)}

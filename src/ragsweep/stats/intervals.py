@@ -18,13 +18,13 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 Doubles = NDArray[np.float64]
 
 
-def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles]:
-    """Bound the means of many metrics at once by the percentile bootstrap over questions.
+def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Average many metrics at once over their known scores, and bound the means by the percentile bootstrap.
 
-    ``scores`` is (questions, metrics), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
+    ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Of fewer
-    than ten scores, too few to resample, Student's t is used, within the bounds; where they are all the same nothing is
-    known of their spread, and both ends are NaN. Where all scores stand on a bound the bootstrap would claim certainty;
+    than ten scores, too few to resample, Student's t is used, within the bounds; where they are all the same their
+    spread is unknown, and both ends are NaN. Where all scores stand on a bound the bootstrap would claim certainty;
     there the interval is opened to what n equal Bernoulli draws allow (Clopper and Pearson 1934:
     1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
 
@@ -32,11 +32,6 @@ def mean_intervals(scores: Doubles, lowest: Doubles, highest: Doubles) -> tuple[
     the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
     threads add up.
     """
-    return means_with_intervals(np.asarray(scores, dtype=np.float64).T, lowest, highest)[1:]
-
-
-def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    """Average every row (metrics, questions) over its known scores and bound the mean, as :func:`mean_intervals`."""
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows).T.copy()
     unknown = np.isnan(low)

@@ -37,10 +37,10 @@ def curve(
     """Return the curve, from no answers to all answers of the generator.
 
     Questions of one support are answered together or not at all: there is one point for each support that occurs, and
-    none between. Empty where no answer tells its support.
+    none between. Empty where no answer has a support.
 
     Args:
-        support: How sure the generator was of each question; NaN where it did not say.
+        support: The generator's confidence in each answer; NaN where it has none.
         scores: What its answers scored; NaN where that was not measured.
         answerable: Whether there is an answer.
         refused: Whether the generator declined by itself.

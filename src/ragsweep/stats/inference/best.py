@@ -64,7 +64,7 @@ def winner(matrix: Matrix) -> int:
 def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate by how much the best of the observed means is too good.
 
-    The questions are cut into ten folds, clusters whole. The best config of nine folds is looked at on the tenth: by
+    The questions are cut into ten folds, clusters whole. The best config of nine folds is scored on the tenth: by
     how much it is worse there, on average, times the square root of .9, because luck on nine tenths of the questions is
     that much larger than luck on all of them. The mean over 20 ways to cut.
     """

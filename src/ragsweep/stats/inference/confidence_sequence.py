@@ -2,7 +2,7 @@
 
 The evidence is a capital, in logarithms. It starts at 1, and each cluster of questions multiplies it by a factor whose
 mean is at most 1 as long as the mean difference is at most the margin. So it ever reaches 20 in at most one of twenty
-such cases, however often and whenever it is looked at (Ville 1939): it is an e-value at any time that looking ends.
+such cases, at whichever times it is examined (Ville 1939): it is an e-value at any stopping time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST_STAKE = 0.9
 STEPS = 50
 """Bisections to find a bound: its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
-"""The mean of a config that nothing is known of yet: it leads only where nothing is known of any."""
+"""The mean of a config without scores: it leads only where no config has any."""
 TIE = 1e-9
 """Means nearer than this part of the largest score tie."""
 
@@ -72,7 +72,7 @@ def evidence(capital: Doubles) -> Doubles:
 
 
 def lower_bound(sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0) -> Doubles:
-    """Bound the mean difference of each row (rows,) from below: at every look at once it holds at ``level``.
+    """Bound the mean difference of each row (rows,) from below: it holds at ``level`` for all times together.
 
     The largest margin that ``betting`` has refused so far; -spread where it refused none. Arguments as for ``betting``.
     """
@@ -101,9 +101,9 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
 
     The leader of a question is the config with the highest mean over the questions before its cluster, among the
     others that are asked this question; those that tie lead together, with the mean of their scores, and at first all
-    do. So who leads is known before the question is asked, and for the best config of all the expected difference is
-    at most 0 whoever leads: one capital on these differences needs no correction for the number of rivals. NaN where
-    a score is missing, a config is not asked any more, or no other one is.
+    do. So the leader is fixed before the question is scored, and for the best config of all the expected difference is
+    at most 0 whichever config leads: one capital on these differences needs no correction for the number of rivals.
+    NaN where a score is missing, a config is not asked any more, or no other one is.
 
     Args:
         better: Scores (configs, questions) of which more is better, in the order of asking; NaN where there is none.

@@ -30,7 +30,7 @@ SAME = 1e-5
 class ConfidenceSet:
     """Which configs are kept (``mask``), and for each the level at which it would go (``p_values``).
 
-    NaN p-values and nobody left out where ``note`` says why nothing can be said.
+    With too few data p-values are NaN, all configs are kept, and ``note`` has the reason.
     """
 
     mask: Flags

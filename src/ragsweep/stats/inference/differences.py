@@ -27,10 +27,10 @@ FEW = f"fewer than {FEWEST} independent questions"
 class Differences:
     """Each config less the baseline: arrays with one number a config, in the metric's unit and its own direction.
 
-    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` know that. ``low`` and
+    Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences. ``apart`` counts
-    the questions whose scores differ. A number of which nothing can be said is NaN, and ``notes`` says why.
+    the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
     """
 
     baseline: int

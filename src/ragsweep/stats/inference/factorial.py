@@ -24,7 +24,7 @@ class Effect:
     """What changing one parameter, or two together, does to the mean; in the metric's unit and its own direction.
 
     Of one parameter: its level less the first level, averaged over all levels of the others. Of two: how much more the
-    second one's change brings where the first one is changed, too. NaN where the configs cannot tell (``note``).
+    second one's change brings where the first one is changed, too. NaN where the effect is not estimable (``note``).
     """
 
     factors: tuple[str, ...]

@@ -24,7 +24,7 @@ SOURCE = "source"
 class Matrix:
     """Scores of several configs for the same questions; none is missing.
 
-    ``values`` is (configs, questions), in the metric's own direction: ``higher_is_better`` says which. Questions of one
+    ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one
     cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
     scored on; those that not all of them were scored on are left out of the matrix.
     """
@@ -94,7 +94,7 @@ def _check(result: Result, metric: str) -> None:
 
 
 def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
-    """Return a result's scores of these questions; NaN of those that it was not asked."""
+    """Return a result's scores of these questions; NaN where it has none."""
     asked, column = result.outcomes["question_id"], result.outcomes[metric]
     if list(asked) == ids:
         return column

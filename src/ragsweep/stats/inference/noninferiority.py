@@ -19,7 +19,7 @@ Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
 SPARSE = 30
-"""Where fewer questions differ, a normal distribution knows too little of how rare and how large losses are."""
+"""Where fewer questions differ, a normal approximation underestimates rare and large losses."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
 
     Differences of 0 are left out (Wilcoxon's own treatment); equal ones share their mean rank. Up to 25 that are not 0
     the p-value is exact given the ties; beyond, normal with the variance corrected for ties and no continuity
-    correction. Where nothing differs p is 1. Questions count one by one: clusters are not looked at.
+    correction. Where nothing differs p is 1. Questions count one by one, without clusters.
     """
     apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
@@ -113,8 +113,8 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
 
     The differences of one cluster change their sign together. Where there are no more than ``flips`` combinations all
     of them are counted and p is exact; else p is (beyond + 1) / (drawn + 1) (Phipson and Smyth 2010), and a fifth of
-    the flips serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, and Holm's correction asks
-    for such: there p is a bound of what all combinations would say, 3.18 times the normal tail (Bentkus and
+    the flips serves rows with p above .1. Flips cannot show a p-value below 1 / ``flips``, and Holm's correction needs
+    such: there p is a bound over all combinations, 3.18 times the normal tail (Bentkus and
     Dzindzalieta, Bernoulli 21, 2015). Where nothing differs p is 1.
     """
     if not differences.size:

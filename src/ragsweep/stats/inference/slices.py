@@ -49,12 +49,12 @@ class Slice:
 
     @property
     def better(self) -> Flags:
-        """The configs that are better than the baseline in this slice, with all slices looked at."""
+        """The configs that are better than the baseline in this slice, corrected over all slices."""
         return self._sure(1.0)
 
     @property
     def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, with all slices looked at."""
+        """The configs that are worse than the baseline in this slice, corrected over all slices."""
         return self._sure(-1.0)
 
     def _sure(self, side: float) -> Flags:
