@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import Usage
 from ragsweep.parts.rerankers.api import read as read_scores
-from ragsweep.parts.systems.responses import to_response
+from ragsweep.parts.systems.responses import PathNotFound, to_response, value_at
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.json_paths import PathNotFound, value_at
 from ragsweep.services.replies import read_chat, read_vectors
 
 CHAT = {

@@ -71,16 +71,6 @@ class Judge(Protocol):
         """Embed texts; the value is a list of vectors (lists of numbers), one per text. Raises CallFailed."""
 
 
-def sum_usage(*used: Usage) -> Usage:
-    """Add up the usage of several calls."""
-    return Usage(
-        sum(one.calls for one in used),
-        sum(one.tokens_in for one in used),
-        sum(one.tokens_out for one in used),
-        any(one.estimated for one in used),
-    )
-
-
 @cache
 def response_schema(model: Any) -> ResponseSchema:
     """Derive a closed response schema from a pydantic model; binary fields are restricted to 0 and 1."""

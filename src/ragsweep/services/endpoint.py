@@ -18,6 +18,7 @@ from ragsweep.services.replies import (
     read_vectors,
 )
 from ragsweep.services.session import Item, Result, ServiceSession
+from ragsweep.services.usage import sum_usage
 
 Found = TypeVar("Found")
 Messages = Sequence[Mapping[str, str]]
@@ -99,7 +100,7 @@ class Endpoint:
             except ValueError:
                 wasted.append(read_token_counts(response) or Usage())  # unusable, and paid for all the same
                 raise
-            return chat, _sum(chat.usage, *wasted)
+            return chat, sum_usage(chat.usage, *wasted)
 
         request = HttpRequest("chat/completions", body, tokens)
         (chat, usage), seconds = await self._post(request, read, True, wasted)
@@ -128,16 +129,11 @@ class Endpoint:
         try:
             found = await self.service.post(request, read, retry_unread)
         except CallFailed as failure:
-            failure.usage = _sum(failure.usage, *wasted)
+            failure.usage = sum_usage(failure.usage, *wasted)
             meter.record(self.model, failure.usage)
             raise
         meter.record(self.model, found.value[1])
         return found
-
-
-def _sum(*several: Usage) -> Usage:
-    tokens_in, tokens_out = sum(one.tokens_in for one in several), sum(one.tokens_out for one in several)
-    return Usage(sum(one.calls for one in several), tokens_in, tokens_out, any(one.estimated for one in several))
 
 
 def _response_format(schema: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -49,6 +49,16 @@ def no_prices(model: str, usage: Usage) -> float:
     return math.nan
 
 
+def sum_usage(*used: Usage) -> Usage:
+    """Add up the usage of several calls."""
+    return Usage(
+        sum(one.calls for one in used),
+        sum(one.tokens_in for one in used),
+        sum(one.tokens_out for one in used),
+        any(one.estimated for one in used),
+    )
+
+
 class UsageMeter:
     """The usage of one command in one process, its prices and its budget."""
 

@@ -16,8 +16,7 @@ from injected import CANARY, PAYLOADS
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Case
-from ragsweep.parts.fences import NOTICE, fence, has_lookalike, neutralise, unfence
-from ragsweep.parts.homoglyphs import fold
+from ragsweep.parts.fences import NOTICE, fence, fold, has_lookalike, neutralise, unfence
 from ragsweep.parts.metrics import RagasContextPrecisionWithoutReference, RagasFaithfulness
 from ragsweep.parts.metrics.injections import injections
 from scripted_judge import METRICS, judge_at, judged

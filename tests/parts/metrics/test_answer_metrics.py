@@ -13,9 +13,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question
 from ragsweep.parts import metrics
-from ragsweep.parts.metrics.answerability import FATES
-from ragsweep.parts.metrics.citations import claims
-from ragsweep.parts.metrics.similarity import vectors
+from ragsweep.parts.metrics.decisions import FATES
+from ragsweep.parts.metrics.right_answers import vectors
+from ragsweep.parts.metrics.support import claims
 from ragsweep.testing.answers import ROWS, answered
 from toys import Letters
 

@@ -8,7 +8,7 @@ import pytest
 from ragsweep.core.missing import NOT_CONFIGURED
 from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.parts import metrics
-from ragsweep.parts.metrics.answerability import FATES
+from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.prices import Prices
 from ragsweep.testing.answers import answered
 from ragsweep.testing.metrics import MetricContract

@@ -4,5 +4,3 @@ from ragsweep.parts.generators.extractive import Extractive
 from ragsweep.parts.generators.none import NoGenerator
 from ragsweep.parts.generators.openai import OpenAI
 from ragsweep.parts.generators.transformers import Transformers
-
-__all__ = ["Extractive", "NoGenerator", "OpenAI", "Transformers"]

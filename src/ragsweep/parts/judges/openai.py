@@ -12,9 +12,10 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Embedder, Usage
 from ragsweep.parts import fences
-from ragsweep.parts.judging import JudgeReply, ResponseSchema, sum_usage
+from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.usage import sum_usage
 
 _SEEDS = 100_000
 """Distance between the seeds of two replicates: the room for samples and repetitions."""

@@ -16,8 +16,8 @@ from ragsweep.core.missing import (
     score_with_retrieval,
 )
 from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Scores
-from ragsweep.parts.metrics.proportion import Proportion, divide, is_within, name_at, per_question
-from ragsweep.parts.metrics.proportion import evidences as count_evidences
+from ragsweep.parts.metrics.bases import Proportion, divide, is_within, name_at, per_question
+from ragsweep.parts.metrics.bases import evidences as count_evidences
 
 
 class AnnRecall(Proportion):

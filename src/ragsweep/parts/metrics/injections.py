@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ragsweep.parts.fences import has_lookalike
-from ragsweep.parts.homoglyphs import fold
+from ragsweep.parts.fences import fold, has_lookalike
 
 VERSION = "1"
 

@@ -15,10 +15,11 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
 from ragsweep.core.types import Case, EvaluationView, Judgement, Scores, Usage
 from ragsweep.parts.fences import NOTICE, fence, printable
-from ragsweep.parts.judging import Judge, ResponseSchema, response_schema, sum_usage
+from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
+from ragsweep.parts.metrics.bases import Proportion
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
-from ragsweep.parts.metrics.proportion import Proportion
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.usage import sum_usage
 
 PROMPT = """\
 Say whether an answer to a question is right. It is right (verdict 1) if it says what the reference says, in whatever \

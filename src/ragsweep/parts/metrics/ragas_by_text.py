@@ -15,8 +15,8 @@ from ragsweep.core.missing import (
     score_with_evidence,
 )
 from ragsweep.core.types import EvaluationView, Question, Scores
+from ragsweep.parts.metrics.bases import Proportion
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
-from ragsweep.parts.metrics.proportion import Proportion
 
 
 class RagasIdBasedContextPrecision(Proportion):

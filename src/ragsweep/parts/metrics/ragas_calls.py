@@ -15,7 +15,8 @@ from typing import Any
 
 from ragsweep.core.types import Usage
 from ragsweep.parts.fences import NOTICE, fence
-from ragsweep.parts.judging import Judge, JudgeReply, response_schema, sum_usage
+from ragsweep.parts.judging import Judge, JudgeReply, response_schema
+from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
 """Part of the address of every judgement: change it with anything here that can change one."""

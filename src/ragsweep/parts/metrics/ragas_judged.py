@@ -13,10 +13,11 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Case, CostEstimate, RequestSize, Usage
 from ragsweep.parts.fences import printable
-from ragsweep.parts.judging import Judge, sum_usage
+from ragsweep.parts.judging import Judge
 from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
 from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, library, scorer, versions
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.usage import sum_usage
 
 _RAGAS_FIELDS = {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts",
                 "reference": "reference"}  # fmt: skip

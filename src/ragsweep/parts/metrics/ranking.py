@@ -17,7 +17,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import score_with_evidence
 from ragsweep.core.types import EvaluationView, Scores
-from ragsweep.parts.metrics.proportion import Proportion, divide, evidences, is_within, name_at, per_question
+from ragsweep.parts.metrics.bases import Proportion, divide, evidences, is_within, name_at, per_question
 
 GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "linear": lambda grade: grade,

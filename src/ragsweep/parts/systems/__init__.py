@@ -3,5 +3,3 @@
 from ragsweep.parts.systems.http import Http
 from ragsweep.parts.systems.pipeline import Pipeline
 from ragsweep.parts.systems.python import Python
-
-__all__ = ["Http", "Pipeline", "Python"]

@@ -8,10 +8,9 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
-from ragsweep.parts.systems.responses import to_response
+from ragsweep.parts.systems.responses import PathNotFound, parse_path, to_response, value_at
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service
-from ragsweep.services.json_paths import PathNotFound, parse_path, value_at
 from ragsweep.services.replies import MAX_TOKENS
 
 QUESTION, HISTORY = "{question}", "{history}"
@@ -22,7 +21,7 @@ class Http:
 
     In ``body`` every ``{question}`` is replaced by the question, and a value ``{history}`` by the conversation so far
     (a list of role and content). ``answer``, ``contexts``, ``ids``, ``tokens_in`` and ``tokens_out`` are paths into the
-    response (see :mod:`ragsweep.services.json_paths`); all but ``answer`` may be null. Change ``version`` when the
+    response (see :mod:`ragsweep.parts.systems.responses`); all but ``answer`` may be null. Change ``version`` when the
     system changes, since its responses are stored.
     """
 

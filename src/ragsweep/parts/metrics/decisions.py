@@ -1,7 +1,7 @@
-"""The confusion matrix of answerable and unanswerable questions, cell by cell.
+"""Decisions of a system: whether it searches, and whether it answers.
 
-An answerable question is answered correctly, answered wrongly or refused; an unanswerable one is refused or answered
-nonetheless. Each cell is a proportion of the questions of its own row.
+Answers form a confusion matrix: an answerable question is answered correctly, answered wrongly or refused; an
+unanswerable one is refused or answered nonetheless. Each cell is a proportion of the questions of its own row.
 """
 
 from __future__ import annotations
@@ -9,17 +9,71 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from ragsweep.core.missing import ANSWERABLE, UNANSWERABLE
-from ragsweep.core.types import Answer, Passage, Question
-from ragsweep.parts.metrics.answer_metric import (
+from ragsweep.core.missing import ANSWERABLE, CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER, UNANSWERABLE
+from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Route, Scores
+from ragsweep.parts.metrics.bases import (
     AnswerMetric,
+    Proportion,
     answer_text,
     check_threshold,
     is_refusal,
     reason_unreferenced,
+    to_scores,
 )
-from ragsweep.parts.metrics.exactness import Language, best_f1
-from ragsweep.parts.metrics.keywords import Match, check_match, keyword_coverage
+from ragsweep.parts.metrics.right_answers import Language, Match, best_f1, check_match, keyword_coverage
+
+
+class RouterAccuracy(Proportion):
+    """Proportion of questions that are routed as the golden set's ``needs_retrieval`` demands."""
+
+    VERSION = "1"
+    needs = ("router",)
+    name = "router_accuracy"
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question; a failed decision is NaN with its reason."""
+        if view.routes is None:
+            return to_scores([NO_ROUTER] * len(view.questions))
+        pairs = zip(view.questions, view.routes, strict=True)
+        return to_scores([self.skip_reason(one) or route.failed or self._of(one, route) for one, route in pairs])
+
+    def skip_reason(self, question: Question) -> str:
+        """Return why a question is not scored; empty where it is."""
+        return ""
+
+    def _of(self, question: Question, route: Route) -> float:
+        return float(route.search == question.needs_retrieval)
+
+
+class MissedSearch(RouterAccuracy):
+    """Proportion of the questions that need the corpus but are answered without a search."""
+
+    VERSION = "1"
+    name = "missed_search"
+    higher_is_better = False
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation."""
+        return "" if question.needs_retrieval else CONVERSATIONAL
+
+    def _of(self, question: Question, route: Route) -> float:
+        return float(not route.search)
+
+
+class NeedlessSearch(RouterAccuracy):
+    """Proportion of conversation for which the corpus is searched, which costs time and adds misleading context."""
+
+    VERSION = "1"
+    name = "needless_search"
+    higher_is_better = False
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions that need the corpus."""
+        return NEEDS_RETRIEVAL if question.needs_retrieval else ""
+
+    def _of(self, question: Question, route: Route) -> float:
+        return float(route.search)
+
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
 OF_UNANSWERABLE = ("correct_refusal", "hallucinated_answer")

@@ -15,7 +15,7 @@ from ragsweep.core.identity import Spec
 from ragsweep.core.types import Judgement, ReplyCache, Usage
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
 from ragsweep.parts.metrics import JudgeSwayed, RagasAnswerRelevancy, RagasFaithfulness
-from ragsweep.parts.metrics.judge_cache import CachedJudge
+from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
@@ -132,5 +132,7 @@ def _accepting(asked: ModelRequest) -> Any:
 def _verdicts(kind: type, server: LlmServer, notes: ReplyCache) -> list[Judgement]:
     options = {"share": 1} if kind is JudgeSwayed else {}
     found: dict[int, Judgement] = {}
-    kind(judge_at(server, concurrency=1, retries=0), **options).judge_cached(cases(3), found.__setitem__, notes)
+    # A reply that misses the timeout was paid for and is not received: a busy machine must not come near it.
+    judge = judge_at(server, concurrency=1, retries=0, timeout=120.0, deadline=120.0)
+    kind(judge, **options).judge_cached(cases(3), found.__setitem__, notes)
     return [found[n] for n in range(3)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragsweep.services.json_paths import PathNotFound, parse_path, value_at
+from ragsweep.parts.systems.responses import PathNotFound, parse_path, value_at
 
 REPLY = {"data": {"text": "yes", "sources": [{"id": 3, "parts": ["a", "b"]}, {"id": 4, "parts": []}]}, "odd key": None}
 

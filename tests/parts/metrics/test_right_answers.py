@@ -1,10 +1,13 @@
-"""Exact match and token F1: the definition of SQuAD 2.0, by hand, in French, and on a real collection."""
+"""Exact match, token F1, ROUGE-L and BLEU against their reference implementations."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import string
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu import sentence_bleu
 
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
+from ragsweep.parts import metrics
 from ragsweep.parts.metrics import ExactMatch, TokenF1
 from ragsweep.testing.answers import answered
 
@@ -176,3 +181,45 @@ def test_every_question_of_squad2_dev_scores_as_the_definition_says(collections:
     assert len({question.id for question, _ in asked}) == 750
     np.testing.assert_allclose(found, wanted, atol=1e-12, rtol=0)
     assert 0.2 < found[:, 0].mean() < found[:, 1].mean() < 0.8  # all kinds of predictions were met
+
+
+def values(metric: metrics.RougeL | metrics.Bleu, said: str, *references: str) -> float:
+    view = replace(
+        answered([]),
+        questions=(Question("", "", references=references),),
+        answers=Answers([Answer(said)], [()], np.zeros(1, dtype=np.int64)),
+    )
+    return float(metric.score(view).values[0])
+
+
+def test_rouge_is_the_f_measure_of_the_longest_common_subsequence() -> None:
+    metric = metrics.RougeL()
+    assert values(metric, "the cat", "the cat sat") == pytest.approx(2 * 2 / (2 + 3))
+    assert values(metric, "sat cat", "the cat sat") == pytest.approx(2 * 1 / (2 + 3))  # one after the other only
+    assert values(metric, "cats sitting", "cat sit") == 1  # stemmed
+    assert values(metric, "the cat", "no", "the cat sat") == pytest.approx(0.8)  # the best right answer
+    assert values(metric, "l'été à Orléans", "L'ÉTÉ À ORLÉANS") == 1
+    assert values(metric, "té", "été") == 0  # accents are taken away, not letters
+
+
+@pytest.mark.parametrize("said", ["one", "red mat", "The cat sat on the mat.", "A b c d e. F g h i j. K l."])
+def test_bleu_is_that_of_the_whole_answer(said: str) -> None:
+    right = "A b c d e. F x h i j. The cat lay on the red mat, one says."
+    assert values(metrics.Bleu(), said, right) == pytest.approx(sentence_bleu(said, [right]).score / 100, abs=1e-9)
+    assert values(metrics.Bleu(), right, right) == pytest.approx(1)
+
+
+def test_second_sentence_counts() -> None:
+    right = "A b c d e. F g h i j."
+    assert values(metrics.Bleu(), "A b c d e. X y z v w.", right) < values(metrics.Bleu(), right, right)
+
+
+def test_ragas_is_imported_when_an_answer_is_scored_and_not_before() -> None:
+    code = (
+        "import sys\nfrom dataclasses import replace\nfrom ragsweep.parts import metrics\n"
+        "from ragsweep.testing.answers import answered\n"
+        "metrics.RougeL().score(replace(answered(), answers=None)); metrics.Bleu().fingerprint()\n"
+        "assert not {'ragas', 'rouge_score', 'sacrebleu', 'torch'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ})
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,350 @@
+"""Comparison of answers with the right ones: by words, sequences of words, keywords and embeddings.
+
+By words as in the evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable
+Questions for SQuAD", and its evaluation script): lower case, no punctuation, no articles; the best of several right
+answers counts; the right answer to an unanswerable question is none. Two additions: citations such as ``[1]`` are no
+words, and French articles. ROUGE-L and BLEU are computed by ragas.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import string
+import unicodedata
+import warnings
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.languages import code_of, detect_language, fold
+from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.parts.metrics.bases import (
+    AnswerMetric,
+    JudgedAnswerMetric,
+    answer_text,
+    batches,
+    clamp,
+    is_refusal,
+    reason_conversational,
+    reason_incomparable,
+    reason_unreferenced,
+    without_citations,
+)
+
+Language = Literal["label", "english", "french"]
+
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
+ELISIONS = re.compile(r"\b[ld]['\u2019]")
+"""French articles before a vowel; removed before punctuation, which separates them from the word."""
+
+
+class _Comparison(AnswerMetric):
+    """A comparison with the right answers; ``language`` decides which articles are dropped."""
+
+    needs = ("answer", "reference")
+
+    def __init__(self, language: Language = "label") -> None:
+        self.language = language
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions without a known right answer."""
+        return reason_unreferenced(question)
+
+
+class ExactMatch(_Comparison):
+    """Whether the answer equals a right one word for word: 1 or 0.
+
+    Args:
+        language: Language of the articles to drop; "label": French where the question's label ``language`` is French.
+    """
+
+    VERSION = "1"
+    name = "exact_match"
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Compare with every right answer."""
+        language = _articles(question, self.language)
+        return float(normalise(answer_text(answer), language) in right_answers(question, language))
+
+
+class TokenF1(_Comparison):
+    """Harmonic mean of precision and recall of the answer's words, best over the right answers.
+
+    Args:
+        language: As for ExactMatch.
+    """
+
+    VERSION = "1"
+    name = "token_f1"
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the best F1 over the right answers."""
+        return best_f1(question, answer, self.language)
+
+
+def best_f1(question: Question, answer: Answer, language: Language) -> float:
+    """Return the best token F1 of an answer over the right ones."""
+    chosen = _articles(question, language)
+    given = normalise(answer_text(answer), chosen)
+    return max(f1(given, right) for right in right_answers(question, chosen))
+
+
+def right_answers(question: Question, language: str) -> list[str]:
+    """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
+    wanted = question.expected if question.answerable else ()
+    return [right for right in (normalise(text, language) for text in wanted) if right] or [""]
+
+
+@lru_cache(maxsize=1 << 14)
+def normalise(text: str, language: str) -> str:
+    """Convert to lower case, without punctuation and articles, with single spaces."""
+    lowered = text.lower()
+    if language == "french":  # guillemets, typographic quotes and dashes, which are not in ASCII's punctuation
+        words = ELISIONS.sub(" ", lowered)
+        lowered = "".join(one for one in words if one.isascii() or not unicodedata.category(one).startswith("P"))
+    return " ".join(ARTICLES[language].sub(" ", lowered.translate(PUNCTUATION)).split())
+
+
+def f1(given: str, right: str) -> float:
+    """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
+    one, other = given.split(), right.split()
+    if not one or not other:
+        return float(one == other)
+    shared = (Counter(one) & Counter(other)).total()
+    return 2 * shared / (len(one) + len(other))
+
+
+def _articles(question: Question, language: Language) -> str:
+    if language != "label":
+        return language
+    return "french" if code_of(question.labels.get("language", "")) == "fr" else "english"
+
+
+class _Overlap(AnswerMetric):
+    """The best score over the right answers; a refusal scores 0, unanswerable questions are not scored."""
+
+    needs = ("answer", "reference")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the versions of the libraries that compute."""
+        return {name: importlib.metadata.version(name) for name in ("ragas", "rouge-score", "sacrebleu")}
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out questions without a right answer."""
+        return reason_incomparable(question)
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Compare with every right answer."""
+        given = answer_text(answer)
+        return max(self.compare(given, right) for right in question.expected) if given else 0.0
+
+    @abstractmethod
+    def compare(self, given: str, right: str) -> float:
+        """Compare an answer with one right answer."""
+
+
+class RougeL(_Overlap):
+    """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
+
+    Accents are removed first: the library drops letters that carry them.
+    """
+
+    VERSION = "1"
+    name = "rouge_l"
+
+    def compare(self, given: str, right: str) -> float:
+        """Return ragas' score."""
+        return _value(self._metric.ascore(reference=fold(right), response=fold(given)))
+
+    @cached_property
+    def _metric(self) -> Any:
+        return _ragas().RougeScore(rouge_type="rougeL", mode="fmeasure")
+
+
+class Bleu(_Overlap):
+    """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
+
+    ragas 0.4.3 splits both texts at ". " and scores the first sentence only; line breaks keep the answer whole.
+    """
+
+    VERSION = "1"
+    name = "bleu"
+
+    def compare(self, given: str, right: str) -> float:
+        """Return ragas' score."""
+        whole = [text.replace(". ", ".\n") for text in (right, given)]  # white space to sacrebleu
+        return _value(self._metric.ascore(reference=whole[0], response=whole[1]))
+
+    @cached_property
+    def _metric(self) -> Any:
+        return _ragas().BleuScore(kwargs={"use_effective_order": True})
+
+
+def _ragas() -> Any:
+    """Import ragas, which takes seconds, without telemetry and warnings."""
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ragas.metrics import collections
+    return collections
+
+
+def _value(score: Coroutine[Any, Any, Any]) -> float:
+    """Run a coroutine that never waits, which works inside a running event loop, too."""
+    try:
+        score.send(None)
+    except StopIteration as end:
+        return clamp(float(end.value.value), (0.0, 1.0))
+    raise RuntimeError("ragas' metric waits, though it only computes")
+
+
+Match = Literal["word", "substring", "stem"]
+MATCHES = ("word", "substring", "stem")
+
+_STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
+             "pt": "portuguese"}  # fmt: skip
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+class KeywordCoverage(AnswerMetric):
+    """Proportion of the keywords found in the answer, ignoring case and accents.
+
+    A refusal of an answerable question scores 0; unanswerable questions are not scored.
+
+    Args:
+        match: "word": as whole words; "substring": also within longer words (``gratuit`` in ``gratuites``); "stem":
+            as words with the same Snowball stem (``gratuite`` in ``gratuits``).
+        language: Language of the stems; "label": the question's label ``language``, else detected, else English.
+
+    Raises:
+        ConfigError: ``match`` or ``language`` is unknown.
+    """
+
+    VERSION = "1"
+    name = "keyword_coverage"
+    needs = ("answer", "keywords")
+
+    def __init__(self, match: Match = "word", language: str = "label") -> None:
+        self.match = check_match(match, self.name)
+        self.language = language
+        if language != "label" and not code_of(language):
+            known = nearest(language, ["label", *_STEMMERS.values()])
+            raise ConfigError(f"metrics.{self.name}.language is {language!r}{known}")
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out unanswerable questions and those without keywords."""
+        if not question.answerable:
+            return UNANSWERABLE
+        if question.keywords:
+            return ""
+        return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return the proportion of keywords found."""
+        return keyword_coverage(question, answer_text(answer), self.match, self.language)
+
+
+def check_match(match: str, metric: str) -> Match:
+    """Return a kind of match; raise ConfigError where it is unknown."""
+    if match not in MATCHES:
+        raise ConfigError(f"metrics.{metric}.match is {match!r}{nearest(str(match), MATCHES)}")
+    return cast(Match, match)
+
+
+def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
+    """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
+    keywords = question.keywords
+    if match == "stem":
+        code = code_of(question.labels.get("language", "") if language == "label" else language)
+        code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
+        stems = _stems(text, code)
+        return sum(_stems(keyword, code) in stems for keyword in keywords) / len(keywords)
+    folded = fold(text)
+    return sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords) / len(keywords)
+
+
+@lru_cache(maxsize=1 << 14)
+def _stems(text: str, code: str) -> str:
+    """Return the folded stems of a text's words, and its signs, each between spaces."""
+    tokens = _TOKEN.findall(unicodedata.normalize("NFC", text).lower())
+    return f" {' '.join(fold(stem) for stem in _stemmer(code).stemWords(tokens))} "
+
+
+@cache
+def _stemmer(code: str) -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer(_STEMMERS[code])
+
+
+@lru_cache(maxsize=1 << 14)
+def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
+    """Compile the pattern of a keyword; a whole word is bounded, a sign at its edge (``-(x+1)``) is not."""
+    words = [re.escape(word) for word in fold(keyword).split()]
+    pattern = r"\s+".join(words)
+    if match == "substring":
+        return re.compile(pattern)
+    begin = r"(?<!\w)" if re.match(r"\w", fold(keyword).strip()) else ""
+    end = r"(?!\w)" if re.search(r"\w$", fold(keyword).strip()) else ""
+    return re.compile(f"{begin}{pattern}{end}")
+
+
+Vectors = Mapping[str, Floats]
+
+CASES_EMBEDDED = 32
+"""Number of cases embedded at once; judgements are stored after each batch."""
+
+
+class SemanticSimilarity(JudgedAnswerMetric):
+    """Cosine between the embeddings of the answer and of the first right answer.
+
+    A refusal of an answerable question scores 0; unanswerable questions and conversation are not scored. Of a text
+    longer than the model's window the beginning is compared.
+
+    Args:
+        embedder: Embeds both texts as documents.
+    """
+
+    VERSION = "1"
+    name = "semantic_similarity"
+    needs = ("answer", "reference")
+    bounds = (-1.0, 1.0)
+    uses = ("answer", "reference")
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Embed both texts of every case."""
+        for some in batches(cases, CASES_EMBEDDED):
+            pairs = {n: (without_citations(case.answer), case.reference) for n, case in some}
+            known = vectors(self.embedder, [text for pair in pairs.values() for text in pair])
+            for n, (answer, reference) in pairs.items():
+                done(n, Judgement(float(known[answer] @ known[reference])))
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation and questions without a right answer."""
+        return reason_conversational(question) or reason_incomparable(question)
+
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score refusals 0."""
+        return 0.0 if is_refusal(answer) else ""
+
+
+def vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Embed distinct texts and normalise the vectors to length 1."""
+    distinct = sorted(set(texts))
+    if not distinct:
+        return {}
+    found = np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32)
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return dict(zip(distinct, found / np.maximum(lengths, np.finfo(np.float32).tiny), strict=True))

@@ -1,0 +1,267 @@
+"""Metrics of the context, of distractors and of sections: by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs import evaluate, prepare
+from ragsweep.core.missing import SKIPPED
+from ragsweep.core.types import (
+    Chunks,
+    Corpus,
+    EvaluationView,
+    Evidence,
+    GoldenSet,
+    Metric,
+    Question,
+    Rankings,
+    Scores,
+    Spans,
+)
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.golden.sections import section
+from ragsweep.parts import metrics
+from ragsweep.parts.datasets import PythonReference
+from ragsweep.sweep.session import Session
+from ragsweep.testing.metrics import example
+from trec_files import align
+
+NAMES = [question.id for question in example().questions]
+
+
+def scores(metric: Metric, looked: EvaluationView) -> dict[str, float | str]:
+    values, reasons = metric.score(looked)
+    said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
+    return dict(zip(NAMES, said, strict=True))
+
+
+def hand(*evidence: Evidence, ranking: list[int], top_k: int) -> EvaluationView:
+    """The document reads "alpha beta gamma delta!", in chunks "alpha beta ", "gamma " and "delta!"."""
+    spans = Spans(np.zeros(3, np.int32), np.array([0, 11, 17]), np.array([11, 17, 23]))
+    chunks = Chunks(Corpus(["d"], [""], ["alpha beta gamma delta!"]), spans)
+    falling = np.arange(len(ranking), 0, -1, dtype=np.float32)[None, :]
+    rankings = Rankings(np.array([ranking], np.int32), falling)
+    return view(cover(chunks, GoldenSet((Question("q", "", evidence=evidence),))), rankings, top_k)
+
+
+# The first chunk covers alpha and beta; delta stands in the third, which is ranked behind the context.
+LOOKED = hand(Evidence("d", "alpha"), Evidence("d", "beta"), Evidence("d", "delta"), ranking=[1, 0, 2], top_k=2)
+LOG3 = math.log2(3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        (metrics.ContextRecall(), 2 / 3),
+        (metrics.ContextPrecision(), 1 / 2),
+        (metrics.ContextNdcg(), (1 / LOG3) / (1 + 1 / LOG3)),  # credited at ranks 2 and 3, the context ends at 2
+        (metrics.EvidenceCoverage(), 2 / 3),
+        (metrics.ContextTokens(), 3.0),
+        (metrics.ContextTokenPrecision(), 2 / 3),
+        (metrics.EmptyRate(), 0.0),
+        (metrics.Results(), 3.0),
+        (metrics.TopScore(), 3.0),
+    ],
+    ids=lambda case: getattr(case, "name", ""),
+)
+def test_hand_computed_values(metric: Metric, expected: float) -> None:
+    assert metric.score(LOOKED).values.tolist() == [pytest.approx(expected, abs=1e-12)]
+
+
+def test_large_chunk_pays_in_token_precision_what_it_gains_in_recall() -> None:
+    small = hand(Evidence("d", "gamma"), ranking=[1], top_k=1)
+    large = hand(Evidence("d", "gamma"), ranking=[0, 1, 2], top_k=3)
+    assert metrics.ContextRecall().score(small).values == metrics.ContextRecall().score(large).values == 1.0
+    assert metrics.ContextTokenPrecision().score(small).values == 1.0
+    assert metrics.ContextTokenPrecision().score(large).values == 1 / 5
+
+
+def test_context_precision_divides_by_what_was_handed_on_not_by_top_k() -> None:
+    assert metrics.ContextPrecision().score(hand(Evidence("d", "gamma"), ranking=[1, 0], top_k=9)).values == 1 / 2
+
+
+def test_evidence_that_stands_half_in_the_context_is_half_covered() -> None:
+    looked = hand(Evidence("d", "beta gamma"), Evidence("d", "gamma"), ranking=[1, 0], top_k=1)  # 5 of 10, all
+    assert metrics.EvidenceCoverage().score(looked).values == (1 / 2 + 1) / 2
+
+
+@pytest.mark.parametrize("metric", [metrics.ContextRecall(), metrics.ContextPrecision(), metrics.ContextNdcg(),
+                                    metrics.EvidenceCoverage(), metrics.ContextTokenPrecision()])  # fmt: skip
+def test_empty_context_scores_zero_where_there_was_evidence_to_find(metric: Metric) -> None:
+    found = scores(metric, example(empty=True))
+    assert found["all found"] == found["a whole document"] == 0.0
+    assert (found["unanswerable"], found["conversational"]) == ("unanswerable", "conversational")
+    assert found["irrelevant evidence only"] == "no evidence"
+
+
+def test_tokens_and_empty_rate_are_of_all_questions_that_need_retrieval() -> None:
+    empty, counts = scores(metrics.EmptyRate(), example()), scores(metrics.ContextTokens(), example())
+    assert {name for name, number in empty.items() if number == 1.0} == {"nothing retrieved"}
+    assert (empty["unanswerable"], empty["conversational"]) == (0.0, "conversational")
+    assert counts["nothing retrieved"] == 0.0
+    assert counts["unanswerable"] == 6.0  # "Letters epsilon zeta" and "four five six"
+    assert counts["conversational"] == "conversational"
+
+
+def test_top_score_of_nothing_is_a_failure_not_a_skip() -> None:
+    found = scores(metrics.TopScore(), example())
+    assert found["unanswerable"] == pytest.approx(0.9)
+    assert found["nothing retrieved"] == "nothing retrieved"
+    assert "nothing retrieved" not in SKIPPED
+    assert found["conversational"] in SKIPPED
+
+
+def test_imported_run_has_no_text_and_therefore_no_token_precision() -> None:
+    chunks, golden, rankings = align({"q": [("a", 1.0)]}, {"q": {"a": 1}, "r": {"a": 1}})
+    values, reasons = metrics.ContextTokenPrecision().score(view(cover(chunks, golden), rankings, 5))
+    assert reasons.tolist() == ["no text", ""]
+    assert values[1] == 0.0
+
+
+def test_latency_sums_the_stages_in_milliseconds() -> None:
+    found = scores(metrics.Latency(), example())
+    assert found["all found"] == pytest.approx(30.0)
+    assert scores(metrics.Latency(stage="rerank"), example())["all found"] == pytest.approx(20.0)
+    assert found["conversational"] == "not probed"
+    assert set(scores(metrics.Latency(stage="judge"), example()).values()) == {"not probed"}
+
+
+def test_latency_of_a_question_missed_in_one_stage_is_not_that_of_the_other_stages() -> None:
+    looked = hand(ranking=[0], top_k=1)
+    partly = EvaluationView(**{**vars(looked), "latency": {"retrieve": np.array([0.1]), "rerank": np.array([np.nan])}})
+    assert metrics.Latency().score(partly).reasons.tolist() == ["not probed"]
+
+
+def test_latency_names_and_quantiles() -> None:
+    named = {metrics.Latency(quantile).name: quantile for quantile in (None, 0.5, 0.95, 0.99)}
+    assert list(named) == ["latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms"]
+    assert metrics.Latency(0.95, "rerank").name == "latency_rerank_p95_ms"
+    assert metrics.Latency(0.95).quantile == 0.95
+
+
+GUIDE = "Guide\n=====\n\nIntro.\n\nSet it up\n---------\n\nPip.\n\n### Deep\n\nMore.\n\nRun it\n------\n\nGo.\n"
+NOTES = "# Notes\n\nText.\n\n```sh\n# Run it\n```\n\n## Run `it`!\n\nGo on.\n\n# Other\n\nEnd.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "begins", "ends"),
+    [
+        (GUIDE, "Guide", "Guide\n", "Go.\n"),
+        (GUIDE, "set it up", "Set it up\n---", "More.\n\n"),
+        (GUIDE, "Run it", "Run it\n---", "Go.\n"),
+        (NOTES, "Run it", "## Run `it`!", "Go on.\n\n"),  # what stands in code is no heading
+        (NOTES, "Notes", "# Notes", "Go on.\n\n"),
+        ("Plain\nOne\ntext\n# Two\n", "one", "One\n", "text\n"),  # a line of its own
+    ],
+)
+def test_section_is_its_heading_and_all_below(text: str, name: str, begins: str, ends: str) -> None:
+    found = section(text, name)
+    assert found is not None
+    assert text[slice(*found)].startswith(begins)
+    assert text[slice(*found)].endswith(ends)
+
+
+@pytest.mark.parametrize("name", ["Nowhere", "", "?!", "Intro Pip"])
+def test_section_that_is_not_there_is_none(name: str) -> None:
+    assert section(GUIDE, name) is None
+
+
+CORPUS = Corpus(["guide", "notes", "blog"], ["", "", "Run it"], [GUIDE, NOTES, "Just run."])
+CUTS = {0: [0, GUIDE.index("Set it"), GUIDE.index("Run it"), len(GUIDE)],
+        1: [0, NOTES.index("## Run"), len(NOTES)], 2: [0, 9]}  # fmt: skip
+ROWS = [(document, low, high) for document, cuts in CUTS.items() for low, high in pairwise(cuts)]
+CHUNKS = Chunks(CORPUS, Spans(*(np.array(column) for column in zip(*ROWS, strict=True))))
+"""Three chunks of the guide, two of the notes, one of the blog."""
+
+
+def ranked_scores(metric: object, question: Question, *ranked: int) -> Scores:
+    positions = np.array([[*ranked, *[-1] * (4 - len(ranked))]], dtype=np.int32)
+    falling = np.where(positions >= 0, np.linspace(1, 0.1, 4), -np.inf).astype(np.float32)
+    return metric.score(view(cover(CHUNKS, GoldenSet((question,))), Rankings(positions, falling), 3))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("ranked", "rate"), [((0, 3, 5), 2 / 3), ((0, 1, 2, 3), 0.0), ((3,), 1.0), ((), 0.0), ((0, 5), 0.5)]
+)
+def test_distractor_rate_is_the_share_of_the_context_that_comes_from_distractors(
+    ranked: tuple[int, ...], rate: float
+) -> None:
+    question = Question("q", "?", answerable=False, distractors=("notes", "blog", "not in the corpus"))
+    assert ranked_scores(metrics.DistractorRate(), question, *ranked).values.tolist() == [pytest.approx(rate)]
+
+
+def expecting(name: str, *documents: str) -> Question:
+    return Question("q", "?", section=name, evidence=tuple(Evidence(one) for one in documents))
+
+
+@pytest.mark.parametrize(
+    ("question", "ranked", "hit"),
+    [
+        (expecting("Run it", "guide"), (2,), 1.0),
+        (expecting("Run it", "guide"), (0, 1, 3, 2), 0.0),  # the fourth is not handed on
+        (expecting("Run it", "guide"), (4, 5), 0.0),  # the same heading in documents that are not meant
+        (expecting("Run it", "guide", "notes"), (4,), 1.0),
+        (expecting("Deep", "guide"), (1,), 1.0),  # the chunk holds the section
+        (expecting("Guide", "guide"), (1,), 1.0),  # the section holds the chunk
+        (expecting("Run it", "blog"), (5,), 1.0),  # by its title
+        (expecting("Run it", "guide"), (), 0.0),
+    ],
+)
+def test_section_is_hit_by_a_chunk_of_the_context_that_stands_in_it(
+    question: Question, ranked: tuple[int, ...], hit: float
+) -> None:
+    assert ranked_scores(metrics.SectionHit(), question, *ranked).values.tolist() == [hit]
+
+
+@pytest.mark.parametrize(
+    ("metric", "question", "reason"),
+    [
+        (metrics.DistractorRate(), Question("q", "?"), "no distractors"),
+        (metrics.DistractorRate(), Question("q", "?", distractors=("elsewhere",)), "no distractors"),
+        (metrics.DistractorRate(), Question("q", "?", needs_retrieval=False), "conversational"),
+        (metrics.SectionHit(), expecting("", "guide"), "no expected section"),
+        (metrics.SectionHit(), expecting("?!", "guide"), "the expected section is not a heading of its documents"),
+        (metrics.SectionHit(), expecting("Nowhere", "guide"), "the expected section is not a heading of its documents"),
+    ],
+)
+def test_question_that_says_nothing_of_it_has_a_reason(metric: object, question: Question, reason: str) -> None:
+    found = ranked_scores(metric, question, 0)
+    assert np.isnan(found.values).all()
+    assert found.reasons.tolist() == [reason]
+
+
+def test_most_sections_of_the_built_in_set_are_found() -> None:
+    loaded = PythonReference(limit=None, seed=0).load()
+    named = [one for one in loaded.golden.questions if one.section]
+    documents = {
+        one.id: [loaded.corpus.texts[loaded.corpus.position[e.document]] for e in one.evidence] for one in named
+    }
+    found = [one for one in named if any(section(text, one.section) for text in documents[one.id])]
+    assert len(named) == 120
+    assert len(found) > 100
+
+
+def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": f"{name} words"}) + "\n" for name in ("cat", "dog"))
+    )
+    signatures = []
+    for wrong in ("cat", "dog"):
+        asked = {"id": "q", "question": "cat", "evidence": [{"document": "cat"}], "distractors": [wrong]}
+        (tmp_path / "golden.jsonl").write_text(json.dumps(asked) + "\n")
+        paths = [
+            "dataset=jsonl",
+            f"dataset.corpus={tmp_path / 'corpus.jsonl'}",
+            f"dataset.golden={tmp_path / 'golden.jsonl'}",
+        ]
+        typed = [*paths, "retriever=bm25", "chunker=none", "top_k=1"]
+        signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
+        result = evaluate(Session(folder=tmp_path), *typed)
+        assert result.summaries["distractor_rate"].value == float(wrong == "cat")
+    assert signatures[0] != signatures[1]
