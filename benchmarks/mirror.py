@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
-from ragsweep.parts.tracking import Mlflow, RunPlacement, content
+from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 
 METRICS = [f"{kind}_at_{k}" for kind in ("ndcg", "recall", "precision", "map", "hit") for k in (1, 3, 5, 10)]
 SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
@@ -55,15 +55,15 @@ def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
             "ragsweep.job": "0", "mlflow.source.name": "hand", "mlflow.source.type": "LOCAL"}  # fmt: skip
     run = client.create_run(EXPERIMENT[tracker.uri], round(result.started * 1000), tags, result.name).info.run_id
     now = round(time.time() * 1000)
-    metrics = [Metric(key, value, now, 0) for key, value in content.metrics(result).items()]
+    metrics = [Metric(key, value, now, 0) for key, value in files.metrics(result).items()]
     client.log_batch(run, metrics, [Param(key, value) for key, value in result.parameters.items()])
-    source, profile = content.dataset(result)
+    source, profile = files.dataset(result)
     dataset = Dataset("python", "d" * 36, "hand", source, profile=profile)
     inputs = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", "c" * 64)]
     client.log_inputs(run, [DatasetInput(dataset, inputs)])
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.yaml").write_bytes(content.yaml(result.config))
-        Path(folder, "outcomes.parquet").write_bytes(content.parquet(result))
+        Path(folder, "config.yaml").write_bytes(files.yaml(result.config))
+        Path(folder, "outcomes.parquet").write_bytes(files.parquet(result))
         client.log_artifacts(run, folder)
     client.set_terminated(run, "FINISHED", round(result.ended * 1000))
 
@@ -106,7 +106,7 @@ def main() -> None:
         medians = {"by hand": statistics.median(hand[5:]), "log_result": statistics.median(ours[5:])}
         print(", ".join(f"{name} {median:.1f} ms a config" for name, median in medians.items()))
         ratio = statistics.median(mine / theirs for mine, theirs in zip(ours[5:], hand[5:], strict=True))
-        print(f"ratio {ratio:.2f} ({len(content.metrics(result))} metrics, {len(result.parameters)} parameters)")
+        print(f"ratio {ratio:.2f} ({len(files.metrics(result))} metrics, {len(result.parameters)} parameters)")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from ragsweep.core.results import Result
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover
-from ragsweep.evaluation.movement import Movement, compare
+from ragsweep.evaluation.scoring import Movement, compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose_jobs, read_command

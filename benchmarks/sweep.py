@@ -91,7 +91,7 @@ def by_hand(work: Path) -> dict[str, float]:
 def content(work: Path, tracked: bool) -> None:
     """Write down what ragsweep recorded of one config, so that the floor writes the same amount."""
     from ragsweep.core.results import Result
-    from ragsweep.parts.tracking import content as sent
+    from ragsweep.parts.tracking import files as sent
     from ragsweep.records.ledger import Ledger
 
     ledger = Ledger(work / "ragsweep" / ".ragsweep")

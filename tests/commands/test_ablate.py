@@ -15,13 +15,19 @@ import pytest
 from omegaconf import OmegaConf
 
 import forked
-from ragsweep.commands.ablate import ablate
-from ragsweep.commands.ablate.cases import Case, around
-from ragsweep.commands.ablate.neighbours import OPTIONS, neighbours, other_options
-from ragsweep.commands.ablate.overrides import with_option, with_value
-from ragsweep.commands.ablate.preparing import Ablation, Preparing, prepare
-from ragsweep.commands.ablate.running import write
-from ragsweep.commands.ablate.telling import tell
+from ragsweep.commands.ablate import ablate, tell, write
+from ragsweep.commands.ablate.cases import (
+    OPTIONS,
+    Ablation,
+    Case,
+    Preparing,
+    around,
+    neighbours,
+    other_options,
+    prepare,
+    with_option,
+    with_value,
+)
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from ragsweep.commands.judge import judge
-from ragsweep.commands.judge.calibrating import measure
+from ragsweep.commands.judge import judge, measure
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger

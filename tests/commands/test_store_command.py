@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forked
-from ragsweep.commands.store import store
+from ragsweep.commands.store import age, read, size, store
 from ragsweep.commands.store.listing import ago, duration, spelled
-from ragsweep.commands.store.options import age, read, size
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.store import Store
 from ragsweep.stages.storekeeping import Place

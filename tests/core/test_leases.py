@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from ragsweep.core.leases import LAPSE, Holder, myself
+from ragsweep.core.locks import LAPSE, Holder, myself
 
 
 def test_this_process_lives_however_silent() -> None:

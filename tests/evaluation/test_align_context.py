@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Evidence, GoldenSet, Passage, Question
-from ragsweep.evaluation.align_context import UNKNOWN, Place, align_contexts
 from ragsweep.evaluation.evidence import cover
+from ragsweep.evaluation.external_system import UNKNOWN, Place, align_contexts
 
 CORPUS = Corpus(
     ["a", "b", "a:0-5"], ["Alpha", "", ""], ["one two\n  three four five", "six seven eight nine", "ten eleven twelve"]

@@ -13,7 +13,7 @@ import pytest
 
 import forked
 from ragsweep.core.errors import InputError, TrackingError
-from ragsweep.core.leases import LAPSE
+from ragsweep.core.locks import LAPSE
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep

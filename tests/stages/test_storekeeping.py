@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import forked
 from ragsweep.core.errors import InputError
 from ragsweep.core.identity import Node, Spec
-from ragsweep.core.leases import myself
+from ragsweep.core.locks import myself
 from ragsweep.records.ledger import FINISHED, Ledger
 from ragsweep.stages.blobs import Piece
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back

@@ -17,11 +17,11 @@ import pytest
 
 from postgresql import Database, database
 from ragsweep.core.errors import InputError
-from ragsweep.core.leases import LAPSE, myself
+from ragsweep.core.locks import LAPSE, myself
 from ragsweep.core.results import Failure
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
-from ragsweep.sweep.sharing import leave, sweep_key
+from ragsweep.sweep.search_run import leave
 from studies import LEFT, ended_jobs, select, working
 from test_cli import ROOT, artifacts, environment, runs, write_dataset
 from test_search_command import SEARCH
@@ -186,7 +186,7 @@ def pretend(ledger: Ledger, sweep: Sweep, kind: str, number: int, host: str = "e
 
 def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Sweep]) -> None:
     ledger, sweep = opened
-    assert sweep_key(sweep) == "key"
+    assert sweep.key == "key"
     assert leave(ledger, sweep) == ""
     pretend(ledger, sweep, "command", 1)
     assert "process 1 on elsewhere" in leave(ledger, sweep)

@@ -33,11 +33,10 @@ from ragsweep.evaluation import scoring
 from ragsweep.evaluation.answering import answers_in, routes_in, verdicts_in
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover, view
-from ragsweep.evaluation.generation import passages
-from ragsweep.evaluation.movement import compare
-from ragsweep.evaluation.querying import ranking_key, without_lost, write_queries
+from ragsweep.evaluation.generation import passages, ranking_key, without_lost, write_queries
 from ragsweep.evaluation.question_table import ChunkNames, RunTexts, outcomes, qrels_text, run_text
 from ragsweep.evaluation.questions import QuestionTable, has_evidence, tabulate
+from ragsweep.evaluation.scoring import compare
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices

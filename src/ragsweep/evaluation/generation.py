@@ -1,12 +1,8 @@
-"""Build the stages behind the context: answers, and verdicts on them. Parts are used by protocol only.
-
-What is asked of a generator or a judge is a row by the hash of its content (``generate``, ``judge``): configs that hand
-on the same context ask once, whatever leads there. Beside it each config has rows by question (``answer``,
-``verdict``), which say what came of its own requests: a warm config assembles none.
-"""
+"""The stages behind the context: queries, routes, answers, and verdicts. Parts are used by protocol only."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,16 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
-from ragsweep.core.types import NO_CHUNK, Answer, CachingMetric, Case, Chunks, Judgement, Passage, Rankings, Request
+from ragsweep.core.types import (
+    NO_CHUNK,
+    Answer,
+    CachingMetric,
+    Case,
+    Chunks,
+    Judgement,
+    Passage,
+    Rankings,
+    Request,
+    Scores,
+)
 from ragsweep.evaluation.answering import (
     Packed,
     QuestionKey,
     answers_in,
     ask_all,
     cacheable_answers,
+    cacheable_routes,
     cacheable_verdicts,
     case_key,
     packed,
@@ -31,12 +39,100 @@ from ragsweep.evaluation.answering import (
     request_key,
     verdicts_in,
 )
-from ragsweep.evaluation.config_graph import PaidStage
+from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
 from ragsweep.evaluation.question_table import ChunkNames
+from ragsweep.evaluation.questions import QuestionTable, tabulate
 from ragsweep.evaluation.scoring import judged
+from ragsweep.stages.executor import Executor
 from ragsweep.stages.stored_replies import reply_node
 
+
+def route_node(router: BuiltPart) -> Node:
+    """Route every question; rows are keys of the question's wording."""
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        asked = list(map(read_question_key, rows))
+        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
+        return ask_all(work, rows, contents, router.value.route)
+
+    return Node(
+        "route",
+        router.spec,
+        (),
+        compute,
+        "rows",
+        result=np.ndarray,
+        cacheable=cacheable_routes,
+        check=key_check(router.value),
+    )
+
+
+def query_node(query: BuiltPart) -> Node:
+    """Write the query of every question; rows are keys of the question's wording."""
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        asked = list(map(read_question_key, rows))
+        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
+        return ask_all(work, rows, contents, query.value.write)
+
+    return Node(
+        "query",
+        _read_spec(query),
+        (),
+        compute,
+        "rows",
+        result=np.ndarray,
+        cacheable=cacheable_answers,
+        check=key_check(query.value),
+    )
+
+
+def _read_spec(query: BuiltPart) -> Spec:
+    """Drop a part's nested parts for other purposes from its spec: they cannot change a query."""
+    spec, parameters = query.spec, dict(query.spec.parameters)
+    for name, unread in getattr(query.value, "UNREAD", {}).items():
+        if isinstance(parameters.get(name), Spec):
+            parameters[name] = parameters[name].without(*unread)
+    return Spec(spec.target, spec.version, parameters, spec.files)
+
+
+def write_queries(
+    executor: Executor, graph: ConfigGraph, known: QuestionTable
+) -> tuple[list[Answer] | None, QuestionTable]:
+    """Have a query written for every question with a history; one that failed is searched for with its text.
+
+    Returns:
+        The queries, one a question and empty where none was written, or None where the config writes none; and the
+        questions as they are searched for.
+    """
+    if graph.query is None:
+        return None, known
+    rows = known.conversations.tolist()
+    found = iter(answers_in(executor.get(graph.query, [known.wordings[n] for n in rows])) if rows else ())
+    chosen = set(rows)
+    queries = [next(found) if n in chosen else Answer() for n in range(len(known.questions))]
+    texts = [text if one.failed or not one.text else one.text for text, one in zip(known.texts, queries, strict=True)]
+    return queries, tabulate(known.questions, known.routed, json.dumps(texts))
+
+
+def without_lost(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
+    """Drop the scores of questions whose query could not be written: another text was searched."""
+    lost = {n: one.failed for n, one in enumerate(queries or ()) if one.failed}
+    if not lost:
+        return scores
+    values = scores.values.copy()
+    values[list(lost)] = np.nan
+    reasons = [lost.get(n, reason) for n, reason in enumerate(scores.reasons.tolist())]
+    return Scores(values, np.array(reasons, dtype=np.str_))
+
+
+def ranking_key(graph: ConfigGraph, known: QuestionTable) -> str:
+    """Return the address of the rankings; where queries were written, one that stands for these, too."""
+    return content_hash([graph.ranking.address, known.written]) if known.written else graph.ranking.address
+
+
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
+
 """Why a case is not judged that lacks a field which the metric uses."""
 
 

@@ -27,9 +27,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.evaluation.config_graph import Compared, ConfigGraph, PaidStage
 from ragsweep.evaluation.evidence import count_tokens
-from ragsweep.evaluation.generation import Answering, Context
-from ragsweep.evaluation.querying import query_node
-from ragsweep.evaluation.routing import route_node
+from ragsweep.evaluation.generation import Answering, Context, query_node, route_node
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.graph import SOURCE
 from ragsweep.stages.latency import latency_node, rule_latency_node

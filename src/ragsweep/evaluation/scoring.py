@@ -1,4 +1,4 @@
-"""Score questions by metrics that may be wrong: one that raises an error costs its own scores and nothing else."""
+"""Score questions by metrics, and compare ranks before and after reranking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import UNEXPLAINED
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import (
+    NO_CHUNK,
     Answer,
     Answers,
     Case,
@@ -34,15 +35,70 @@ from ragsweep.core.types import (
     Scores,
     Spans,
 )
-from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.evidence import Coverage, cover, view
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+class Movement(NamedTuple):
+    """What reranking did to the evidences that either list holds: shares of them, and places.
+
+    An evidence is lost where only the first list covers it. ``mean_change`` is over those in both lists, positive where
+    they moved towards the top; NaN where there are none. ``scores`` are quantiles (see QUANTILES) of the
+    candidates' scores after reranking, NaN where there are none.
+    """
+
+    evidences: int
+    up: float
+    down: float
+    kept: float
+    lost: float
+    mean_change: float
+    scores: dict[float, float]
+
+    def plain(self) -> dict[str, float]:
+        """Name each number: ``evidences``, ``up`` ... ``mean_change``, ``score_p0`` to ``score_p100``."""
+        moved = {name: float(value) for name, value in self._asdict().items() if name != "scores"}
+        return {**moved, **{f"score_p{100 * share:g}": value for share, value in self.scores.items()}}
+
+
+def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> Movement:
+    """Compare the ranks of evidence before and after reranking.
+
+    ``before`` and ``after`` have one row a question of ``coverage``, over its chunking. ``scored`` are the candidates
+    in their new order, of the chunking that was searched, be it another one. Shares are NaN where neither list covers
+    any evidence.
+    """
+    first, last = coverage.first_ranks(before), coverage.first_ranks(after)
+    asked, both = (first > 0) | (last > 0), (first > 0) & (last > 0)
+    change = (first - last)[both]
+    count = int(asked.sum())
+
+    def share(places: int) -> float:
+        return places / count if count else float("nan")
+
+    known = scored.scores[scored.positions != NO_CHUNK]
+    return Movement(
+        evidences=count,
+        up=share(int((change > 0).sum() + (asked & (first == 0)).sum())),
+        down=share(int((change < 0).sum())),
+        kept=share(int((change == 0).sum())),
+        lost=share(int((asked & (last == 0)).sum())),
+        mean_change=float(change.mean()) if len(change) else float("nan"),
+        scores={q: float(np.quantile(known, q)) if len(known) else float("nan") for q in QUANTILES},
+    )
+
 
 LONGEST = 200
+
 """Characters of an error's message that become a reason."""
 
 EXCERPT = 2000
+
 """Characters of a document that stand for it when a metric is tried."""
 
 Done = Callable[[int, Judgement], None]
+
 Judging = Callable[[Sequence[Case], Done], None]
 
 _log = logging.getLogger(__name__)
@@ -141,9 +197,6 @@ def _place(fault: Exception, metric: object, method: str) -> str:
     ]
     code, line = own[-1] if own else (getattr(type(metric), method).__code__, None)
     return f"{Path(code.co_filename).name}:{line or code.co_firstlineno}"
-
-
-# --- one question ------------------------------------------------------------------------------------------------
 
 
 def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:

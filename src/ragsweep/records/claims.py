@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.leases import BEAT, LAPSE, Holder, myself
+from ragsweep.core.locks import BEAT, LAPSE, Holder, myself
 from ragsweep.records.ledger_file import LedgerFile
 
 CONFIG, FINALIST = "config", "finalist"

@@ -40,6 +40,11 @@ class Sweep:
     tracker: str = ""  # identity of the tracker
     status: str = RUNNING
 
+    @property
+    def key(self) -> str:
+        """The key that the sweep shares with its earlier rounds."""
+        return self.id.rpartition("-")[0]
+
 
 @dataclass(frozen=True)
 class Record:

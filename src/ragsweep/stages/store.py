@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows, content_hash
-from ragsweep.core.leases import LAPSE, Holder, myself
-from ragsweep.core.locks import Locks, locks, private_folder
+from ragsweep.core.locks import LAPSE, Holder, Locks, locks, myself, private_folder
 from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, Piece, pack, size, unpack
 from ragsweep.stages.database import FILES, Database, damaged

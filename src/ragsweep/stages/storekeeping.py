@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.leases import Holder
-from ragsweep.core.locks import Locks, locks
+from ragsweep.core.locks import Holder, Locks, locks
 from ragsweep.stages.database import SCHEMA
 from ragsweep.stages.store import still_written
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.leases import Holder
+from ragsweep.core.locks import Holder
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import FINALIST, Claim, job_tag
@@ -18,7 +18,6 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import ParentRun, looks, summarise_sweep
 from ragsweep.sweep.recording import log_outcome, single_facts
-from ragsweep.sweep.sharing import sweep_key
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -130,14 +129,13 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool)
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
     """Exclude other commands from a sweep; yield the holder where one is at it, without waiting: it may take hours."""
-    key = sweep_key(sweep)
-    taken = ledger.claims.claim_key(key)
+    taken = ledger.claims.claim_key(sweep.key)
     try:
         taken = taken or ledger.claims.claim_sweep(sweep.id)
         yield taken.holder if taken else None
     finally:
         ledger.claims.leave_sweep(sweep.id)
-        ledger.claims.release_key(key)
+        ledger.claims.release_key(sweep.key)
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:

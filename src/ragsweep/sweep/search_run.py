@@ -1,9 +1,11 @@
-"""Run one search: a multirun whose results decide which jobs it has."""
+"""Run one search: a multirun whose results decide which jobs it has; several commands may work on it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -11,9 +13,10 @@ from omegaconf import OmegaConf
 from ragsweep.core import interruption
 from ragsweep.core.results import Failure, objectives
 from ragsweep.records.claims import Claim
-from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
+from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mlflow_sync, search_command, sharing
+from ragsweep.sweep import mlflow_sync, search_command
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
@@ -23,6 +26,36 @@ from ragsweep.sweep.search.run import run_search
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.summary import read_summary, study_folder
+
+PATIENCE = 2.0
+
+"""Seconds of waiting after which the user is told."""
+
+
+@contextmanager
+def exclusive(ledger: Ledger, key: str, terminal: Terminal) -> Iterator[None]:
+    """Exclude other commands from opening, joining, leaving or closing a sweep of this key."""
+    begun, reported = time.monotonic(), False
+    while taken := ledger.claims.claim_key(key):
+        if not reported and time.monotonic() - begun > PATIENCE:
+            terminal.line("waits", f"{taken.holder} opens or closes this search")
+            reported = True
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        ledger.claims.release_key(key)
+
+
+def leave(ledger: Ledger, sweep: Sweep) -> str:
+    """Leave a sweep that another process closes, and return which; an empty text where this process is to close it."""
+    others = ledger.claims.others(sweep.id)
+    if not others and ledger.sweep(sweep.id).status == RUNNING:
+        return ""
+    ledger.claims.leave_sweep(sweep.id)
+    if not others:
+        return "another process has closed this search already"
+    return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"
 
 
 class Search(Multirun):
@@ -53,7 +86,7 @@ class Search(Multirun):
 
     def _enter(self, key: str, planned: Plan) -> Sweep | None:
         search_command.check_storage(self.command.search or {})
-        with sharing.exclusive(self.ledger, key, self.terminal):
+        with exclusive(self.ledger, key, self.terminal):
             return super()._enter(key, planned)
 
     def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
@@ -85,8 +118,8 @@ class Search(Multirun):
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Close the search; where others still work on it, or have closed it, only show what there is."""
-        with sharing.exclusive(self.ledger, sharing.sweep_key(sweep), self.terminal):
-            left = sharing.leave(self.ledger, sweep)
+        with exclusive(self.ledger, sweep.key, self.terminal):
+            left = leave(self.ledger, sweep)
             if not left:
                 self._record_dead_jobs(sweep)
                 status = self._end_search(sweep, status, why)

@@ -21,7 +21,7 @@ import pytest
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
-from ragsweep.parts.tracking.uris import absolute_uri, database_path, mask_uri
+from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
 from recorded import a_result, client, content, files, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.parts.tracking.content import key, metrics
+from ragsweep.parts.tracking.files import key, metrics
 from recorded import a_result, summary
 
 

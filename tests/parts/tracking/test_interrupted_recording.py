@@ -20,7 +20,7 @@ from ragsweep.core.results import Failure
 from ragsweep.parts.tracking import Child, Mlflow, RunPlacement
 from ragsweep.parts.tracking import client as module
 from ragsweep.parts.tracking import files as artifacts
-from ragsweep.parts.tracking.uris import local_folder as local
+from ragsweep.parts.tracking.database import local_folder as local
 from recorded import QUIET, a_result, client, content, files, summary
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy", "ignore:The ``noload``")

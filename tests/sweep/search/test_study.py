@@ -14,7 +14,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 from test_space import KINDS
 
-from ragsweep.core.leases import Holder, myself
+from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.loop import SearchLoop
 from ragsweep.sweep.search.outcomes import TrialOutcome, read_constraints, read_directions
 from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of

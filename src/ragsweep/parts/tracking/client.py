@@ -20,10 +20,10 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
 from ragsweep.parts.targets import count_met
-from ragsweep.parts.tracking import content, files, runs
+from ragsweep.parts.tracking import files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
+from ragsweep.parts.tracking.database import absolute_uri, database_path, is_server, mask_uri, mlflow_command
 from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
-from ragsweep.parts.tracking.uris import absolute_uri, database_path, is_server, mask_uri, mlflow_command
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -124,7 +124,7 @@ class Mlflow:
         with self._connection.opened():
             try:
                 for name, value in (tags or {}).items():
-                    self._client.set_tag(run_id, content.key(name), content.short_tag(value))
+                    self._client.set_tag(run_id, files.key(name), files.short_tag(value))
                 if metrics:
                     run = self._client.get_run(run_id)
                     self._log_values(OpenRun.of(run, run), {}, metrics, {})
@@ -167,7 +167,7 @@ class Mlflow:
         from mlflow.entities import RunTag
 
         with self._connection.opened():
-            sent = [RunTag(content.key(name), content.short_tag(value)) for name, value in tags.items()]
+            sent = [RunTag(files.key(name), files.short_tag(value)) for name, value in tags.items()]
             self._client.log_batch(run_id, tags=sent)
 
     def log_result(self, result: Result, at: RunPlacement = ALONE) -> str:
@@ -178,8 +178,8 @@ class Mlflow:
         """
         status = "FAILED" if result.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result, at, _tags(result), status) as run:
-            written = {"config.yaml": content.yaml(result.config), "outcomes.parquet": content.parquet(result)}
-            self._log_values(run, result.parameters, content.metrics(result), written)
+            written = {"config.yaml": files.yaml(result.config), "outcomes.parquet": files.parquet(result)}
+            self._log_values(run, result.parameters, files.metrics(result), written)
             self._log_dataset(run.id, result)
             self._log_rankings(self._connection.parent(at.parent) if at.parent else run, result)
             return run.id
@@ -188,7 +188,7 @@ class Mlflow:
         """Record a failed config as a FAILED run: the error as a tag, the traceback as a file."""
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
-            written = {"traceback.txt": content.encoded(failure.traceback or failure.error)}
+            written = {"traceback.txt": files.encoded(failure.traceback or failure.error)}
             self._log_values(run, failure.parameters, {}, written)
             return run.id
 
@@ -241,16 +241,16 @@ class Mlflow:
         self._client.set_terminated(run_id, "KILLED")
 
     def _open(self, name: str, at: RunPlacement, tags: dict[str, str], started: float = 0.0) -> OpenRun:
-        if len(name) > content.LONGEST_KEY:
-            name, tags = name[: content.LONGEST_KEY - 4] + " ...", {**tags, runs.NAME: name}
+        if len(name) > files.LONGEST_KEY:
+            name, tags = name[: files.LONGEST_KEY - 4] + " ...", {**tags, runs.NAME: name}
         if at.job is not None:
             tags = {**tags, runs.JOB: at.job}
-        short = {content.key(key): content.short_tag(value) for key, value in tags.items()}
+        short = {files.key(key): files.short_tag(value) for key, value in tags.items()}
         if at.parent:
             short[runs.PARENT] = at.parent
         run = self._adopt(at.adopt, name, short) if at.adopt else self._create(at.parent, name, short, started)
-        if long := {key: value for key, value in tags.items() if len(value) > content.LONGEST_TAG}:
-            files.write(run.artifacts, {"long_tags.json": content.json_bytes(long)}, self.uri)
+        if long := {key: value for key, value in tags.items() if len(value) > files.LONGEST_TAG}:
+            files.write(run.artifacts, {"long_tags.json": files.json_bytes(long)}, self.uri)
         return run
 
     def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> OpenRun:
@@ -293,7 +293,7 @@ class Mlflow:
         """Send parameters, metrics and files, except for those that an adopted run has already."""
         from mlflow.entities import Metric, Param
 
-        short, long = content.parameters(parameters)
+        short, long = files.parameters(parameters)
         # A parameter cannot be written twice, and a metric would get a second point.
         params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
         now = round(time.time() * 1000)
@@ -303,20 +303,20 @@ class Mlflow:
             if math.isfinite(value) and values.get(key) != value
         ]
         new = {key: value for key, value in short.items() if key not in params}
-        first, *others = [[Param(*pair) for pair in batch] for batch in content.batches(new)]
+        first, *others = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
         self._client.log_batch(run.id, numbers, first)  # the client divides them where there are more than allowed
         for batch in others:
             self._client.log_batch(run.id, params=batch)
         if long:
-            artifacts = {**artifacts, "long_parameters.json": content.json_bytes(long)}
+            artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}
         files.write(run.artifacts, artifacts, self.uri)
 
     def _log_dataset(self, run_id: str, result: Result) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         facts = result.dataset
-        source, profile = content.dataset(result)
-        digest = facts.golden_digest[: content.LONGEST_DIGEST]
+        source, profile = files.dataset(result)
+        digest = facts.golden_digest[: files.LONGEST_DIGEST]
         dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
         # All runs share MLflow's row of a dataset; tags belong to the one run. A repeated input is not doubled.
         tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
@@ -327,7 +327,7 @@ class Mlflow:
         texts = {f"rankings/{address[:12]}.trec": (result.rankings, address) for address in result.rankings}
         texts |= {f"rankings/{address[:12]}.qrels": (result.qrels, address) for address in result.qrels}
         new = files.missing(home.artifacts, list(texts), self.uri) if texts else []
-        rendered = {name: content.encoded(str(table[address])) for name in new for table, address in [texts[name]]}
+        rendered = {name: files.encoded(str(table[address])) for name in new for table, address in [texts[name]]}
         files.write(home.artifacts, rendered, self.uri)
 
 
@@ -338,7 +338,7 @@ def _tags(result: Result) -> dict[str, str]:
     if result.targets:
         tags[runs.TARGETS] = "{} of {} met".format(*count_met(result.targets))
     if result.dataset.partition_digest:
-        digest = result.dataset.partition_digest[: content.LONGEST_DIGEST]
+        digest = result.dataset.partition_digest[: files.LONGEST_DIGEST]
         tags[runs.PARTITION] = f"{result.dataset.partition} {digest}"
     if result.state != COMPLETE:
         tags[runs.STATE] = result.state.lower()

@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.parts.tracking.database import check_database, create_tables, use_write_ahead_log
-from ragsweep.parts.tracking.uris import check_uri, database_path, is_server, mask_uri
+from ragsweep.parts.tracking.database import (
+    check_database,
+    check_uri,
+    create_tables,
+    database_path,
+    is_server,
+    mask_uri,
+    use_write_ahead_log,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

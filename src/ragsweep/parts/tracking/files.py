@@ -1,20 +1,26 @@
-"""Artifacts of runs: written so that no file is ever seen half written."""
+"""Files and values of runs: what is logged of a result, and artifacts that are never seen half written."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import tempfile
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from ragsweep.parts.tracking.uris import local_folder
+from ragsweep.core.results import Result
+from ragsweep.parts.targets import PASS
+from ragsweep.parts.tracking.database import local_folder
 
 if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 UNFINISHED = ".artifact.uploading."
+
 """Prefix of files that MLflow never lists."""
 
 
@@ -71,3 +77,168 @@ def _repository(location: str, uri: str) -> ArtifactRepository:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     return get_artifact_repository(location, tracking_uri=uri)
+
+
+LONGEST_PARAMETER = 6_000  # MLflow cuts longer values silently
+
+LONGEST_KEY = 250
+
+LONGEST_TAG = 5_000
+
+LONGEST_DIGEST = 36
+
+LONGEST_GROUP = 100
+
+LONGEST_REQUEST = 600_000
+
+"""Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
+
+CUT = " ... (whole in long_tags.json)"
+
+OUTCOMES_FORMAT = "ragsweep.outcomes/1"
+
+
+def key(name: str) -> str:
+    """Replace what MLflow refuses in a key: some characters, and, since keys are paths, ``//`` and ``..``."""
+    if len(name) > LONGEST_KEY:  # cut, and distinguished from others with the same beginning
+        name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
+    parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
+    return "/".join(part if part.strip(". ") else "_" for part in parts if part) or "_"
+
+
+def metrics(result: Result) -> dict[str, float]:
+    """Name every number of a result.
+
+    - ``<metric>``: the value over all questions, with ``n_scored/``, ``n_failed/`` and the 95 % interval ``low/`` to
+      ``high/``; where questions failed also ``coverage/``, ``low_bound/`` and ``high_bound/``
+    - ``<label>/<value>/<metric>``: a group's value with its ``n_scored/``, for headline metrics of which some question
+      of the group was scored (results.json has all; a thousand numbers per run would drown MLflow's pages)
+    - ``first_stage/<metric>``: before reranking; ``reranking/up`` and the like: the effect of reranking
+    - ``latency/<stage>/p95_ms`` and the like; ``index/seconds``, ``index/bytes``, in a hybrid ``index_<leg>/...``
+    - ``usage/generate/tokens_in`` and the like: the cost of the answers when they were first made
+    - ``target/<metric>``: 1 where the target is met, else 0
+    - ``race/asked``, ``race/ahead``: questions asked, and least lead of the best over this dropped config
+    - ``tokens_cut_share``: proportion of the chunks' tokens beyond the embedder's window
+    """
+    headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
+    # MLflow's pages list metrics in the order in which they were sent.
+    summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
+    found = {_part(summary.name): summary.value for summary in summaries}
+    for summary in summaries:
+        name = _part(summary.name)
+        found[f"n_scored/{name}"] = summary.n_scored
+        found[f"n_failed/{name}"] = summary.n_failed
+        found[f"low/{name}"] = summary.low
+        found[f"high/{name}"] = summary.high
+        if summary.coverage < 1:
+            found[f"coverage/{name}"] = summary.coverage
+            found[f"low_bound/{name}"] = summary.low_bound
+            found[f"high_bound/{name}"] = summary.high_bound
+    for label, values in result.groups.items():
+        parts = _distinct(list(values))
+        for value, group in values.items():
+            for summary in group.values():
+                if not summary.n_scored or (headline and summary.name not in headline):
+                    continue
+                name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
+                found[name] = summary.value
+                found[f"n_scored/{name}"] = summary.n_scored
+    for stage, numbers in result.latency.items():
+        found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
+    for index, numbers in result.indexes.items():
+        found.update({f"{_part(index)}/{name}": value for name, value in numbers.items()})
+    for stage, spent in result.usage.items():
+        found.update({f"usage/{_part(stage)}/{name}": float(value) for name, value in spent.items()})
+    found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
+    found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
+    found.update({f"race/{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)})
+    found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})
+    if "tokens_cut_share" in result.stages.get("embed", {}):
+        found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
+    return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in found.items()}
+
+
+def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters to send, in which long values are replaced by their hash, and the long values."""
+    long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
+    hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
+    return {key(name): value for name, value in {**values, **hashes}.items()}, long
+
+
+def dataset(result: Result) -> tuple[str, str]:
+    """Return source (full digests) and profile (counts) of the golden set, as JSON."""
+    facts = result.dataset
+    counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
+    source = {"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest}
+    return json.dumps(source), json.dumps({**counts, "left_out": dict(facts.left_out)})
+
+
+def parquet(result: Result) -> bytes:
+    """Serialise the table of questions; a column of mixed types becomes text."""
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+    from pyarrow import parquet as writer  # type: ignore[import-untyped, unused-ignore]
+
+    def column(values: Sequence[Any]) -> Any:
+        try:
+            return pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            return pyarrow.array([None if value is None else str(value) for value in values])
+
+    table = pyarrow.table({name: column(values) for name, values in result.outcomes.items()})
+    facts = {"format": OUTCOMES_FORMAT, "signature": result.signature}
+    buffer = pyarrow.BufferOutputStream()
+    writer.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), buffer)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def yaml(config: Mapping[str, Any]) -> bytes:
+    """Serialise a config as YAML, in its own order."""
+    import yaml as writer  # type: ignore[import-untyped, unused-ignore]
+
+    plain = json.loads(json.dumps(config, default=str))
+    dumper = getattr(writer, "CSafeDumper", writer.SafeDumper)  # seven times as fast
+    return encoded(str(writer.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)))
+
+
+def encoded(text: str) -> bytes:
+    """Encode a text; an unpaired surrogate becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
+def json_bytes(values: Mapping[str, str]) -> bytes:
+    """Serialise texts as JSON."""
+    return encoded(json.dumps(values, indent=1, ensure_ascii=False))
+
+
+def short_tag(value: str) -> str:
+    """Cut a tag to the length that MLflow accepts."""
+    return value if len(value) <= LONGEST_TAG else value[: LONGEST_TAG - len(CUT)] + CUT
+
+
+def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
+    """Divide parameters into requests of a size that MLflow accepts; at least one, which may be empty."""
+    divided: list[list[tuple[str, str]]] = [[]]
+    size = 0
+    for name, value in values.items():
+        length = len(json.dumps({"key": name, "value": value})) + 2
+        if size + length > LONGEST_REQUEST:
+            divided.append([])
+            size = 0
+        divided[-1].append((name, value))
+        size += length
+    return divided
+
+
+def _part(name: str) -> str:
+    return key(name.replace("/", "_"))
+
+
+def _distinct(values: Sequence[str]) -> dict[str, str]:
+    """Name groups so that no two share a key, even where they differ only in characters that MLflow refuses."""
+    parts: dict[str, str] = {}
+    for value in values:
+        part = _part(value)[:LONGEST_GROUP]
+        if part in parts.values():
+            part = f"{part}-{hashlib.sha256(encoded(value)).hexdigest()[:6]}"
+        parts[value] = part
+    return parts

@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from ragsweep.core.leases import Holder, myself
+from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.outcomes import TrialOutcome
 from ragsweep.sweep.search.samplers import GRID, seeded_sampler
 from ragsweep.sweep.search.space import Space

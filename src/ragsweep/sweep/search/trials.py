@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragsweep.core.leases import Holder, myself
+from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.outcomes import TrialOutcome
 
 EVALUATION, TWIN, POINT = "evaluation", "duplicate_of", "point"

@@ -1,13 +1,27 @@
-"""Show a comparison: on the terminal, as JSON, as markdown."""
+"""``ragsweep compare``: two configs, question by question."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ragsweep.commands.command_line import Named
-from ragsweep.commands.compare.measuring import Change, Comparison, questions_moved
+import numpy as np
+
+from ragsweep.commands.command_line import (
+    METRIC,
+    RUN,
+    Named,
+    Parser,
+    add_path,
+    find_record,
+    until_closed,
+    usual_metrics,
+)
+from ragsweep.core.results import Result
 from ragsweep.report.changes import (
     Row,
     aligned,
@@ -19,12 +33,123 @@ from ragsweep.report.changes import (
     signed,
     table,
     with_interval,
+    word,
 )
 from ragsweep.report.terminal import Terminal
-from ragsweep.stats.inference.slices import Slice, reversals
+from ragsweep.stats.comparable import (
+    Factor,
+    check_same_questions,
+    check_whole,
+    factors,
+    labels_of,
+    redefined_metrics,
+    shared_metrics,
+)
+from ragsweep.stats.inference.differences import Differences, compare_with_baseline
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.paired_tests import holm
+from ragsweep.stats.inference.slices import Slice, by_slice, reversals
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What became of one metric: the candidate less the baseline, in the metric's unit and its own direction."""
+
+    metric: str
+    unit: str
+    matrix: Matrix  # baseline, candidate
+    differences: Differences
+    slices: tuple[Slice, ...]
+    p_of_all: float = math.nan  # the randomisation test's, by Holm for all metrics that are compared
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means of the questions that both were scored on."""
+        baseline, candidate = self.matrix.values.mean(axis=1).tolist() if self.matrix.questions else (math.nan,) * 2
+        return baseline, candidate
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in a word or two."""
+        return word(self.differences, 1)
+
+    @property
+    def moved(self) -> tuple[int, int, int]:
+        """Count the questions that were helped, hurt, and left alike."""
+        baseline, candidate = self.matrix.better
+        helped, hurt = int((candidate > baseline).sum()), int((candidate < baseline).sum())
+        return helped, hurt, len(self.matrix.questions) - helped - hurt
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two configs compared."""
+
+    baseline: Named
+    candidate: Named
+    factors: tuple[Factor, ...]
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...]
+
+
+def measure(baseline: Named, candidate: Named, wanted: Sequence[str] | None) -> Comparison:
+    """Compare two configs.
+
+    Raises:
+        RagsweepError: They were asked different questions, one is PARTIAL, or a wanted metric cannot be compared.
+    """
+    one, other = baseline.result, candidate.result
+    check_same_questions(one, other)
+    for result in (one, other):
+        check_whole(result)
+    metrics = shared_metrics([one, other], wanted, usual_metrics([one, other]))
+    changes = [_change(one, other, metric) for metric in metrics]
+    corrected = holm(np.array([change.differences.randomisation[1] for change in changes]))
+    changes = [dataclasses.replace(one, p_of_all=float(p)) for one, p in zip(changes, corrected, strict=True)]
+    differing = factors(one, other)
+    warnings = tuple(_warnings(one, other, differing, metrics))
+    return Comparison(baseline, candidate, differing, tuple(changes), warnings)
+
+
+def _change(one: Result, other: Result, metric: str) -> Change:
+    matrix = score_matrix([one, other], metric)
+    slices = by_slice(matrix, labels_of(one, matrix.questions))
+    return Change(metric, one.summaries[metric].unit, matrix, compare_with_baseline(matrix, 0), slices)
+
+
+def _warnings(one: Result, other: Result, differing: Sequence[Factor], metrics: Sequence[str]) -> list[str]:
+    said = []
+    if len(differing) > 1:
+        said.append(f"they differ in {len(differing)} factors: which of them makes a difference cannot be told")
+    if not differing:
+        kind = "is one and the same" if one.signature == other.signature else "differs in no parameter"
+        said.append(f"the config of both {kind}: what differs is chance, or what no parameter says")
+    if otherwise := redefined_metrics(one, other, metrics):
+        said.append(f"not measured in the same way in both: {', '.join(otherwise)}")
+    return said
+
+
+def questions_moved(change: Change) -> list[Row]:
+    """List the questions whose scores differ, most helped first, most hurt last."""
+    baseline, candidate = change.matrix.values
+    gain = change.matrix.better[1] - change.matrix.better[0]
+    order = [n for n in np.argsort(-gain, kind="stable").tolist() if gain[n]]
+    return [
+        {
+            "metric": change.metric,
+            "question_id": change.matrix.questions[n],
+            "baseline": float(baseline[n]),
+            "candidate": float(candidate[n]),
+            "difference": float(candidate[n] - baseline[n]),
+        }
+        for n in order
+    ]
+
 
 FORMAT = "ragsweep.compare/1"
+
 SHOWN = 3
+
 """Questions that the terminal names on either side."""
 
 
@@ -39,10 +164,10 @@ def show(found: Comparison, terminal: Terminal) -> None:
     for line in aligned([_cells(change) for change in found.changes]):
         terminal.line("", line)
     for change in found.changes:
-        for word, said in _details(change):
-            terminal.line(word, said)
-    for word, said in _questions(found.changes[0]):
-        terminal.line(word, said)
+        for label, said in _details(change):
+            terminal.line(label, said)
+    for label, said in _questions(found.changes[0]):
+        terminal.line(label, said)
 
 
 def _named(one: Named) -> str:
@@ -92,11 +217,11 @@ def _details(change: Change) -> Iterator[tuple[str, str]]:
 def _questions(change: Change) -> Iterator[tuple[str, str]]:
     """Name the questions that moved most."""
     moved = questions_moved(change)
-    for word, some in (("helped", moved[:SHOWN]), ("hurt", moved[::-1][:SHOWN])):
-        better = [row for row in some if _helped(change, row) == (word == "helped")]
+    for effect, some in (("helped", moved[:SHOWN]), ("hurt", moved[::-1][:SHOWN])):
+        better = [row for row in some if _helped(change, row) == (effect == "helped")]
         if better:
             named = ", ".join(f"{row['question_id']} {signed(float(row['difference']), change.unit)}" for row in better)
-            yield word, f"{change.metric}: {named}"
+            yield effect, f"{change.metric}: {named}"
 
 
 def _helped(change: Change, row: Row) -> bool:
@@ -108,9 +233,6 @@ def _word(one: Slice) -> str:
     if one.better[1] or one.worse[1]:
         return "better" if one.better[1] else "worse"
     return "the same" if one.low[1] == one.high[1] == 0 else "cannot tell"
-
-
-# --- for programs -------------------------------------------------------------------------------------------------
 
 
 def _row(change: Change) -> dict[str, Any]:
@@ -201,3 +323,33 @@ def _shown_slices(change: Change) -> Iterator[Row]:
             "difference": difference,
             "verdict": _word(one),
         }
+
+
+_ABOUT = """Compare two configs by the questions that both were scored on: the difference of each metric with its 95 %
+interval, what tests say of it, which questions were helped and which were hurt, and where the answer is another for a
+part of the questions. The first RUN is the baseline. Runs on different golden sets or corpora are refused."""
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep compare``; return the exit status: 0 done, 2 bad input."""
+    parser = Parser(prog="ragsweep compare", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
+    parser.add_argument("--metric", action="append", help=METRIC)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_true", help="for programs, as MLflow's log_metrics and log_table have them"
+    )
+    form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+    add_path(parser)
+    given = parser.parse_args(list(arguments))
+    baseline, candidate = (Named(*find_record(given.path, run)) for run in given.runs)
+    found = measure(baseline, candidate, given.metric)
+
+    def tell() -> int:
+        if given.json or given.markdown:
+            print(as_json(found) if given.json else as_markdown(found), end="")
+        else:
+            show(found, Terminal.current())
+        return 0
+
+    return until_closed(tell)
