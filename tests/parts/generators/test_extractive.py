@@ -15,7 +15,6 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Embeddings, Floats, Passage, Request
-from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.generators import Extractive, NoGenerator
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.requests import collect
@@ -26,15 +25,6 @@ CONF = Path(__file__).parents[3] / "conf" / "llm"
 
 class TestExtractive(GeneratorContract):
     made = Extractive(Letters(), threshold=0.2)
-
-    def part(self) -> Extractive:
-        return self.made
-
-
-class TestExtractiveWithAModel(GeneratorContract):
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_embedder: Path) -> None:
-        self.made = Extractive(SentenceTransformerEmbedder(str(tiny_embedder), "cpu", "float32"), threshold=-1)
 
     def part(self) -> Extractive:
         return self.made

@@ -78,9 +78,9 @@ def three_hundred() -> list[Case]:
     return [case for payload in PAYLOADS for case in planted(payload).values()]
 
 
-def one_hundred() -> list[Case]:
-    """Plant every payload in one of the three, in turn: of every family of them some are in each."""
-    return [list(planted(payload).values())[n % 3] for n, payload in enumerate(PAYLOADS)]
+def some() -> list[Case]:
+    """Plant a quarter of the payloads in one of the three, in turn: some of every family."""
+    return [list(planted(payload).values())[n % 3] for n, payload in enumerate(PAYLOADS[::4])]
 
 
 def is_short(case: Case) -> bool:
@@ -89,7 +89,7 @@ def is_short(case: Case) -> bool:
 
 @pytest.mark.parametrize("read", [strict, lenient])
 @pytest.mark.parametrize(
-    "plant", [one_hundred, pytest.param(three_hundred, marks=pytest.mark.nightly)], ids=["once", "everywhere"]
+    "plant", [some, pytest.param(three_hundred, marks=pytest.mark.nightly)], ids=["some", "everywhere"]
 )
 def test_none_of_three_hundred_payloads_gets_out_of_its_fence(read: Any, plant: Any) -> None:
     cases = [case for case in plant() if read is strict or is_short(case)]

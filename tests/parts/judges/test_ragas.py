@@ -282,7 +282,8 @@ def test_another_replicate_has_other_seeds(server: LlmServer) -> None:
 
 
 @pytest.mark.parametrize("number", [6, pytest.param(30, marks=pytest.mark.nightly)])
-def test_with_faults_every_case_ends_and_nothing_is_paid_twice(number: int) -> None:
+def test_with_faults_every_case_ends_and_nothing_is_paid_twice(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.01)
     faults = dict.fromkeys(("rate_limited", "server_error", "drop", "html", "no_choices"), 0.02)
     with LlmServer(by_prompt, faults=faults, seed=3) as server:
         judge, asked = judge_at(server, retries=2, deadline=20), cases(number)

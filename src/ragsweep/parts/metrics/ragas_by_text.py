@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -57,8 +58,8 @@ class _ByText(Proportion):
             raise ConfigError(f"threshold is {threshold}; it must be between 0 and 1")
         self.threshold = threshold
 
-    def _score(self, view: EvaluationView, measure: Callable[[Sequence[str], Sequence[str]], float]) -> Scores:
-        """Apply ``measure(texts of the context, quotes)`` to every question that has both."""
+    def score(self, view: EvaluationView) -> Scores:
+        """Measure every question that has a context and quotes."""
         values = np.full(len(view.questions), np.nan)
         reasons = np.full(len(view.questions), NO_ANSWERS, dtype=object)
         for n, question in enumerate(view.questions if view.answers else ()):
@@ -67,10 +68,14 @@ class _ByText(Proportion):
             quotes = quoted(question)
             reasons[n] = NO_QUOTES if not quotes else "" if texts else NOTHING_RETRIEVED
             if not reasons[n]:
-                values[n] = measure(texts, quotes)
+                values[n] = self._measure(texts, quotes)
         evidence = score_with_evidence(view, np.zeros(len(values)))
         final = np.where(evidence.reasons == "", reasons.astype(np.str_), evidence.reasons)
         return score_where(final == "", values, final)
+
+    @abstractmethod
+    def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
+        """Compare the texts of a context with a question's quotes."""
 
 
 class RagasNonLlmContextPrecision(_ByText):
@@ -79,11 +84,7 @@ class RagasNonLlmContextPrecision(_ByText):
     VERSION = "1"
     name = "ragas_non_llm_context_precision"
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return self._score(view, self._precision)
-
-    def _precision(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
+    def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
         similar = np.array([max(similarity(text, quote) for quote in quotes) >= self.threshold for text in texts])
         at_rank = np.cumsum(similar) / np.arange(1, len(similar) + 1)
         return float((at_rank * similar).sum() / (similar.sum() + 1e-10))
@@ -95,11 +96,7 @@ class RagasNonLlmContextRecall(_ByText):
     VERSION = "1"
     name = "ragas_non_llm_context_recall"
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return self._score(view, self._recall)
-
-    def _recall(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
+    def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
         return float(np.mean([max(similarity(text, quote) for text in texts) > self.threshold for quote in quotes]))
 
 

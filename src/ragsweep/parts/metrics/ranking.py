@@ -7,8 +7,9 @@ question without relevant evidence is not scored, where trec_eval scores it 0.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,100 +52,103 @@ class Ndcg(Proportion):
         return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # rounding
 
 
-class Recall(Proportion):
+class _AtCutoff(Proportion):
+    """A metric of the ranking down to a cutoff, or of the whole ranking, named after ``stem``."""
+
+    stem: ClassVar[str]
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at(self.stem, cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, self._values(view))
+
+    @abstractmethod
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        """Return one number per question (questions,)."""
+
+
+class _AtGivenCutoff(_AtCutoff):
+    """A metric that is not defined without a cutoff."""
+
+    cutoff: int
+
+    def __init__(self, cutoff: int) -> None:
+        super().__init__(cutoff)
+
+
+class Recall(_AtCutoff):
     """Proportion of the relevant evidences found within the cutoff (m_recall.c); a chunk may cover several."""
 
     VERSION = "1"
+    stem = "recall"
 
-    def __init__(self, cutoff: int | None = None) -> None:
-        self.name = name_at("recall", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, recall(view, self.cutoff))
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return recall(view, self.cutoff)
 
 
-class Precision(Proportion):
+class Precision(_AtGivenCutoff):
     """Evidences credited within the cutoff, divided by the cutoff, however short the ranking (m_P.c)."""
 
     VERSION = "1"
+    stem = "precision"
 
-    def __init__(self, cutoff: int) -> None:
-        self.name = name_at("precision", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, _precision(view, self.cutoff))
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return _precision(view, self.cutoff)
 
 
-class F1(Proportion):
+class F1(_AtGivenCutoff):
     """Harmonic mean of precision and recall at the cutoff, 0 where both are (van Rijsbergen 1979, ch. 7)."""
 
     VERSION = "1"
+    stem = "f1"
 
-    def __init__(self, cutoff: int) -> None:
-        self.name = name_at("f1", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         found, exact = recall(view, self.cutoff), _precision(view, self.cutoff)
-        return score_with_evidence(view, divide(2 * found * exact, found + exact))
+        return divide(2 * found * exact, found + exact)
 
 
-class HitRate(Proportion):
+class HitRate(_AtGivenCutoff):
     """Whether any evidence was found within the cutoff: 1 or 0 (m_success.c)."""
 
     VERSION = "1"
+    stem = "hit_rate"
 
-    def __init__(self, cutoff: int) -> None:
-        self.name = name_at("hit_rate", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, per_question(view, is_within(view.first_rank, self.cutoff)) > 0)
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return (per_question(view, is_within(view.first_rank, self.cutoff)) > 0).astype(np.float64)
 
 
-class Mrr(Proportion):
+class Mrr(_AtCutoff):
     """1 / rank of the first chunk that covers an evidence, 0 where there is none (m_recip_rank.c)."""
 
     VERSION = "1"
+    stem = "mrr"
 
-    def __init__(self, cutoff: int | None = None) -> None:
-        self.name = name_at("mrr", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         inverse = np.where(is_within(view.first_rank, self.cutoff), 1.0 / np.maximum(view.first_rank, 1), 0.0)
         best = np.zeros(len(view.questions))
         np.maximum.at(best, view.evidence_question, inverse)
-        return score_with_evidence(view, best)
+        return best
 
 
-class MeanAveragePrecision(Proportion):
+class MeanAveragePrecision(_AtCutoff):
     """Mean precision at the ranks of the evidences, 0 for those not found (m_map.c, m_map_cut.c).
 
     A question's value is its average precision; the mean over questions is MAP.
     """
 
     VERSION = "1"
+    stem = "map"
 
-    def __init__(self, cutoff: int | None = None) -> None:
-        self.name = name_at("map", cutoff)
-        self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         rank = np.where(is_within(view.credited_rank, self.cutoff), view.credited_rank, 0)
         found = np.flatnonzero(rank)
         found = found[np.lexsort((rank[found], view.evidence_question[found]))]
         precision = np.zeros(len(rank))
         precision[found] = _number_within(view.evidence_question[found]) / rank[found]
-        return score_with_evidence(view, _mean(view, precision))
+        return _mean(view, precision)
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:

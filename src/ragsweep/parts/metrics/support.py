@@ -57,7 +57,25 @@ class GroundingLexical(AnswerMetric):
         return len(words & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(words)
 
 
-class GroundingSemantic(JudgedAnswerMetric):
+class _SentenceMetric(JudgedAnswerMetric):
+    """A metric that judges an answer sentence by sentence; an answer without passages scores 0."""
+
+    uses = ("answer", "contexts")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that splits sentences."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def skip_reason(self, question: Question) -> str:
+        """Leave out conversation."""
+        return reason_conversational(question)
+
+    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Score answers without passages 0."""
+        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
+
+
+class GroundingSemantic(_SentenceMetric):
     """Proportion of the answer's sentences with a similar sentence in the context.
 
     An answer without passages scores 0. Of a sentence longer than the model's window the beginning is compared.
@@ -72,15 +90,10 @@ class GroundingSemantic(JudgedAnswerMetric):
 
     VERSION = "1"
     name = "grounding_semantic"
-    uses = ("answer", "contexts")
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
         self.embedder = embedder
         self.threshold = check_threshold(threshold, self.name)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Compare every sentence of an answer with every sentence of its context."""
@@ -90,14 +103,6 @@ class GroundingSemantic(JudgedAnswerMetric):
             known = vectors(self.embedder, [text for n in stated for text in (*stated[n], *context[n])])
             for n in stated:
                 done(n, self._judge_case(stated[n], context[n], known))
-
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation."""
-        return reason_conversational(question)
-
-    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score answers without passages 0."""
-        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
 
     def _judge_case(self, stated: Sequence[str], context: Sequence[str], known: Vectors) -> Judgement:
         if not stated:
@@ -125,7 +130,7 @@ CASES_ENTAILED = 16
 """Number of cases judged at once; judgements are stored after each batch."""
 
 
-class FaithfulnessNli(LocalModel, JudgedAnswerMetric):
+class FaithfulnessNli(LocalModel, _SentenceMetric):
     """Proportion of the answer's sentences that some passage of its context entails.
 
     Each passage is a premise of its own, as in Laban et al. 2022, "SummaC", at the granularity of paragraphs; a passage
@@ -143,7 +148,6 @@ class FaithfulnessNli(LocalModel, JudgedAnswerMetric):
 
     VERSION = "1"
     name = "faithfulness_nli"
-    uses = ("answer", "contexts")
     KEY = "metrics.faithfulness_nli"
 
     def __init__(
@@ -187,11 +191,7 @@ class FaithfulnessNli(LocalModel, JudgedAnswerMetric):
 
     def skip_reason(self, question: Question) -> str:
         """Leave out conversation; everything where there is no model."""
-        return NOT_CONFIGURED if self.model is None else reason_conversational(question)
-
-    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score answers without passages 0."""
-        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
+        return NOT_CONFIGURED if self.model is None else super().skip_reason(question)
 
     def _judge_case(
         self, stated: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]
