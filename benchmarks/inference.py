@@ -65,7 +65,7 @@ def main() -> None:
         print(f"pass {number}: {totals[-1]:.2f} s")
     few = min(totals[1:] or totals)
     print(f"one pass: {totals[0]:.2f} s the first time, then {few:.2f} s (bar {BAR:g} s)")
-    part = matrix.among(range(0, given.configs, max(given.configs // 200, 1)))
+    part = matrix.select_configs(range(0, given.configs, max(given.configs // 200, 1)))
     for one, bar in ((part, f" (bar {SET_BAR:g} s)"), (matrix, "")):
         count = len(one.values)
         drawn = f"{affordable(count, RESAMPLES):,} resamples"

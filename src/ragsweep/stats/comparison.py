@@ -150,7 +150,7 @@ def _weighed(
     differences = compare_with_baseline(matrix, 0)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     rows = _sliced(matrix)
-    slices = by_slice(matrix.among(rows), labels_of(results[0], matrix.questions))
+    slices = by_slice(matrix.select_configs(rows), labels_of(results[0], matrix.questions))
     constraints = results[0].config.get("constraints") or {}
     lengths = _context_lengths(results, matrix)
     found = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)

@@ -128,7 +128,7 @@ def test_the_best_is_always_in_it_and_p_values_say_who(one: Matrix) -> None:
 
 @given(matrices())
 def test_equal_scores_stay_or_go_together(one: Matrix) -> None:
-    doubled = kept(one.among([*range(len(one.values)), 0]))
+    doubled = kept(one.select_configs([*range(len(one.values)), 0]))
     single = kept(one)
     assert doubled.p_values[-1] == doubled.p_values[0]
     assert doubled.p_values[:-1] == pytest.approx(single.p_values, abs=1e-9)
@@ -138,7 +138,7 @@ def test_equal_scores_stay_or_go_together(one: Matrix) -> None:
 def test_the_order_of_configs_and_questions_means_nothing(one: Matrix, seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows, columns = generator.permutation(len(one.values)).tolist(), generator.permutation(one.values.shape[1])
-    moved = dataclasses.replace(one, values=one.values[:, columns], clusters=one.clusters[columns]).among(rows)
+    moved = dataclasses.replace(one, values=one.values[:, columns], clusters=one.clusters[columns]).select_configs(rows)
     assert kept(moved).p_values == pytest.approx(kept(one).p_values[rows], abs=0.011)
 
 

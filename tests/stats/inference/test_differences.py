@@ -110,7 +110,7 @@ def test_one_departure_among_ties_says_nothing() -> None:
 @given(matrices(), st.randoms())
 def test_permuted_configs_are_permuted_differences(one: Matrix, random: object) -> None:
     order = np.random.default_rng(random.randint(0, 99)).permutation(len(one.values)).tolist()  # type: ignore[attr-defined]
-    equal(compared(one.among(order), order.index(0)), compared(one), order)
+    equal(compared(one.select_configs(order), order.index(0)), compared(one), order)
 
 
 @given(matrices(), st.integers(0, 99))
@@ -127,7 +127,7 @@ def test_a_constant_added_to_all_changes_nothing(one: Matrix, constant: float) -
 
 @given(matrices())
 def test_a_config_against_itself_is_no_difference(one: Matrix) -> None:
-    found = compared(one.among([0, *range(len(one.values))]))
+    found = compared(one.select_configs([0, *range(len(one.values))]))
     assert (found.estimate[1], found.low[1], found.high[1]) == (0, 0, 0)
     assert (found.wilcoxon[1], found.randomisation[1], found.apart[1]) == (1, 1, 0)
 

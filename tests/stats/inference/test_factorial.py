@@ -130,7 +130,7 @@ def test_the_order_of_configs_changes_no_effect(order: list[int]) -> None:
     settings, one = grid(a="xyz", b="pq"), normal(6, 30)
     first = next(n for n in order if settings[n]["a"] == "x" and settings[n]["b"] == "p")
     order = [first, *(n for n in order if n != first)]
-    found = effects([settings[n] for n in order], one.among(order), resamples=100)
+    found = effects([settings[n] for n in order], one.select_configs(order), resamples=100)
     expected = estimates(effects(settings, one, resamples=100))
     for key, value in estimates(found).items():
         if key in expected:

@@ -68,11 +68,11 @@ def test_nothing_is_an_empty_matrix() -> None:
 
 def test_a_slice_keeps_questions_and_a_short_list_keeps_configs() -> None:
     whole = Matrix(np.arange(8.0).reshape(2, 4), np.array([0, 1, 1, 2]), ("a", "b"), ("w", "x", "y", "z"), "m", True, 5)
-    part = whole.only(np.array([False, True, True, True]))
+    part = whole.select_questions(np.array([False, True, True, True]))
     assert part.values.tolist() == [[1, 2, 3], [5, 6, 7]]
     assert part.clusters.tolist() == [0, 0, 1]
     assert (part.questions, part.configs, part.asked) == (("x", "y", "z"), ("a", "b"), 5)
-    turned = whole.among([1, 0])
+    turned = whole.select_configs([1, 0])
     assert turned.configs == ("b", "a")
     assert turned.values[0].tolist() == [4, 5, 6, 7]
     assert turned.questions == whole.questions

@@ -76,7 +76,7 @@ def test_a_share_is_of_the_baseline_and_its_uncertainty_counts() -> None:
 def test_less_is_better_where_the_metric_says(relative: bool) -> None:
     slower = matrix([[100.0, 110.0] * 10, [200.0, 230.0] * 10], higher_is_better=False)
     assert gate(slower, 0.5 if relative else 20.0, relative=relative).decision == "fail"
-    assert gate(slower.among([1, 0]), 0.0, relative=relative).decision == "pass"
+    assert gate(slower.select_configs([1, 0]), 0.0, relative=relative).decision == "pass"
     assert gate(slower, 1.5 if relative else 150.0, relative=relative).decision == "pass"
 
 
@@ -142,13 +142,13 @@ def test_what_means_nothing_is_refused() -> None:
 def test_laws(one: Matrix, margin: float) -> None:
     """A wider margin is never harder to pass; direction and a constant change nothing."""
     order = {"fail": 0, "inconclusive": 1, "pass": 2}
-    pair = one.among([0, 1])
+    pair = one.select_configs([0, 1])
     found = gate(pair, margin)
     assert order[gate(pair, margin + 0.5).decision] >= order[found.decision]
     assert gate(turned(pair), margin).slack == pytest.approx(found.slack, abs=1e-9)
     assert gate(dataclasses.replace(pair, values=pair.values + 2), margin).slack == pytest.approx(found.slack, abs=1e-9)
-    assert gate(pair.among([0, 0]), margin).slack == pytest.approx(margin)
-    assert gate(pair.among([0, 0]), margin).decision != "fail"
+    assert gate(pair.select_configs([0, 0]), margin).slack == pytest.approx(margin)
+    assert gate(pair.select_configs([0, 0]), margin).decision != "fail"
 
 
 def test_a_bad_candidate_passes_one_time_in_twenty_at_most() -> None:

@@ -45,7 +45,7 @@ def test_estimates_and_errors_are_those_of_the_slice_alone() -> None:
     one = normal(3, 60)
     for part in by_slice(one, labelled(one, 3)):
         alone = compare_with_baseline(
-            one.only(np.array([label == part.value for label in labelled(one, 3)["category"]])), 0
+            one.select_questions(np.array([label == part.value for label in labelled(one, 3)["category"]])), 0
         )
         assert part.estimate == pytest.approx(alone.estimate)
         assert part.p[1:] == pytest.approx(alone.randomisation[1:], abs=0.02)
@@ -109,7 +109,7 @@ def test_sources_that_cross_slices_are_drawn_whole() -> None:
 @given(matrices(), st.integers(0, 9))
 def test_constants_and_order_of_configs_mean_nothing(one: Matrix, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(one.values)).tolist()
-    moved = dataclasses.replace(one.among(order), values=one.values[order] + 5)
+    moved = dataclasses.replace(one.select_configs(order), values=one.values[order] + 5)
     labels = labelled(one, 2)
     for part, other in zip(
         by_slice(one, labels, resamples=200), by_slice(moved, labels, order.index(0), resamples=200), strict=True

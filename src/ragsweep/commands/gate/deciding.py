@@ -146,7 +146,7 @@ def _checks(margin: Margin, one: Result, other: Result, asked: GateRules, kept: 
     metric, chosen = margin.metric, set(kept)
     filled = _with_worst_cases(one if margin.paired else None, other, metric)
     matrix = score_matrix([one, filled] if margin.paired else [filled], metric)
-    matrix = matrix.only(np.array([name in chosen for name in matrix.questions], dtype=bool))
+    matrix = matrix.select_questions(np.array([name in chosen for name in matrix.questions], dtype=bool))
     unit, same = one.summaries[metric].unit, margin.paired and one.signature == other.signature
     lost = [name for name in _lost(one if margin.paired else None, filled, metric) if name in chosen]
     if asked.each:
@@ -156,7 +156,7 @@ def _checks(margin: Margin, one: Result, other: Result, asked: GateRules, kept: 
     values = comparable.labels_of(one, matrix.questions)
     for label in asked.labels:
         for value in sorted({one for one in values[label] if one}):
-            part = matrix.only(np.array([one == value for one in values[label]]))
+            part = matrix.select_questions(np.array([one == value for one in values[label]]))
             yield _check(margin, unit, (label, value), part, (), same)
 
 

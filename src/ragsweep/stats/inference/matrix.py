@@ -47,11 +47,11 @@ class Matrix:
         """The scores turned so that more is better."""
         return self.values if self.higher_is_better else -self.values
 
-    def among(self, rows: Sequence[int]) -> Matrix:
+    def select_configs(self, rows: Sequence[int]) -> Matrix:
         """Keep some of the configs, in the order given: a pair, a short list."""
         return replace(self, values=self.values[list(rows)], configs=tuple(self.configs[row] for row in rows))
 
-    def only(self, chosen: NDArray[np.bool_]) -> Matrix:
+    def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
         """Keep some of the questions: a slice."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
         return Matrix(

@@ -216,10 +216,10 @@ def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, l
     if (data.means + student_quantile(level, data.clusters - 1) * data.errors > margin).any():
         return False
     others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -matrix.better[rival].mean())
-    return all(gate(matrix.among((rival, row)), margin, level=level).decision == "pass" for rival in others)
+    return all(gate(matrix.select_configs((rival, row)), margin, level=level).decision == "pass" for rival in others)
 
 
 def _change(matrix: Matrix, row: int, other: int, level: float) -> Change:
     """Return by how much one row is better than another; each end of the interval is one-sided at ``level``."""
-    found = gate(matrix.among((other, row)), 0.0, level=level)
+    found = gate(matrix.select_configs((other, row)), 0.0, level=level)
     return Change(found.slack, found.low, found.high)
