@@ -100,7 +100,7 @@ def test_connect_reaches_the_clients_that_a_part_holds() -> None:
     session, caller = ServiceSession(), PaidStage()
     for part in (caller, Part(), 3):
         session.connect(part)
-    assert caller.service.session is caller.endpoint.service.session is session
+    assert caller.service.session is caller.endpoint.session is session
 
 
 def test_connections_last_for_the_block() -> None:
@@ -148,7 +148,7 @@ CHILD = """
     raise_on_signals()
     made = Endpoint(sys.argv[1], "m", concurrency=4)
     try:
-        with made.service.session:
+        with made.session:
             made.each(
                 range(1000),
                 lambda n: made.chat([{"role": "user", "content": str(n)}]),

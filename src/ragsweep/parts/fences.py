@@ -87,7 +87,7 @@ def _visible(text: str, start: int) -> Iterator[str]:
     for position in range(start, len(text)):
         character = text[position]
         if not character.isspace() and not is_invisible(character):
-            yield from folded(character)
+            yield from fold_character(character)
 
 
 def _hash(text: str) -> str:
@@ -122,7 +122,7 @@ def is_invisible(character: str) -> bool:
     )
 
 
-def folded(character: str) -> str:
+def fold_character(character: str) -> str:
     """Replace a character by the lower-case ASCII that it resembles, where there is any; may return several characters.
 
     Unicode's compatibility decomposition (NFKD), then a small table; not the complete list of confusables.
@@ -145,5 +145,5 @@ def fold(text: str) -> str:
     """Fold a whole text: invisible characters are removed, white space becomes single spaces."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
-    parts = (folded(one) if not is_invisible(one) or one.isspace() else "" for one in text)
+    parts = (fold_character(one) if not is_invisible(one) or one.isspace() else "" for one in text)
     return " ".join("".join(parts).split())

@@ -74,7 +74,9 @@ class Judge(Protocol):
 @cache
 def response_schema(model: Any) -> ResponseSchema:
     """Derive a closed response schema from a pydantic model; binary fields are restricted to 0 and 1."""
-    return ResponseSchema(model.__name__, _closed(model.model_json_schema()), lambda text: parse_reply(text, model))
+    return ResponseSchema(
+        model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
+    )
 
 
 def parse_reply(text: str, model: Any) -> Any:
@@ -99,13 +101,13 @@ def parse_reply(text: str, model: Any) -> Any:
     return found
 
 
-def _closed(schema: Any) -> Any:
+def _close_schema(schema: Any) -> Any:
     """Require all fields of every object and forbid others, as structured outputs demand."""
     if isinstance(schema, list):
-        return [_closed(item) for item in schema]
+        return [_close_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {key: _closed(value) for key, value in schema.items()}
+    closed = {key: _close_schema(value) for key, value in schema.items()}
     if isinstance(properties := closed.get("properties"), dict):
         closed |= {"additionalProperties": False, "required": list(properties)}
         for name in BINARY & properties.keys():

@@ -60,7 +60,7 @@ class Prompt:
         """Return chat messages with role and content: the system's, the conversation so far, the question."""
         fence = _fence(request)
         system = self.system if request.passages else self.system_alone
-        first = _filled(system, fence=fence, refusal=self.refusals[0])
+        first = _fill(system, fence=fence, refusal=self.refusals[0])
         history = [{"role": turn.role, "content": turn.text} for turn in request.history]
         question = {"role": "user", "content": self._question(request, fence)}
         return [*([{"role": "system", "content": first}] if first else []), *history, question]
@@ -73,10 +73,10 @@ class Prompt:
         if not request.passages:
             return request.question
         passages = [
-            _filled(self.passage, fence=fence, number=str(number), name=passage.name, text=passage.text)
+            _fill(self.passage, fence=fence, number=str(number), name=passage.name, text=passage.text)
             for number, passage in enumerate(request.passages, 1)
         ]
-        return _filled(self.question, fence=fence, passages="\n\n".join(passages), question=request.question)
+        return _fill(self.question, fence=fence, passages="\n\n".join(passages), question=request.question)
 
 
 def fenced_messages(instruction: str, request: Request) -> list[dict[str, str]]:
@@ -98,7 +98,7 @@ def _fence(request: Request) -> str:
     return texts_hash([[request.question], *request.passages])[:FENCE]
 
 
-def _filled(template: str, **values: str) -> str:
+def _fill(template: str, **values: str) -> str:
     """Fill a template once: braces in a value are text."""
     return template.format_map(values).strip()
 

@@ -17,7 +17,6 @@ from ragsweep.services.replies import (
     read_usage,
     read_vectors,
 )
-from ragsweep.services.session import Item, Result, ServiceSession
 from ragsweep.services.usage import sum_usage
 
 Found = TypeVar("Found")
@@ -34,10 +33,9 @@ class Reply(NamedTuple):
     seconds: float  # of the attempt that succeeded, without earlier attempts and waits
 
 
-class Endpoint:
+class Endpoint(Service):
     """A model at a service that speaks OpenAI's protocol.
 
-    :class:`ragsweep.services.http_client.Service` documents the parameters.
     ``chat`` and ``embed`` are coroutines; ``each`` runs many of them.
     """
 
@@ -53,26 +51,10 @@ class Endpoint:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
     ) -> None:
-        self.service = Service(
+        super().__init__(
             base_url, key_env, timeout, retries, concurrency, deadline, requests_per_minute, tokens_per_minute
         )
         self.model = model
-
-    def connect(self, session: ServiceSession) -> None:
-        """Use the connections, limits and usage meter of a session."""
-        self.service.connect(session)
-
-    def check(self, where: str) -> None:
-        """Raise ConfigError for values that cannot work, and for a secret in the config; make no call."""
-        self.service.check(where)
-
-    def check_key(self, where: str) -> None:
-        """Raise ConfigError, with the way out, where the key is not in the environment."""
-        self.service.check_key(where)
-
-    def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
-        """Work on items in the session; see :meth:`ragsweep.services.http_client.Service.each`."""
-        self.service.each(items, work, done)
 
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
@@ -103,7 +85,7 @@ class Endpoint:
             return chat, sum_usage(chat.usage, *wasted)
 
         request = HttpRequest("chat/completions", body, tokens)
-        (chat, usage), seconds = await self._post(request, read, True, wasted)
+        (chat, usage), seconds = await self._post_and_count(request, read, True, wasted)
         return Reply(chat.text, chat.finish_reason, chat.model or self.model, usage, seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
@@ -114,9 +96,11 @@ class Endpoint:
         def read(response: Any) -> tuple[list[list[float]], Usage]:
             return read_vectors(response, len(texts)), read_usage(response, characters, 0)
 
-        return (await self._post(HttpRequest("embeddings", body, estimate_tokens(characters)), read, False)).value
+        return (
+            await self._post_and_count(HttpRequest("embeddings", body, estimate_tokens(characters)), read, False)
+        ).value
 
-    async def _post(
+    async def _post_and_count(
         self,
         request: HttpRequest,
         read: Callable[[Any], tuple[Found, Usage]],
@@ -124,10 +108,10 @@ class Endpoint:
         wasted: Sequence[Usage] = (),
     ) -> Timed[tuple[Found, Usage]]:
         """Make a call and record its usage."""
-        meter = self.service.session.meter
+        meter = self.session.meter
         meter.check_price(self.model)
         try:
-            found = await self.service.post(request, read, retry_unread)
+            found = await self.post(request, read, retry_unread)
         except CallFailed as failure:
             failure.usage = sum_usage(failure.usage, *wasted)
             meter.record(self.model, failure.usage)

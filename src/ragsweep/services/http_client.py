@@ -54,7 +54,7 @@ class Timed(NamedTuple, Generic[Read]):
     seconds: float = 0.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Service:
     """An HTTP service and how it is called.
 
@@ -71,7 +71,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and the waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    session: ServiceSession = field(default_factory=ServiceSession, repr=False, compare=False)
+    session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
         """Use the connections, limits and usage meter of a session."""

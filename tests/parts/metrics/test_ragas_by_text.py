@@ -38,7 +38,7 @@ from ragsweep.parts.metrics import (
     RagasNonLlmContextPrecision,
     RagasNonLlmContextRecall,
 )
-from ragsweep.parts.metrics.ragas_by_text import quoted, similarity
+from ragsweep.parts.metrics.ragas_by_text import evidence_quotes, similarity
 from ragsweep.testing.metrics import example
 
 DOCUMENTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
@@ -176,8 +176,8 @@ def test_without_quotes_texts_or_answers_there_is_a_reason() -> None:
     assert metric.score(looked).values[0] == 1
     assert metric.score(replace(looked, answers=None)).reasons[0] == "no answers asked for"
     assert metric.score(by_text([], ["Alice wrote"])).reasons[0] == "nothing retrieved"
-    assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d")))) == []
-    assert quoted(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
+    assert evidence_quotes(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d")))) == []
+    assert evidence_quotes(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
 
 
 # --- properties of judgements

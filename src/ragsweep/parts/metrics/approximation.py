@@ -38,7 +38,7 @@ class AnnRecall(Proportion):
         found, whole = np.zeros(len(view.questions)), np.zeros(len(view.questions))
         for leg in view.approximate.values():
             exact = leg.exact.first(self.cutoff or leg.exact.positions.shape[1])
-            found += _shared(exact, leg.found.first(exact.positions.shape[1]))
+            found += _count_shared(exact, leg.found.first(exact.positions.shape[1]))
             whole += np.count_nonzero(exact.positions != NO_CHUNK, axis=1)
         scores = score_with_approximation(view, score_with_retrieval(view, divide(found, whole)))
         reasons = np.where(scores.reasons == "", NOTHING_RETRIEVED, scores.reasons)
@@ -66,7 +66,7 @@ class AnnEvidenceLost(Proportion):
         return score_with_approximation(view, score_with_evidence(view, lost))
 
 
-def _shared(one: Rankings, other: Rankings) -> NDArray[np.int64]:
+def _count_shared(one: Rankings, other: Rankings) -> NDArray[np.int64]:
     """Count the chunks that are in both rankings, per question."""
     row = np.arange(len(one.positions), dtype=np.int64)[:, None] << 32
     both = np.isin(one.positions + row, other.positions + row) & (one.positions != NO_CHUNK)

@@ -35,7 +35,7 @@ class ContextRecall(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
-        return score_with_evidence(view, recall(_cut(view), view.top_k))
+        return score_with_evidence(view, recall(_truncated_view(view), view.top_k))
 
 
 class ContextPrecision(Proportion):
@@ -63,7 +63,7 @@ class ContextNdcg(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
-        return Ndcg(view.top_k, self.gain).score(_cut(view))
+        return Ndcg(view.top_k, self.gain).score(_truncated_view(view))
 
 
 class EvidenceCoverage(Proportion):
@@ -167,7 +167,7 @@ def _context_lengths(view: EvaluationView) -> NDArray[np.int64]:
     return np.asarray((view.context >= 0).sum(axis=1))
 
 
-def _cut(view: EvaluationView) -> EvaluationView:
+def _truncated_view(view: EvaluationView) -> EvaluationView:
     """Set the ranks of chunks beyond the context's token budget to 0."""
     if view.context_length is None:
         return view
@@ -253,7 +253,7 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
         for name in dict.fromkeys(question.distractors)
         if name in corpus.position
     ]
-    return _expected(questions, rows, [NO_DISTRACTORS] * len(questions))
+    return _expectations(questions, rows, [NO_DISTRACTORS] * len(questions))
 
 
 @memoize_by_identity
@@ -265,10 +265,10 @@ def _sections(questions: Sequence[Question], corpus: Corpus) -> Expected:
         for document in dict.fromkeys(corpus.position.get(one.document, -1) for one in question.evidence)
         if question.section and document >= 0 and (span := _section_span(corpus, document, question.section))
     ]
-    return _expected(questions, rows, [SECTION_UNKNOWN if one.section else NO_SECTION for one in questions])
+    return _expectations(questions, rows, [SECTION_UNKNOWN if one.section else NO_SECTION for one in questions])
 
 
-def _expected(
+def _expectations(
     questions: Sequence[Question], rows: Sequence[tuple[int, int, int, int]], lacking: Sequence[str]
 ) -> Expected:
     known = {row[0] for row in rows}

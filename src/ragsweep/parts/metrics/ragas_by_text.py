@@ -65,7 +65,7 @@ class _ByText(Proportion):
         for n, question in enumerate(view.questions if view.answers else ()):
             assert view.answers is not None
             texts = [passage.text for passage in view.answers.passages[n]]
-            quotes = quoted(question)
+            quotes = evidence_quotes(question)
             reasons[n] = NO_QUOTES if not quotes else "" if texts else NOTHING_RETRIEVED
             if not reasons[n]:
                 values[n] = self._measure(texts, quotes)
@@ -100,7 +100,7 @@ class RagasNonLlmContextRecall(_ByText):
         return float(np.mean([max(similarity(text, quote) for text in texts) > self.threshold for quote in quotes]))
 
 
-def quoted(question: Question) -> list[str]:
+def evidence_quotes(question: Question) -> list[str]:
     """Return the quotes of a question's relevant evidence; none where any lacks a quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []

@@ -89,14 +89,14 @@ def scorer(
         if isinstance(prompt, ragas.prompt):
             prompt.output_model = _cached_schema(prompt.output_model)
             if session.judge.fence:
-                prompt.to_string = _fenced(prompt.to_string)
+                prompt.to_string = _fence_inputs(prompt.to_string)
     if name == "SemanticSimilarity":
-        return _embedded_first(metric, clients["embeddings"])
+        return _embed_first(metric, clients["embeddings"])
     ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
     return ascore
 
 
-def _embedded_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _embed_first(metric: Any, embeddings: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Embed beforehand: this one metric of ragas embeds synchronously and would block the event loop."""
 
     async def ascore(**texts: str) -> Any:
@@ -113,7 +113,7 @@ def _cached_schema(model: Any) -> SimpleNamespace:
     return SimpleNamespace(model_json_schema=lambda: schema)
 
 
-def _fenced(write: Callable[[Any], str]) -> Callable[[Any], str]:
+def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
     """Fence every text that enters a prompt, and put the notice before the prompt."""
 
     def fenced(data: Any) -> str:

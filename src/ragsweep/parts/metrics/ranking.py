@@ -47,7 +47,7 @@ class Ndcg(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
-        discounted = _discounted(view.grade, view.credited_rank, self.gain)
+        discounted = _discount(view.grade, view.credited_rank, self.gain)
         found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
         return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # rounding
 
@@ -153,15 +153,15 @@ class MeanAveragePrecision(_AtCutoff):
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
     """Return the proportion of evidences found within the cutoff (questions,); 0 for a question without any."""
-    return divide(_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
+    return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
 def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
-    return _within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
+    return _count_within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
 
 
 @memoize_by_identity
-def _within(
+def _count_within(
     question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
     """Count each question's evidences within the cutoff."""
@@ -180,12 +180,12 @@ def _ideal(
     order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = _number_within(question[order])
-    best = np.where(is_within(rank, cutoff), _discounted(grade, rank, gain), 0.0)
+    best = np.where(is_within(rank, cutoff), _discount(grade, rank, gain), 0.0)
     return np.bincount(question, best, questions).astype(np.float64)
 
 
 @memoize_by_identity
-def _discounted(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
+def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 
 

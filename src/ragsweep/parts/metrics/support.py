@@ -172,7 +172,7 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
         """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
         if self.model is not None:
             super().check()
-            self._entailment()
+            self._entailment_class()
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the model's files, the resolved dtype, and the versions of the libraries that compute."""
@@ -185,7 +185,9 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
         for some in batches(cases, CASES_ENTAILED):
             stated = {n: sentences_of(without_citations(case.answer)) for n, case in some}
             pairs = [(text, one) for n, case in some for one in stated[n] for text in case.contexts]
-            known = dict(zip(dict.fromkeys(pairs), self._entailed(list(dict.fromkeys(pairs))), strict=True))
+            known = dict(
+                zip(dict.fromkeys(pairs), self._entailment_probabilities(list(dict.fromkeys(pairs))), strict=True)
+            )
             for n, case in some:
                 done(n, self._judge_case(stated[n], case.contexts, known))
 
@@ -203,21 +205,21 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
         best = [max((known[text, one] for text in contexts), default=0.0) for one in stated]
         return Judgement(float(np.mean(np.array(best) >= self.threshold)))
 
-    def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def _entailment_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the probability that each pair's first text entails its second."""
         if not pairs or self.model is None:
             return [0.0] * len(pairs)
         found = self._loaded.predict(
             list(pairs), batch_size=self.batch_size, show_progress_bar=False, apply_softmax=True
         )
-        chances = np.asarray(found, dtype=np.float64)[:, self._entailment()]
+        chances = np.asarray(found, dtype=np.float64)[:, self._entailment_class()]
         if not np.isfinite(chances).all():
             raise ConfigError(
                 f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
             )
         return [float(chance) for chance in chances]
 
-    def _entailment(self) -> int:
+    def _entailment_class(self) -> int:
         """Return the number of the class entailment."""
         path = self._folder() / "config.json"
         config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
@@ -321,7 +323,7 @@ def claims(text: str) -> list[Claim]:
     """Split an answer into claims, each with the numbers of the cited passages, from 1."""
     moved, language = BEHIND.sub(r"\2\1", text), detect_language(without_citations(text))
     return [
-        Claim(content_words(without_citations(sentence), language), _cited(sentence))
+        Claim(content_words(without_citations(sentence), language), _cited_numbers(sentence))
         for whole in sentences_of(moved, language)
         for sentence in _parts(whole)
     ]
@@ -344,6 +346,6 @@ def _parts(sentence: str) -> list[str]:
     return [sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)]
 
 
-def _cited(sentence: str) -> tuple[int, ...]:
+def _cited_numbers(sentence: str) -> tuple[int, ...]:
     numbers = [found[2].split(",") for found in CITATIONS.finditer(sentence) if found[2]]
     return tuple(dict.fromkeys(int(number) for some in numbers for number in some))
