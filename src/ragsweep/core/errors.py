@@ -52,9 +52,16 @@ class Faults:
         raise InputError("\n".join(shown))
 
 
+MOST_LISTED = 40
+"""Known names that a message lists; of more only the closest."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name closest to a misspelt one: ``; did you mean "x"? known: x, y``."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)
     hint = f'; did you mean "{close[0]}"?' if close else ";"
+    if len(names) > MOST_LISTED:
+        listed = close or names[:10]
+        return f"{hint} known: {', '.join(listed)}, and {len(names) - len(listed)} others"
     return f"{hint} known: {', '.join(names)}" if names else ""

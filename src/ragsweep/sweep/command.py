@@ -320,10 +320,10 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
 
 
 def _near_key(name: str, known: list[str]) -> str:
-    """Suggest among the key's siblings, or among all keys where the parent is unknown too."""
-    parent = name.rpartition(".")[0]
-    siblings = [key for key in known if key.rpartition(".")[0] == parent]
-    return nearest(name, siblings or known)
+    """Suggest among the siblings of the outermost part of a key that does not exist."""
+    while (parent := name.rpartition(".")[0]) and parent not in known:
+        name = parent
+    return nearest(name, [key for key in known if key.rpartition(".")[0] == parent])
 
 
 def _keys(overrides: Sequence[str], composer: Composer) -> list[str]:
