@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from test_bad_jobs import LAUNCHERS, PLUGINS
@@ -31,7 +32,8 @@ def launched(folder: Path, launcher: str) -> list[Result]:
     (folder / "conf" / "retriever").mkdir(parents=True)
     (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    done = subprocess.run(
+    start = forked.run if launcher == "basic" else subprocess.run
+    done = start(
         [sys.executable, str(ROOT / "run.py"), "-m", *GRID, *LAUNCHERS[launcher]], cwd=folder, capture_output=True,
         env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}, text=True, check=False, timeout=500,
     )  # fmt: skip
