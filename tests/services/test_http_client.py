@@ -294,17 +294,17 @@ def test_retry_after_pauses_all_calls() -> None:
 
 def test_requests_of_a_minute_are_spread_over_it() -> None:
     with serving() as server:
-        ask_all(endpoint(server, requests_per_minute=1200, concurrency=16), 40)
+        ask_all(endpoint(server, requests_per_minute=1200, concurrency=16), 28)
     began = sorted(one.began for one in server.log)
     for start in began:  # 20 a second, and a second's worth at once
-        assert sum(start <= other < start + 0.5 for other in began) <= 10 + 20 + 1
-    assert began[-1] - began[0] >= 0.9
+        assert sum(start <= other < start + 0.2 for other in began) <= 4 + 20 + 1
+    assert began[-1] - began[0] >= 0.3
 
 
 def test_tokens_of_a_minute_are_spread_over_it() -> None:
     with serving() as server:
         made = endpoint(server, tokens_per_minute=6000, concurrency=16)
         messages = [{"role": "user", "content": "x" * 40}]
-        made.each(range(10), lambda n: made.chat(messages, max_tokens=10, seed=n), lambda *_: None)
-    # 10 x 20 tokens of 100 a second, the first second's worth at once
-    assert max(one.began for one in server.log) - min(one.began for one in server.log) >= 0.7
+        made.each(range(8), lambda n: made.chat(messages, max_tokens=10, seed=n), lambda *_: None)
+    # 8 x 20 tokens of 100 a second, the first second's worth at once
+    assert max(one.began for one in server.log) - min(one.began for one in server.log) >= 0.3

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from llm_server import LlmServer, ModelRequest
+from llm_server import LlmServer
 from ragsweep.core import missing
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
@@ -112,15 +112,6 @@ def test_what_fails_for_all_raises_in_one_line(server: LlmServer, fault: str) ->
     assert len(server.log) == 1
 
 
-def test_ten_percent_of_faults_change_no_answer(server: LlmServer) -> None:
-    many = [Request(f"question {n}") for n in range(60)]
-    expected = [one.text for one in answers(generator(server), many)]
-    server.log.clear()
-    server.faults = dict.fromkeys(("server_error", "drop", "html", "null_content", "rate_limited"), 0.02)
-    assert [one.text for one in answers(generator(server), many)] == expected
-    assert 60 < len(server.log) <= 75
-
-
 def test_service_model_prompt_and_sampling_are_its_identity_and_patience_is_not() -> None:
     node = {
         "_target_": "ragsweep.parts.generators.OpenAI",
@@ -156,10 +147,3 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
     with pytest.raises(ConfigError, match=message) as caught:
         OpenAI(**{"base_url": "http://host", "model": "m", "prompt": prompt(), **parameters}).check()
     assert "s3cret" not in str(caught.value)
-
-
-def test_script_sees_what_was_asked(server: LlmServer) -> None:
-    seen: list[ModelRequest] = []
-    server.answer = lambda asked: seen.append(asked) or "yes"  # type: ignore[func-returns-value]
-    answers(generator(server), REQUESTS[:1])
-    assert "Book 0 is by author 0." in seen[0].prompt

@@ -113,13 +113,6 @@ def test_a_failure_has_its_reason_and_what_it_cost() -> None:
     assert np.isnan(verdict.value)
 
 
-def test_samples_are_averaged() -> None:
-    with LlmServer(lambda asked: {"reason": "r", "verdict": int(asked.body["seed"] < 200)}) as server:
-        (verdict,) = judged(JudgeSwayed(judge_at(server, samples=4, seed=0), 1.0), [RIGHT])
-    assert verdict.value == 0.5
-    assert verdict.usage.calls == 2 + 2 + 1 + 1
-
-
 @given(st.text(max_size=40), st.floats(0.01, 1), st.floats(0.01, 1))
 def test_a_larger_share_keeps_the_sample_of_a_smaller_one(question: str, one: float, other: float) -> None:
     smaller, larger = sorted([one, other])

@@ -81,7 +81,7 @@ class Http:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            found = await self.service.post(HttpRequest(self.path, _filled(self.body, request)), self._parse)
+            found = await self.service.post(HttpRequest(self.path, _fill(self.body, request)), self._parse)
         except CallFailed as failure:
             self.service.session.meter.record(self.url, failure.usage)
             return Response(Answer(failed=failure.reason, usage=failure.usage))
@@ -101,12 +101,12 @@ class Http:
         return to_response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage)
 
 
-def _filled(value: Any, request: Request) -> Any:
+def _fill(value: Any, request: Request) -> Any:
     """Insert a request into the body."""
     if isinstance(value, Mapping):
-        return {key: _filled(item, request) for key, item in value.items()}
+        return {key: _fill(item, request) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_filled(item, request) for item in value]
+        return [_fill(item, request) for item in value]
     if value == HISTORY:
         return [{"role": turn.role, "content": turn.text} for turn in request.history]
     return value.replace(QUESTION, request.question) if isinstance(value, str) else value
