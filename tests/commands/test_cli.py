@@ -325,6 +325,7 @@ def test_enforced_target_that_is_missed_is_exit_status_1_for_a_config_and_for_a_
         assert (done.returncode, "enforced: 2 of 2 configs miss some of them" in done.stdout) == (1, True)
 
 
+@pytest.mark.nightly
 def test_mlflow_project_passes_overrides_as_one_word_and_its_run_becomes_the_parent(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -26,7 +26,7 @@ COMMAND = [
     sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins", "top_k=3,5,10",
     "hydra/launcher=joblib", "hydra.launcher.n_jobs=2",
 ]  # fmt: skip
-FEW, MANY = "0,0.3,1.0", "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0"  # alphas, three configs each
+FEW, MANY = "0.3", "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0"  # alphas, three configs each
 TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
 alpha: 0.5
 legs:
