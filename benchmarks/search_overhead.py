@@ -30,7 +30,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.sweep.command import compose, read_command
 from ragsweep.sweep.loop import JobLoop
-from ragsweep.sweep.search.run import run_search
+from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.samplers import create_sampler, seed_of
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer

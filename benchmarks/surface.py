@@ -30,10 +30,10 @@ import yaml
 from doc_pages import DOCS, fill
 from racing_rules import blocks
 from ragsweep.sweep.racing import Betting
-from ragsweep.sweep.search.outcomes import TrialOutcome
 from ragsweep.sweep.search.space import Space
 from ragsweep.sweep.search.storage import open_storage
 from ragsweep.sweep.search.study import StudyPlan, open_study
+from ragsweep.sweep.search.trials import TrialOutcome
 from surface_scores import DEFAULT, Surface, conditional, surface, unconditional
 
 NEAR = 0.002

@@ -37,7 +37,7 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
         """Search, and return the results of the jobs that this process launched, a list a batch."""
-        from ragsweep.sweep.search.run import run_search
+        from ragsweep.sweep.search.loop import run_search
         from ragsweep.sweep.search.signatures import SearchComposer
 
         assert self.config is not None

@@ -149,7 +149,6 @@ def questions_moved(change: Change) -> list[Row]:
 FORMAT = "ragsweep.compare/1"
 
 SHOWN = 3
-
 """Questions that the terminal names on either side."""
 
 

@@ -73,7 +73,6 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 Scores = Mapping[str, Mapping[str, float]]
-
 """Metric -> question id -> number."""
 
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
@@ -133,7 +132,6 @@ def _number(row: Row, column: str) -> float:
 
 
 FEW = 30
-
 """Fewer labels than this of either kind are said to be few."""
 
 

@@ -13,11 +13,9 @@ from functools import cache
 from pathlib import Path
 
 BEAT = 15.0
-
 """Seconds between two heartbeats."""
 
 LAPSE = 90.0
-
 """Seconds without a heartbeat after which a process of another machine counts as dead."""
 
 

@@ -33,7 +33,6 @@ _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 _BLANK = re.compile(r"\s+")
 
 UNKNOWN = "unknown:"
-
 """Begins the id of a document that stands for a context which the corpus does not hold."""
 
 

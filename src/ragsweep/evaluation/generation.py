@@ -132,7 +132,6 @@ def ranking_key(graph: ConfigGraph, known: QuestionTable) -> str:
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-
 """Why a case is not judged that lacks a field which the metric uses."""
 
 

@@ -90,11 +90,9 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
 
 LONGEST = 200
-
 """Characters of an error's message that become a reason."""
 
 EXCERPT = 2000
-
 """Characters of a document that stand for it when a metric is tried."""
 
 Done = Callable[[int, Judgement], None]

@@ -1,27 +1,162 @@
-"""Refuse configs that do more than choose parts, before anything they name is imported or called."""
+"""Refuse configs that do more than choose parts, and find what must not be shown of them."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.secrets import Secrets, is_secret
+from ragsweep.core.secrets import Secrets, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
-from ragsweep.sweep.clashes import refuse_clashes
-from ragsweep.sweep.compose import Template, config_folder, parse
-from ragsweep.sweep.confidential import VARIABLE, add_secrets, add_secrets_of_overrides
+from ragsweep.sweep.compose import CONFIG, Template, config_folder, opened, parse
 from ragsweep.sweep.config_files import check_files
 from ragsweep.sweep.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.trees import absolute, leaves
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+
+VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
+"""A variable of the environment in an interpolation."""
+
+_ESCAPED = re.compile(r"\\(.)")
+"""How Hydra writes a character of an override that has a meaning in its grammar."""
+
+_PLACES = ("hydra.", "store.", "tracking.")
+"""Keys of folders and servers: shown, less the passwords of URLs."""
+
+_SWEPT = "hydra.sweeper.params."
+
+_LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
+"""Lists of overrides."""
+
+
+def add_secrets(secrets: Secrets, config: DictConfig) -> None:
+    """Add all that is confidential in a composed config, its node ``hydra`` included, to the secrets of a command."""
+    written: Any = OmegaConf.to_container(config, resolve=False)
+    for where, value in leaves(written):
+        if where.startswith(_LINES) and isinstance(value, str):
+            add_secrets_of_overrides(secrets, [value])
+        elif is_under_secret(where):
+            _add_named(secrets, config, where, value)
+        if isinstance(value, str) and "oc.env" in value:
+            text = _ESCAPED.sub(r"\1", value)
+            _add_variables(secrets, where.removeprefix(_SWEPT), text)
+            if text.count("oc.env") > len(VARIABLE.findall(text)):  # the variable's name is computed
+                _add_named(secrets, config, where, value)
+
+
+def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
+    """Add what is confidential in overrides."""
+    for line in lines:
+        key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
+        if is_under_secret(key) and "${" not in value:
+            secrets.add(value.strip("'\""), named=True)
+        if "oc.env" in value:
+            _add_variables(secrets, key, value)
+
+
+def _add_named(secrets: Secrets, config: DictConfig, where: str, value: Any) -> None:
+    with suppress(OmegaConfBaseException):  # an interpolation that cannot be resolved is an error elsewhere
+        value = OmegaConf.select(config, where) if isinstance(value, str) and "${" in value else value
+    if isinstance(value, str | int | float) and not where.endswith("._target_"):
+        secrets.add(str(value), named=True)
+
+
+def _add_variables(secrets: Secrets, where: str, text: str) -> None:
+    for name in VARIABLE.findall(text):
+        value = os.environ.get(name, "")
+        if is_under_secret(where) or is_under_secret(name):
+            secrets.add(value, named=True)
+        elif where.startswith(_PLACES):
+            secrets.add_passwords(value)
+        else:
+            secrets.add_variable(value)
+
+
+GROUP = "metrics"
+
+
+class Named(NamedTuple):
+    """A class that a config file names, or an override."""
+
+    where: str
+    target: str
+
+
+def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
+    """Raise ConfigError, with the key, where two files, or a file and an override, name classes for one metric.
+
+    A metric that is removed (``~metrics.KEY``) may be given anew behind that; one whose ``_target_`` alone is set is
+    meant to be replaced.
+
+    Args:
+        lines: The overrides of one config.
+        folders: Where configs are searched for; the first holds the shipped ones, which do not clash.
+    """
+    overrides = [parse(line) for line in lines]
+    own = any((folder / GROUP).is_dir() for folder in folders[1:])
+    if not own and not any(_key(one) and _target(one.value()) for one in overrides):
+        return
+    known: dict[str, Named] = {}
+    for path, content in _chosen_files(lines, folders):
+        for key, node in content.items():
+            if target := _target(node):
+                _refuse(known.get(key), Named(f"{path}.yaml", target), key)
+                known[key] = Named(f"{path}.yaml", target)
+    for one in overrides:
+        key = _key(one)
+        if key and one.is_delete():
+            known.pop(key, None)
+        elif key and (target := _target(one.value())):
+            _refuse(known.get(key), Named("the command line", target), key)
+            known[key] = Named("the command line", target)
+
+
+def _chosen_files(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, Mapping[str, Any]]]:
+    """List path and content of the files that are chosen for the group, in the order in which they are merged."""
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+
+    found = []
+    try:
+        with opened():
+            loader = GlobalHydra.instance().config_loader()
+            chosen = loader.compute_defaults_list(CONFIG, list(lines), RunMode.RUN).defaults
+        for path in dict.fromkeys(str(one.config_path) for one in chosen if one.package == GROUP):
+            files = [folder / f"{path}.yaml" for folder in folders]
+            content = next((yaml.safe_load(file.read_text("utf-8")) for file in files if file.is_file()), None)
+            found.append((path, content if isinstance(content, Mapping) else {}))
+    except (HydraException, yaml.YAMLError, UnicodeDecodeError):
+        return []  # an error once the config is composed
+    return found
+
+
+def _refuse(before: Named | None, now: Named, key: str) -> None:
+    if before is not None and before.target != now.target:
+        raise ConfigError(
+            f"metrics.{key}: {before.where} makes it {before.target}, and {now.where} {now.target}; one would replace"
+            " the other, so put one of them under another key, and give it another name"
+        )
+
+
+def _key(override: Override) -> str:
+    group, _, key = override.key_or_group.partition(".")
+    return key if group == GROUP else ""
+
+
+def _target(node: Any) -> str:
+    return str(node.get("_target_") or "") if isinstance(node, Mapping) else ""
+
 
 HEAVIEST = 20_000
 """Values that a config may come to once its interpolations are resolved; a usual one comes to some hundreds."""
@@ -36,6 +171,7 @@ _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper"
 """The keys of the node ``hydra`` that a job's values may take part in."""
 
 _INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
+
 _ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
 
 

@@ -16,7 +16,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
-from ragsweep.sweep.confidential import add_secrets
+from ragsweep.sweep.config_policy import add_secrets
 from ragsweep.sweep.jobs import Returned, run_job
 from ragsweep.sweep.loop import dumped
 from ragsweep.sweep.race_plan import KEY

@@ -15,11 +15,9 @@ from ragsweep.stages.executor import Executor
 from ragsweep.sweep.racing import QuestionOrder, order_questions
 
 KEY = "questions.until"
-
 """The key of a config that sets how many questions of the race's order are asked; null: all."""
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-
 """Needs of metrics that are measured apart from answers: of a config that was not dropped only."""
 
 

@@ -22,13 +22,12 @@ from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.multirun import DONE, Multirun, lost
 from ragsweep.sweep.recording import OutcomeWriter
-from ragsweep.sweep.search.run import run_search
+from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
 from ragsweep.sweep.search.summary import read_summary, study_folder
 
 PATIENCE = 2.0
-
 """Seconds of waiting after which the user is told."""
 
 

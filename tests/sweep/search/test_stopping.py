@@ -17,7 +17,6 @@ from hypothesis import strategies as some
 from hydra_plugins.ragsweep_optuna.config import OptunaSweeperConf
 from ragsweep.sweep.search import plots
 from ragsweep.sweep.search.loop import SearchLoop
-from ragsweep.sweep.search.outcomes import TrialOutcome, read_constraints, read_outcome
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.stopping import StopRule, read_stop
@@ -30,6 +29,7 @@ from ragsweep.sweep.search.summary import (
     summarise,
     write_summary,
 )
+from ragsweep.sweep.search.trials import TrialOutcome, read_constraints, read_outcome
 
 # --- when to stop ----------------------------------------------------------------------------------------------
 

@@ -16,13 +16,19 @@ from test_space import KINDS
 
 from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.loop import SearchLoop
-from ragsweep.sweep.search.outcomes import TrialOutcome, read_constraints, read_directions
 from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of
 from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.storage import check_url, open_storage
 from ragsweep.sweep.search.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
 from ragsweep.sweep.search.summary import optimization_results
-from ragsweep.sweep.search.trials import EVALUATION, Evaluation, evaluations
+from ragsweep.sweep.search.trials import (
+    EVALUATION,
+    Evaluation,
+    TrialOutcome,
+    evaluations,
+    read_constraints,
+    read_directions,
+)
 
 
 def completed(value: Any) -> JobReturn:

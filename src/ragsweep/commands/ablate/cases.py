@@ -81,7 +81,6 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-
 """The last word of a parameter's name -> the values that practice tries of it; the next ones are the neighbours."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
@@ -90,15 +89,12 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "chunker": ("recursive", "fixed_size", "sentence_window"),
     "prompt": ("default", "concise", "cite"),
 }
-
 """Group -> the options that an ablation exchanges for each other: those that need no further model and no service."""
 
 KEPT: Mapping[str, Sequence[str]] = {"chunker": ("none",), "retriever": ("none",)}
-
 """Group -> options that are a decision about the texts, or about having retrieval at all, and not exchanged."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-
 """Where the parameters of a system are; the others say what it is asked, and how it is measured."""
 
 CHANCE = frozenset({"seed", "replicate"})
@@ -195,7 +191,6 @@ def _sign(key: str) -> str:
 
 
 _NOT_THE_CONFIG = ("sweeps", "plan", "rerun", "timeout", "max_failures")
-
 """Keys that say how to run, not what."""
 
 

@@ -79,7 +79,6 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-
 """Time limit of waiting for another process that creates the tables (it takes about two seconds)."""
 
 

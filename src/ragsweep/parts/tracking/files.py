@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 UNFINISHED = ".artifact.uploading."
-
 """Prefix of files that MLflow never lists."""
 
 
@@ -90,7 +89,6 @@ LONGEST_DIGEST = 36
 LONGEST_GROUP = 100
 
 LONGEST_REQUEST = 600_000
-
 """Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
 
 CUT = " ... (whole in long_tags.json)"

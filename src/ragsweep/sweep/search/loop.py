@@ -1,4 +1,4 @@
-"""The loop of a search: take a batch of trials, launch it, settle it, until the study has all of its trials."""
+"""Run a search: take a batch of trials, launch it, record it, until the study has all of its trials."""
 
 from __future__ import annotations
 
@@ -8,24 +8,80 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
+from hydra.utils import get_method
+from omegaconf import OmegaConf
 
-from ragsweep.sweep.race_loop import Race
-from ragsweep.sweep.search.outcomes import Constraint, read_outcome
-from ragsweep.sweep.search.race import race_trials
+from ragsweep.sweep.race_loop import JobOutcome, Race, completed, run_race
+from ragsweep.sweep.search import plots, summary
+from ragsweep.sweep.search.samplers import GRID
+from ragsweep.sweep.search.settings import SearchSettings
+from ragsweep.sweep.search.signatures import SearchComposer
+from ragsweep.sweep.search.space import Space, merge_overrides, read_space
 from ragsweep.sweep.search.stopping import StopRule
-from ragsweep.sweep.search.study import SharedStudy, Sign
-from ragsweep.sweep.search.trials import Evaluation
+from ragsweep.sweep.search.storage import open_storage
+from ragsweep.sweep.search.study import SharedStudy, Sign, StudyPlan, digest, open_study
+from ragsweep.sweep.search.trials import Constraint, Evaluation, TrialOutcome, read_outcome
+
+_log = logging.getLogger(__name__)
+
+LaunchTrials = Callable[[Sequence[Evaluation]], Sequence[JobReturn]]
+"""Run trials, whose jobs may have any numbers; the results in their order."""
+
+
+class RacedBatch(NamedTuple):
+    """The outcomes of a batch, by the number of the job."""
+
+    results: Mapping[int, JobReturn]  # of the last rung
+    spent: Mapping[int, Mapping[str, float]]  # on its rungs
+    remaining: Sequence[Evaluation]  # evaluated in full, and still to be settled
+
+
+def race_trials(race: Race, study: SharedStudy, batch: Sequence[Evaluation], launch: LaunchTrials) -> RacedBatch:
+    """Race the trials of a batch, and settle those that are dropped."""
+    trials, spent = {one.job: one for one in batch}, {one.job: Counter[str]() for one in batch}
+
+    def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobOutcome]:
+        wanted = [replace(trials[job], overrides=tuple(overrides)) for job, overrides in jobs.items()]
+        return dict(zip(jobs, launch(wanted), strict=True))
+
+    def after_rung(until: int, results: Mapping[int, JobOutcome], dropped: tuple[int, ...]) -> None:
+        for job, result in results.items():
+            if isinstance(result, JobReturn) and completed(result):
+                spent[job].update(_report(study, trials[job], until, result))
+        for job in dropped:
+            prune(job)
+
+    def prune(job: int) -> None:
+        if not study.settle(trials[job], TrialOutcome(pruned=True, cost=tuple(spent[job].items()))):
+            _log.warning("trial %d was taken over by another process, which decides on it", trials[job].trial.number)
+
+    raced = run_race(race, {one.job: one.overrides for one in batch}, launch_jobs, after_rung)
+    for job in raced.dropped - raced.results.keys():  # before this process began
+        prune(job)
+    results = {job: result for job, result in raced.results.items() if isinstance(result, JobReturn)}
+    return RacedBatch(results, spent, [one for one in batch if one.job not in raced.dropped])
+
+
+def _report(study: SharedStudy, one: Evaluation, until: int, job: JobReturn) -> dict[str, float]:
+    """Report the mean so far, at the number of questions; return what they cost."""
+    outcome = read_outcome(job, 1)
+    steps: Any = job.return_value.get("steps") if isinstance(job.return_value, Mapping) else None
+    if outcome.values:
+        study.report(one, len(steps) if steps else until, outcome.values[0])
+    return dict(outcome.cost)
+
 
 KEPT_CONFIGS = 100
 """Results of jobs that are returned with their configs, which take 150 kB each."""
 
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]
 """Overrides of jobs with consecutive numbers, and the first number -> their results."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -163,3 +219,66 @@ def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
         stretch.append(one)
     if stretch:
         yield stretch
+
+
+def run_search(
+    settings: SearchSettings, arguments: Sequence[str], launch: Launch, composer: SearchComposer, folder: Path
+) -> list[Sequence[JobReturn]]:
+    """Search, and return the results of the jobs that this process launched, a list a batch.
+
+    No job starts before each value of each parameter was composed once. What came of the study is written to
+    ``optimization_results.yaml`` in the folder.
+    """
+    space = read_space(arguments, settings.params, composer.loader)
+    if settings.sampler["name"] == GRID:
+        space.points()
+    for probe in space.probes(settings.default):
+        composer.compose(probe)
+    plan = _plan(settings, space, composer)
+    storage = open_storage(settings.storage)
+    try:
+        study = open_study(plan, space, storage)
+        loop = SearchLoop(
+            study, launch, composer.sign, settings.n_jobs, settings.max_failure_rate, settings.constraints,
+            settings.stop, settings.race,
+        )  # fmt: skip
+        try:
+            results = loop.run()
+        except BaseException:
+            with suppress(Exception):  # the user should read what ended the search
+                _write_summary(settings, study, folder)
+            raise
+        _write_summary(settings, study, folder)
+        return results
+    finally:
+        storage.close()
+
+
+def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> StudyPlan:
+    subject = settings.subject or " ".join(sorted(space.fixed))
+    suffix = digest([space.description(), settings.directions, subject])[:8]
+    first = [()] if settings.default else []
+    lists = [merge_overrides(space.fixed, lines) for lines in [*first, *settings.enqueue]]
+    extend = settings.custom_search_space
+    return StudyPlan(
+        settings.study_name or f"{composer.program}-{suffix}",
+        settings.directions,
+        subject,
+        settings.sampler,
+        settings.n_trials,
+        tuple((lines, space.locate_config(composer.values(lines, space.parameters))) for lines in lists),
+        settings.lapse,
+        partial(get_method(extend), composer.config()) if extend else None,
+    )
+
+
+def _write_summary(settings: SearchSettings, study: SharedStudy, folder: Path) -> None:
+    """Write the study's summary and plots."""
+    OmegaConf.save(OmegaConf.create(summary.optimization_results(study.optuna)), folder / "optimization_results.yaml")
+    target = Path(settings.folder) if settings.folder else folder
+    plain = summary.summarise(study, settings)
+    summary.write_summary(plain, target)
+    if settings.plots:
+        names = summary.objective_names(settings.objectives, len(settings.directions))
+        plots.draw(study.optuna, names, target / "plots")
+    _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])

@@ -10,10 +10,10 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from ragsweep.sweep.race_loop import Race, check_race
-from ragsweep.sweep.search.outcomes import Constraint, read_constraints, read_directions
 from ragsweep.sweep.search.samplers import check_sampler
 from ragsweep.sweep.search.stopping import StopRule, read_stop
 from ragsweep.sweep.search.storage import check_url
+from ragsweep.sweep.search.trials import Constraint, read_constraints, read_directions
 
 _WHERE = "hydra.sweeper"
 

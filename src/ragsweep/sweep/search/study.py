@@ -15,7 +15,6 @@ from typing import Any
 from hydra.errors import HydraException
 
 from ragsweep.core.locks import Holder, myself
-from ragsweep.sweep.search.outcomes import TrialOutcome
 from ragsweep.sweep.search.samplers import GRID, seeded_sampler
 from ragsweep.sweep.search.space import Space
 from ragsweep.sweep.search.storage import Storage
@@ -26,6 +25,7 @@ from ragsweep.sweep.search.trials import (
     POINT,
     TWIN,
     Evaluation,
+    TrialOutcome,
     draw_number,
     duplicates_at_end,
     evaluations,
