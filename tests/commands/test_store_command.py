@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.store import Store
 from ragsweep.stages.storekeeping import Place
 from test_ledger import opened, result
-from test_storekeeping import NODES, fill, kept, tree
+from test_storekeeping import NODES, fill, filled, kept, tree
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -33,7 +34,9 @@ Call = Callable[..., tuple[int, str, str]]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
-    return fill(tmp_path / ".ragsweep")
+    folder = tmp_path / ".ragsweep"
+    shutil.copytree(filled(), folder)
+    return Place(folder)
 
 
 @pytest.fixture

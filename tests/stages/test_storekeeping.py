@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +98,18 @@ def entry(place: Place, stage: str) -> Item:
     return next(item for item in contents(place).items if item.stage == stage)
 
 
+@cache
+def filled() -> Path:
+    """Fill a store once: to close its database takes a collection of all that the tests have made."""
+    folder = Path(tempfile.mkdtemp(prefix="filled-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return fill(folder).path
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return fill(tmp_path)
+    shutil.copytree(filled(), tmp_path, dirs_exist_ok=True)
+    return Place(tmp_path)
 
 
 @pytest.fixture

@@ -18,14 +18,16 @@ from typing import NamedTuple
 import mlflow
 import pytest
 
+import forked
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [
     sys.executable, str(ROOT / "run.py"), "-m", "dataset.limit=40", "retriever=twins", "top_k=3,5,10",
-    "hydra/launcher=joblib", "hydra.launcher.n_jobs=2",
 ]  # fmt: skip
+JOBLIB = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
+"""Starts two processes beside the command's own: by night, with many configs."""
 FEW, MANY = "0.3", "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,1.0"  # alphas, three configs each
 TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
 alpha: 0.5
@@ -44,13 +46,14 @@ class Ended:
     parents: list[str]
 
 
-def start(folder: Path, alphas: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, alphas: str) -> subprocess.Popen[bytes] | forked.Popen:
     (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
     with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [*COMMAND, f"retriever.alpha={alphas}"], cwd=folder, stdout=log, stderr=log, start_new_session=True,
+        kind, more = (subprocess.Popen, JOBLIB) if alphas == MANY else (forked.Popen, [])
+        return kind(
+            [*COMMAND, *more, f"retriever.alpha={alphas}"], cwd=folder, stdout=log, stderr=log, start_new_session=True,
             env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 

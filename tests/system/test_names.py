@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forked
 from ragsweep.core.errors import Faults
 from ragsweep.core.results import Result
 from ragsweep.core.types import Chunks, Corpus, Spans
@@ -175,7 +175,7 @@ def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: s
         *experiment,
     ]
     watched = [sys.executable, "-c", WATCHED, *command]
-    done = forked.run(watched, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(watched, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     status, outside = json.loads(done.stdout.splitlines()[-1])
     assert (status, outside) == (0, []), done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"work"}
