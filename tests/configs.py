@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from ragsweep.core.results import Result
+from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.sweep.command import compose_jobs, read_command
+from ragsweep.sweep.command import compose, defining
+from ragsweep.sweep.compose import Composer, JobConfig
+from ragsweep.sweep.config_policy import ConfigPolicy
 from ragsweep.sweep.session import Job, Session
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:
     """Compose and check one config."""
-    command = read_command(overrides, multirun=False)
-    return session.prepare(Job(compose_jobs(command)[0], command.names()[0], tuple(overrides)))
+    name = " ".join(defining(overrides)) or "defaults"
+    return session.prepare(Job(composed(*overrides), name, tuple(overrides)))
+
+
+def composed(*overrides: str) -> JobConfig:
+    """Compose one config; equal choices of options are composed once, which takes longer than most tests."""
+    return compose(_composer(Path.cwd()), overrides)
+
+
+@cache
+def _composer(folder: Path) -> Composer:
+    return Composer(policy=ConfigPolicy(Secrets()))
 
 
 def evaluate(session: Session, *overrides: str) -> Result:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from configs import composed
 from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure
@@ -18,7 +19,7 @@ from ragsweep.evaluation.evaluator import Experiment, facts
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.command import compose_jobs, read_command, searches
+from ragsweep.sweep.command import read_command, searches
 from ragsweep.sweep.session import Job, Session
 from recorded import a_result
 from toys import corpus
@@ -138,7 +139,7 @@ def test_unknown_partition_is_an_error_that_names_the_known() -> None:
 
 
 def seen(session: Session, *overrides: str, searching: bool = False) -> Experiment:
-    config = compose_jobs(read_command(overrides, multirun=False))[0]
+    config = composed(*overrides)
     return session.prepare(Job(config, "", overrides, searching=searching))
 
 

@@ -7,14 +7,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.parameters import spelled
 from ragsweep.sweep.session import Job
 
 
 def job(*overrides: str) -> Job:
-    return Job(compose_jobs(read_command(overrides, multirun=False))[0], "x", overrides)
+    return Job(composed(*overrides), "x", overrides)
 
 
 def test_parameters_are_spelled_as_they_are_typed() -> None:

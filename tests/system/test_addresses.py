@@ -20,6 +20,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from safetensors.numpy import save_file
 
+import configs
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
@@ -197,7 +198,7 @@ STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "
 @cache
 def composed(*lines: str) -> DictConfig:
     """Compose a config once: that takes longer than all the rest."""
-    config = OmegaConf.create(compose_jobs(read_command(lines, multirun=False))[0].written)
+    config = OmegaConf.create(configs.composed(*lines).written)
     assert isinstance(config, DictConfig)
     return config
 
