@@ -16,6 +16,10 @@ from test_cli import runs, write_dataset
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 
 
+SMALL = ["-m", "hydra/sweeper=optuna", "hydra.sweeper.plots=false", "retriever.k1=interval(0.8,2)",
+         "hydra.sweeper.storage=sqlite:///.ragsweep/study.db"]  # fmt: skip
+"""A search of one number: the named one has many options, each of which is composed when it begins."""
+
 REFUSED = {
     "hydra.sweeper.direction=minimize": "objective=context_ndcg is better when higher",
     "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
@@ -26,7 +30,7 @@ REFUSED = {
 
 
 def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:
-    typed = ["run", *SEARCH, *write_dataset(tmp_path)]
+    typed = ["run", *SMALL, *write_dataset(tmp_path)]
     early = in_one_process(
         {"plan": [*typed, "plan=json"], **{line: [*typed, line] for line in REFUSED}}, tmp_path
     )  # fmt: skip
