@@ -219,7 +219,9 @@ def table(found: dict[str, float]) -> list[str]:
     row("floor_none", "(a) floor, by hand, without MLflow", each.get("floor_none"))
     if "warm" in each and "floor" in each:
         row("warm", "(b) ragsweep, warm", each["warm"], f"at most 1.5 x (a): {each['warm'] / each['floor']:.2f} x")
-    row("none", "(b) ragsweep, warm, tracking=none", each.get("none"), "at most 15 ms")
+    if "none" in each and "floor_none" in each:
+        ratio = each["none"] / each["floor_none"]
+        row("none", "(b) ragsweep, warm, tracking=none", each["none"], f"at most 2.5 x (a): {ratio:.2f} x")
     if {"cold", "hand", "floor"} <= found.keys():
         ratio = found["cold"] / (found["hand"] + 1.5 * found["floor"])
         row("cold", "(c) ragsweep, cold", each["cold"], f"at most 1.15 x (stages by hand + 1.5 x (a)): {ratio:.2f} x")
@@ -236,7 +238,7 @@ def table(found: dict[str, float]) -> list[str]:
         row("many_1000", "1,002 configs, warm, untracked", 1000 * found["many_1000"] / 1002, "no slower a config")
         further = 1000 * (found["many_1000"] - found["many_100"]) / (1002 - 99)
         lines.append(f"| a further config, warm, untracked: the difference of these two | | {further:.1f} | |")
-    row("first", "a stored single config, to its first number", None, "at most 1.5 s")
+    row("first", "a stored single config, to its first number", None, "at most 2.5 s")
     return lines
 
 
