@@ -15,6 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import forked
+from configs import composed
 from ragsweep.commands.ablate import ablate, tell, write
 from ragsweep.commands.ablate.cases import (
     OPTIONS,
@@ -34,7 +35,7 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Result
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.command import choices, compose_jobs, read_command
+from ragsweep.sweep.command import choices, read_command
 from ragsweep.sweep.compose import config_folder
 from scored import normal, record, scored
 from test_cli import write_dataset
@@ -125,7 +126,7 @@ def test_what_is_carried_over_composes(before: str, after: str) -> None:
     }  # fmt: skip
     base = [f"retriever={before}", *settings[before]]
     exchanged, plain = (
-        compose_jobs(read_command(lines, multirun=False))[0].written["retriever"]
+        composed(*lines).written["retriever"]
         for lines in (with_option(base, "retriever", before, after), [f"retriever={after}"])
     )
     assert exchanged["_target_"] == plain["_target_"]

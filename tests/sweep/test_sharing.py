@@ -90,6 +90,7 @@ def check_joined(folder: Path, trials: int) -> None:
     assert "results.csv" in artifacts(folder, parent)
 
 
+@pytest.mark.nightly
 def test_commands_share_a_search_and_what_is_killed_is_done_by_the_others(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -240,6 +240,7 @@ def crash(folder: Path, first: int, step: int) -> int:
     return int(tried[-1]["commit"]) - 1
 
 
+@pytest.mark.nightly
 def test_a_process_that_dies_at_a_commit_leaves_a_study_that_another_completes(tmp_path: Path) -> None:
     assert crash(tmp_path, 2, 11) > 20
 

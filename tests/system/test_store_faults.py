@@ -52,7 +52,9 @@ def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, A
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.nightly if kind == "kill" else ()) for kind in KINDS]
+)
 def test_some_failing_calls_cost_time_and_no_result(kind: str, quick_folder: Path) -> None:
     check(outcomes(quick_folder, kind, 1 + KINDS.index(kind), QUICK))
 

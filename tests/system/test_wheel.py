@@ -44,6 +44,7 @@ def test_wheel_carries_configs_sweeps_golden_set_and_licence(wheel: Path) -> Non
     assert list(wheel.glob("ragsweep-*.dist-info/licenses/LICENSE"))
 
 
+@pytest.mark.nightly
 def test_installed_command_in_an_empty_folder_equals_the_clones(wheel: Path, tmp_path: Path) -> None:
     installed = [sys.executable, "-c", "from ragsweep.commands.cli import main; main()", "run", *SWEEP]
     cloned = [sys.executable, str(ROOT / "run.py"), *SWEEP]

@@ -82,7 +82,10 @@ def searched(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float 
     return study
 
 
-@pytest.mark.parametrize("sampler", [*CLASSES, "grid"])
+@pytest.mark.parametrize(
+    "sampler",
+    [pytest.param(name, marks=() if name in ("tpe", "qmc") else pytest.mark.nightly) for name in (*CLASSES, "grid")],
+)
 def test_a_resumed_study_has_the_trials_of_one_that_was_not_stopped(tmp_path: Path, sampler: str) -> None:
     params = {"x": "range(0,40)", "y": "range(0,50)"} if sampler in ("grid", "brute_force") else SPACE
     whole, begun, resumed = Program(bowl), Program(bowl), Program(bowl)
@@ -258,7 +261,7 @@ def test_a_trial_of_a_dead_process_is_evaluated_again_and_its_late_result_refuse
     assert [outcome.values for outcome in study.outcomes()] == [(1.0,)]
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "qmc", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", pytest.param("qmc", marks=pytest.mark.nightly)])
 def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tmp_path: Path, sampler: str) -> None:
     whole, killed = Program(bowl), Program(bowl)
     searched(opened(None, SPACE, sampler, 8), whole)
