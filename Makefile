@@ -12,14 +12,14 @@ demo: $(VENV)/.installed
 	$(BIN)/python run.py -m top_k=3,5,10
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(PYTEST)
 
 # Takes about twice as long.
 coverage: $(VENV)/.test-installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report=term $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --cov --cov-report=term $(PYTEST)
 
 test-nightly: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -m nightly $(PYTEST)
+	$(BIN)/python -m pytest -m nightly -o faulthandler_timeout=3600 $(PYTEST)
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff check .

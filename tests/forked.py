@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import gc
 import io
 import json
@@ -38,6 +39,9 @@ PRELOADED = (
     "faiss", "bm25s", "langchain_text_splitters", "openai", "rich.table", "rich.progress", "mlflow",
     "mlflow.store.tracking.sqlalchemy_store", "mlflow.data.meta_dataset", "alembic.command",
 )  # fmt: skip
+
+STUCK_AFTER = 240
+"""Seconds after which a process shows where it is: less than a test may take (faulthandler_timeout)."""
 
 
 # --- the client ---------------------------------------------------------------------------------------------------
@@ -256,6 +260,7 @@ def serve(path: str) -> dict[str, Any]:
 
 def become(request: dict[str, Any]) -> None:
     """Set up the child as a new interpreter would find itself, and run its command."""
+    faulthandler.dump_traceback_later(STUCK_AFTER, file=os.dup(2))  # to where the tests' own output goes
     for number, descriptor in enumerate(request["descriptors"]):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -50,6 +50,7 @@ _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\
 """A key of a mapping on the command line, and its value."""
 
 
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Return whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
     return bool(_SECRET.search(_CAMEL.sub("_", name.rpartition(".")[2]).lower()))

@@ -123,11 +123,11 @@ def read_command(
     overrides = [*_sweepers(parsed, composer), *overrides]
     parsed = _parse(overrides)
     base = compose(composer, [str(one.input_line) for one in parsed if not one.is_sweep_override()])
-    with base.template.changed(base.changes) as config:
-        mode = OmegaConf.select(config, "hydra.mode")
-        multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
-        sweeper = _settings(config.hydra.sweeper)
-        launcher = str(config.hydra.runtime.choices["hydra/launcher"])
+    config = base.template.changed(base.changes)
+    mode = OmegaConf.select(config, "hydra.mode")
+    multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
+    sweeper = _settings(config.hydra.sweeper)
+    launcher = str(config.hydra.runtime.choices["hydra/launcher"])
     _refuse_sweeps(parsed, multirun)
     task = tuple(str(one.input_line) for one in parsed if not one.is_hydra_override())
     known = Command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -54,9 +54,10 @@ class Template:
         assert isinstance(written, dict)
         self.hydra: dict[str, Any] = written.pop("hydra")
         self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
-        self._task = copy.deepcopy(config)  # without the node hydra, which no key of ours may read
-        with read_write(self._task), open_dict(self._task):
-            del self._task["hydra"]
+        task = copy.deepcopy(config)  # without the node hydra, which no key of ours may read
+        with read_write(task), open_dict(task):
+            del task["hydra"]
+        self._in_job, self._task = _Settable(config, self.tree), _Settable(task, self.written)
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -76,16 +77,16 @@ class Template:
 
         Raises ConfigError for a value that is missing, or an interpolation that cannot be resolved.
         """
-        if any(self._is_read(key) or value_at(self.written, key) == _MISSING for key in changes):
-            with _set(self._task, changes, self.written):
-                return to_plain(self._task)
+        if any(map(self._is_read, changes)) or not self._missing <= changes.keys():
+            return to_plain(self._task.set(changes))
         return with_values(self._values, changes)
 
-    @contextmanager
-    def changed(self, changes: Mapping[str, Any]) -> Iterator[DictConfig]:
-        """Set values in the config itself while the block lasts: to copy the config takes longer than a job may."""
-        with _set(self.config, changes, self.tree):
-            yield self.config
+    def changed(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values in the config itself, and reset those of the call before; return the config.
+
+        To copy the config takes longer than a job may. Until the next call it is that of one job.
+        """
+        return self._in_job.set(changes)
 
     def hydra_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the node ``hydra`` as it is written, with values set at dotted keys of the whole config."""
@@ -94,7 +95,12 @@ class Template:
 
     @cached_property
     def _values(self) -> dict[str, Any]:
-        return to_plain(self._task)
+        """The template as plain values; what is missing in it is set by each job."""
+        return to_plain(self._task.set({}), allow_missing=True)
+
+    @cached_property
+    def _missing(self) -> frozenset[str]:
+        return frozenset(where for where, value in leaves(self.written) if value == _MISSING)
 
     @cached_property
     def _read(self) -> frozenset[str] | None:
@@ -113,25 +119,27 @@ class Template:
         return any(key == read or key.startswith(f"{read}.") or read.startswith(f"{key}.") for read in self._read)
 
 
-@contextmanager
-def _set(config: DictConfig, changes: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[None]:
-    """Set values at dotted keys while the block lasts; ``written``: the config as it was."""
-    before = {key: value_at(written, key) for key in changes}
-    try:
-        _update(config, changes)
-        yield
-    finally:
-        _update(config, before)
+class _Settable:
+    """A config in which values are set at dotted keys, and the config as it is written."""
 
-
-def _update(config: DictConfig, values: Mapping[str, Any]) -> None:
-    with ExitStack() as stack:
+    def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
+        self.config, self._written = config, written
+        self._changes: dict[str, Any] = {}
+        # Flags are set once: to set them for each job takes longer than to set its values.
         for node in (config, config.get("hydra")):
             if node is not None:
-                stack.enter_context(read_write(node))  # jobs see Hydra's node read-only
-        stack.enter_context(open_dict(config))
-        for key, value in values.items():
-            OmegaConf.update(config, key, value, merge=False)
+                OmegaConf.set_readonly(node, False)
+                OmegaConf.set_struct(node, False)
+
+    def set(self, changes: Mapping[str, Any]) -> DictConfig:
+        """Set values, and reset all others to what is written."""
+        before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
+        for key, written in before.items():
+            value, current = changes.get(key, written), self._changes.get(key, written)
+            if value != current or type(value) is not type(current):
+                OmegaConf.update(self.config, key, value, merge=False)
+        self._changes = dict(changes)
+        return self.config
 
 
 @dataclass(frozen=True)
@@ -327,13 +335,13 @@ def _meets(override: Override, other: Override) -> bool:
     return key == around or (key.startswith(f"{around}.") and not isinstance(other.value(), str))
 
 
-def to_plain(config: DictConfig) -> dict[str, Any]:
+def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     """Turn a config into plain values, interpolations resolved.
 
     Raises ConfigError, with the key, for a value that is missing or cannot be resolved.
     """
     try:
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
     except MissingMandatoryValue as fault:
         missing = _missing(config) or [str(fault.full_key)]
         raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None

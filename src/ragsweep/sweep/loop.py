@@ -49,7 +49,9 @@ class JobLoop:
         self._multirun, self._secrets = command.multirun, secrets
         self._folder_key = "hydra.sweep.dir" if command.multirun else "hydra.run.dir"
         self._first = first.template
-        with self._first.changed(first.changes) as config, _shown(config):
+        self._branches: dict[str, tuple[Any, str]] = {}
+        config = self._first.changed(first.changes)
+        with _shown(config):
             self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
 
     def write_multirun(self) -> None:
@@ -71,6 +73,17 @@ class JobLoop:
         return came
 
     @contextmanager
+    def logging(self) -> Iterator[None]:
+        """Log as ``hydra.job_logging`` configures while jobs run in the block, and as ``hydra.hydra_logging`` after."""
+        from hydra.core.utils import configure_log
+
+        try:
+            yield
+        finally:
+            hydra = self._first.config.hydra
+            configure_log(hydra.hydra_logging, hydra.verbose)
+
+    @contextmanager
     def _entered(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
         """Set what Hydra sets for a job: its number, folder, files, logs and variables of the environment."""
         from hydra.core.utils import configure_log, env_override
@@ -83,20 +96,18 @@ class JobLoop:
         if template is not self._first:
             OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
         with ExitStack() as stack:
-            whole = stack.enter_context(template.changed({**config.changes, **own}))
+            whole = template.changed({**config.changes, **own})
             stack.enter_context(_shown(whole))
             folder = Path(str(OmegaConf.select(whole, self._folder_key)))
             if self._multirun:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
             own["hydra.runtime.output_dir"] = str(folder.absolute())
-            stack.enter_context(template.changed({"hydra.runtime.output_dir": own["hydra.runtime.output_dir"]}))
-            stack.enter_context(_shown(whole))
+            template.changed({**config.changes, **own})
             folder.mkdir(parents=True, exist_ok=True)
             if whole.hydra.job.chdir:
                 stack.callback(os.chdir, Path.cwd())
                 os.chdir(folder)
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
-            stack.callback(configure_log, whole.hydra.hydra_logging, whole.hydra.verbose)
             self.write(config.written, template.hydra_with(own), overrides)
             stack.enter_context(env_override(template.hydra["job"]["env_set"]))
             yield
@@ -107,9 +118,22 @@ class JobLoop:
             return
         folder = Path(hydra["runtime"]["output_dir"], hydra["output_subdir"])
         folder.mkdir(parents=True, exist_ok=True)
-        files = {"config": written, "hydra": {"hydra": hydra}, "overrides": list(overrides)}
-        for name, tree in files.items():
-            (folder / f"{name}.yaml").write_text(self._dumped(tree), encoding="utf-8")
+        files = {
+            "config": self._dumped_config(written),
+            "hydra": self._dumped({"hydra": hydra}),
+            "overrides": self._dumped(list(overrides)),
+        }
+        for name, text in files.items():
+            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def _dumped_config(self, written: Mapping[str, Any]) -> str:
+        """Write a config as YAML; branches that it shares with the job before are not written anew."""
+        if self._secrets:
+            return self._dumped(written)
+        for key, branch in written.items():
+            if key not in self._branches or self._branches[key][0] is not branch:
+                self._branches[key] = branch, self._dumped({key: branch})
+        return "".join(self._branches[key][1] for key in written)
 
     def _dumped(self, tree: Any) -> str:
         return dumped(self._secrets.mask_tree(tree) if self._secrets else tree)
@@ -122,7 +146,7 @@ def _shown(config: DictConfig) -> Iterator[None]:
 
     singleton = HydraConfig.instance()
     before = singleton.cfg
-    singleton.set_config(config)
+    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
     try:
         yield
     finally:
@@ -156,7 +180,8 @@ class InProcess:
 
     def launch(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
         """Run jobs, given by their overrides and the number of the first."""
-        return [self._run(number, lines) for number, lines in enumerate(jobs, start=first)]
+        with self._folders.logging():
+            return [self._run(number, lines) for number, lines in enumerate(jobs, start=first)]
 
     def _run(self, number: int, lines: Sequence[str]) -> JobReturn:
         rung = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]

@@ -124,7 +124,10 @@ def masked(outcome: Kept, secrets: Secrets) -> Kept:
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    return name != "question_id" and isinstance(column, list | tuple) and any(isinstance(one, str) for one in column)
+    """Return whether a column holds texts; its values are of one type, or None."""
+    if name == "question_id" or not isinstance(column, list | tuple):
+        return False
+    return isinstance(next((value for value in column if value is not None), None), str)
 
 
 def single_facts(result: Result, views: int) -> dict[str, object]:

@@ -183,7 +183,9 @@ def _single(command: Command, context: RunContext, job: Job) -> int:
     try:
         assert isinstance(job.config, JobConfig)
         folders = JobLoop(command, job.config, context.secrets)
-        if fault := raised(folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)):
+        with folders.logging():
+            ended = folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)
+        if fault := raised(ended):
             raise fault
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)

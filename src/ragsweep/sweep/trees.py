@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,12 +27,13 @@ def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a tree, and set values at dotted keys, whose parents exist."""
-    copied: dict[str, Any] = copy.deepcopy(dict(tree))
+    """Return a tree with values set at dotted keys, whose parents exist; other branches are those of the first."""
+    copied: dict[str, Any] = dict(tree)
     for key, value in changes.items():
         *above, last = key.split(".")
         node = copied
         for part in above:
+            node[part] = dict(node[part])
             node = node[part]
         node[last] = value
     return copied
