@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.compose import CONFIG, Composer, JobConfig, Template, opened, to_plain
-from ragsweep.sweep.loop import dumped
+from ragsweep.sweep.compose import CONFIG, Composer, JobConfig, Template, hydra_initialized, to_plain
+from ragsweep.sweep.loop import to_yaml
 
 LINES = [
     "retriever=bm25", "retriever=vector", "retriever=hybrid_rrf", "retriever=bm52", "retriever=null", "~retriever",
@@ -47,7 +47,7 @@ def outcome(act: Any) -> Any:
 
 
 def by_hydra(lines: list[str]) -> Any:
-    with opened():
+    with hydra_initialized():
         config = compose(CONFIG, lines)
     try:
         values: Any = to_plain(config)
@@ -152,5 +152,5 @@ SCALARS = st.one_of(
 
 @given(st.dictionaries(st.sampled_from(["a", "on", "1", "é", "a: b"]), SCALARS | st.lists(SCALARS, max_size=2)))
 def test_files_of_jobs_are_read_as_they_were(values: dict[str, Any]) -> None:
-    assert OmegaConf.to_container(OmegaConf.create(dumped(values))) == values
-    assert yaml.safe_load(dumped(values)) == values
+    assert OmegaConf.to_container(OmegaConf.create(to_yaml(values))) == values
+    assert yaml.safe_load(to_yaml(values)) == values

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.sweep.expansion import expand
-from ragsweep.sweep.multirun import stretches
+from ragsweep.sweep.multirun import consecutive_batches
 
 
 def lines_of(jobs: list[Any]) -> list[str]:
@@ -81,5 +81,5 @@ def test_a_bad_case_is_one_sentence_with_its_number_and_the_way_out(cases: Any, 
 
 @given(st.lists(st.integers(0, 30)), st.none() | st.integers(1, 5))
 def test_stretches_hold_every_number_once_without_gaps(numbers: list[int], longest: int | None) -> None:
-    found = stretches(numbers, longest)
+    found = consecutive_batches(numbers, longest)
     assert [number for stretch in found for number in stretch] == sorted(set(numbers))

@@ -19,7 +19,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
-from ragsweep.sweep.finalists import SUFFIX, check, choose, finals
+from ragsweep.sweep.finalists import SUFFIX, check, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from weighed import METRIC, noisy, scored
 
@@ -80,17 +80,19 @@ def test_a_number_of_finalists_that_means_nothing_is_refused(wrong: object) -> N
 
 def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     outcomes = [held(FIELD[0], 0.25), held(FIELD[1], 0.5, 1), Failure(f"cheap{SUFFIX}", (), {}, "broke")]
-    came = finals([*outcomes, held(FIELD[4], 0.1)], FIELD[:3], METRIC)  # the poor one is of an earlier choice
-    assert [one.error for one in came.failures] == ["broke"]
-    lines = [text for _, text in came.lines()]
+    summary = collect_finalists(
+        [*outcomes, held(FIELD[4], 0.1)], FIELD[:3], METRIC
+    )  # the poor one is of an earlier choice
+    assert [one.error for one in summary.failures] == ["broke"]
+    lines = [text for _, text in summary.lines()]
     assert lines[0] == "ndcg of 2 configs on 210 questions that the search has not seen"
-    for line, one in zip(lines[1:], came.facts(), strict=True):
+    for line, one in zip(lines[1:], summary.facts(), strict=True):
         assert line.endswith(f"· {one['config']}")
         assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
-    assert came.gap is not None
-    assert (came.gap.config, came.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
-    assert came.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
-    assert list(finals([], FIELD, METRIC).lines()) == []
+    assert summary.gap is not None
+    assert (summary.gap.config, summary.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
+    assert summary.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
+    assert list(collect_finalists([], FIELD, METRIC).lines()) == []
 
 
 def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
@@ -103,14 +105,14 @@ def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
     return summarise_sweep(ledger, ledger.records("search"))
 
 
-def told(came: SweepSummary) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(came.parent("search").files["results.json"])
+def told(summary: SweepSummary) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(summary.parent("search").files["results.json"])
     return found
 
 
-def last_line(came: SweepSummary) -> str:
+def last_line(summary: SweepSummary) -> str:
     stream = io.StringIO()
-    came.show(Terminal(stream, bars=False))
+    summary.show(Terminal(stream, bars=False))
     return stream.getvalue().splitlines()[-1]
 
 
@@ -131,24 +133,26 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
 
 
 def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:
-    came = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
-    first, second = told(came)["sweep"]["finalists"]
+    summary = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1))
+    first, second = told(summary)["sweep"]["finalists"]
     assert first["lead"] is None
-    verdict = compare_configs(came.finals.named()[0])
+    verdict = compare_configs(summary.finalists.named()[0])
     assert isinstance(verdict, SweepComparison)
     low, high = float(verdict.differences.low[1]), float(verdict.differences.high[1])
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
     assert low < lead < high
-    _, base, other = (text for _, text in came.finals.lines())
+    _, base, other = (text for _, text in summary.finalists.lines())
     assert re.search(r"lead +\(over first\) · first$", base)
     assert re.search(r"lead \+\.197 \[\.\d+, \.\d+\] · dear$", other)
 
 
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
-    came = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
-    assert told(came)["result"]["kind"] == "none"
-    assert last_line(came).startswith("result   none, on 210 questions that the search has not seen: first, the first")
+    summary = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
+    assert told(summary)["result"]["kind"] == "none"
+    assert last_line(summary).startswith(
+        "result   none, on 210 questions that the search has not seen: first, the first"
+    )
 
 
 def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
@@ -175,10 +179,10 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     # They are no configs of the search: nobody who reads these compares them with the others.
     assert [record.job for record in ledger.records("search")] == [0, 1, 2, 3, 4]
     assert ledger.jobs("search", "finished") == {0, 1, 2, 3, 4}
-    came = summarise_sweep(ledger, ledger.records("search"))
-    assert len(came.results) == 5
-    assert {one.name for one in came.finals.results} == {f"{one.name}{SUFFIX}" for one in FIELD[:4]}
-    assert came.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(came.finals.gap.change)  # type: ignore[union-attr]
+    summary = summarise_sweep(ledger, ledger.records("search"))
+    assert len(summary.results) == 5
+    assert {one.name for one in summary.finalists.results} == {f"{one.name}{SUFFIX}" for one in FIELD[:4]}
+    assert summary.parent("s").metrics["verdict/holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 
 def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:

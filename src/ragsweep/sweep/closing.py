@@ -19,7 +19,7 @@ from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, compare_configs
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
-from ragsweep.sweep.finalists import Finals, choose, finals
+from ragsweep.sweep.finalists import Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
@@ -32,24 +32,24 @@ class ParentRun:
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> what is known of it only now
+    children: Mapping[int, Mapping[str, str]] = field(
+        default_factory=dict
+    )  # job -> tags that follow from the whole sweep
 
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """All that summary of a sweep, and what follows from it."""
+    """A sweep's results, and the conclusions from them."""
 
     results: Sequence[Result]
     failures: Sequence[Failure]
-    looks: int = 0  # how often the holdout of these questions was looked at
-    verdict: SweepComparison | NoComparison | None = (
-        None  # None where nothing was measured, or the sweep was broken off
-    )
-    beyond: Sequence[ExcludedConfig] = ()  # which break a constraint of the search
-    left: StudySummary | None = None  # what a search left of its study
+    holdout_views: int = 0  # evaluations on the holdout of these questions so far
+    verdict: SweepComparison | NoComparison | None = None  # None: nothing was measured, or the sweep was broken off
+    excluded: Sequence[ExcludedConfig] = ()  # which break a constraint of the search
+    study: StudySummary | None = None  # of a search
     jobs: Mapping[int, Result] = field(default_factory=dict)
-    finals: Finals = field(default_factory=Finals)
-    gap: Gap | None = None  # where the holdout was looked at, and the same configs were measured on tune
+    finalists: Finalists = field(default_factory=Finalists)
+    gap: Gap | None = None  # where the holdout was evaluated, and the same configs were measured on tune
 
     def show(self, terminal: Terminal) -> None:
         """Print the comparison, what failed, what a race has saved, and the verdict."""
@@ -60,24 +60,26 @@ class SweepSummary:
         terminal.lines(front_lines(self.front, self.objectives, len(self.results)))
         if self.verdict is not None:
             terminal.lines(verdict_lines(self.verdict))
-        terminal.failures(self.finals.failures)
-        terminal.lines(self.finals.lines())
+        terminal.failures(self.finalists.failures)
+        terminal.lines(self.finalists.lines())
         terminal.lines(gap_line(self.gap))
-        if self.left and self.left.stopped:
-            terminal.line("stopped", f"{self.left.stopped}; other settings let the same command go on")
-        held = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finals.results))
-        terminal.lines(looks_line(self.looks, held))
+        if self.study and self.study.stopped:
+            terminal.line("stopped", f"{self.study.stopped}; other settings let the same command go on")
+        on_holdout = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finalists.results))
+        terminal.lines(looks_line(self.holdout_views, on_holdout))
         if self.decision:
             terminal.lines(self.decision.lines())
 
     @property
     def decision(self) -> Decision | None:
-        """What decides the result: a search's finalists, where they were measured on questions that it has not seen."""
+        """The comparison that decides: that of a search's finalists on unseen questions, if they were measured."""
         if self.verdict is None:
             return None
-        if self.finals.verdict is not None:
-            return Decision(self.finals.verdict, f"on {self.finals.questions:,} questions that the search has not seen")
-        return Decision(self.verdict, "on the questions by which the search chose" if self.left else "")
+        if self.finalists.verdict is not None:
+            return Decision(
+                self.finalists.verdict, f"on {self.finalists.questions:,} questions that the search has not seen"
+            )
+        return Decision(self.verdict, "on the questions by which the search chose" if self.study else "")
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -89,21 +91,21 @@ class SweepSummary:
         """The configs that no other one beats in every objective, of those that keep all constraints."""
         if len(self.objectives) < 2:
             return []
-        return pareto_front(_kept(self.results, self.beyond), self.objectives)
+        return pareto_front(_without_excluded(self.results, self.excluded), self.objectives)
 
     def contenders(self, most: int) -> list[Result]:
         """List the configs to be evaluated on the holdout."""
-        return choose(_kept(self.results, self.beyond), self.verdict, most)
+        return choose(_without_excluded(self.results, self.excluded), self.verdict, most)
 
     def parent(self, name: str) -> ParentRun:
         """Make the content of the parent run."""
-        facts = {"name": name, "holdout_looks": self.looks, "gap": self.gap and self.gap._asdict()}
+        facts = {"name": name, "holdout_looks": self.holdout_views, "gap": self.gap and self.gap._asdict()}
         facts |= {**race_facts(self.results), **self._extra_facts()}
         files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
-        files |= self.left.pictures if self.left else {}
-        tags = self.left.tags() if self.left else {}
+        files |= self.study.pictures if self.study else {}
+        tags = self.study.tags() if self.study else {}
         if self.verdict is None or self.decision is None:
             return ParentRun(files, {}, tags, self._children())
         metrics = numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
@@ -114,7 +116,7 @@ class SweepSummary:
 
     def _children(self) -> dict[int, dict[str, str]]:
         """Return tags of each job: its trial, and whether it is on the front."""
-        found = self.left.trial_tags() if self.left else {}
+        found = self.study.trial_tags() if self.study else {}
         on = {one.name for one in self.front}
         for job, result in self.jobs.items() if len(self.objectives) > 1 else ():
             found.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in on else "no"
@@ -122,42 +124,53 @@ class SweepSummary:
 
     def _extra_facts(self) -> dict[str, object]:
         """Return the facts of several objectives, and of a search, in JSON types."""
-        told: dict[str, object] = {}
+        facts: dict[str, object] = {}
         if len(self.objectives) > 1:
-            told["front"] = [one.name for one in self.front]
-        if self.finals.results:
-            told["finalists"] = self.finals.facts()
-        if self.left:
-            told["search"] = {"study": self.left.study, "sampler": self.left.sampler, "trials": dict(self.left.states),
-                              "stopped": self.left.stopped}  # fmt: skip
-        return told
+            facts["front"] = [one.name for one in self.front]
+        if self.finalists.results:
+            facts["finalists"] = self.finalists.facts()
+        if self.study:
+            study = self.study
+            facts["search"] = {"study": study.study, "sampler": study.sampler, "trials": dict(study.states),
+                               "stopped": study.stopped}  # fmt: skip
+        return facts
 
 
 def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True
 ) -> SweepSummary:
     """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
+    sweep = records[0].sweep if records else None
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
-    left = read_summary(study_folder(ledger.path, records[0].sweep)) if records and records[0].sweep else None
-    broken = left.broken() if left else {}
-    beyond = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
-    verdict = _weighed(_kept(results, beyond), failures, beyond) if weighed and results else None
-    seen = looks(ledger, results[0]) if results else 0
-    jobs = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
-    known = [record.outcome for record in ledger.finalists(records[0].sweep)] if records and records[0].sweep else []
-    ended = finals(
-        known, choose(_kept(results, beyond), verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
+    study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
+    broken = study.broken() if study else {}
+    excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
+    allowed = _without_excluded(results, excluded)
+    verdict = _compare(allowed, failures, excluded) if weighed and results else None
+    finalists = collect_finalists(
+        [record.outcome for record in ledger.finalists(sweep)] if sweep else [],
+        choose(allowed, verdict),
+        verdict.metric if isinstance(verdict, SweepComparison) else "",
     )
-    if ended.verdict is None and len(ended.results) + len(ended.failures) > 1:
-        ended = replace(ended, verdict=_weighed(*ended.named(), ()))
-    gap = ended.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict)
-    return SweepSummary(results, failures, seen, verdict, beyond, left, jobs, ended, gap)
+    if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
+        finalists = replace(finalists, verdict=_compare(*finalists.named(), ()))
+    return SweepSummary(
+        results,
+        failures,
+        holdout_views(ledger, results[0]) if results else 0,
+        verdict,
+        excluded,
+        study,
+        {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
+        finalists,
+        finalists.gap or _gap(ledger, [one for one in results if one.state != DROPPED], verdict),
+    )
 
 
-def _kept(results: Sequence[Result], beyond: Sequence[ExcludedConfig]) -> list[Result]:
+def _without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
     """Leave out what breaks a constraint."""
-    names = {one.name for one in beyond}
+    names = {one.name for one in excluded}
     return [one for one in results if one.name not in names]
 
 
@@ -169,16 +182,16 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | N
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 
 
-def looks(ledger: Ledger, result: Result) -> int:
-    """Count how often the holdout of a result's questions was looked at."""
+def holdout_views(ledger: Ledger, result: Result) -> int:
+    """Count the evaluations on the holdout of a result's questions."""
     return ledger.holdout_views(result.dataset.undivided)
 
 
-def _weighed(
-    results: Sequence[Result], failures: Sequence[Failure], beyond: Sequence[ExcludedConfig]
+def _compare(
+    results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig]
 ) -> SweepComparison | NoComparison:
     try:
-        return compare_configs(results, failures, beyond)
+        return compare_configs(results, failures, excluded)
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")

@@ -245,7 +245,7 @@ class Composer:
         """Hydra's loader, which lists the options of groups (``retriever=glob(*)``)."""
         from hydra.core.global_hydra import GlobalHydra
 
-        with opened():
+        with hydra_initialized():
             return GlobalHydra.instance().config_loader()
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
@@ -287,7 +287,7 @@ class Composer:
 
 
 @contextmanager
-def opened() -> Iterator[None]:
+def hydra_initialized() -> Iterator[None]:
     """Initialise Hydra for the shipped configs while the block lasts, also where Hydra runs already."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -308,7 +308,7 @@ def _composed(lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
     """Compose a config with its node ``hydra``, which lists the overrides as they were typed."""
     from hydra import compose
 
-    with opened():
+    with hydra_initialized():
         config = compose(CONFIG, list(searched), return_hydra_config=True)
     if list(searched) != list(lines):
         with read_write(config):

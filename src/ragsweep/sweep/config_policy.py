@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
-from ragsweep.sweep.compose import CONFIG, Template, config_folder, opened, parse
+from ragsweep.sweep.compose import CONFIG, Template, config_folder, hydra_initialized, parse
 from ragsweep.sweep.config_files import check_files
 from ragsweep.sweep.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.trees import absolute, leaves
@@ -129,7 +129,7 @@ def _chosen_files(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[s
 
     found = []
     try:
-        with opened():
+        with hydra_initialized():
             loader = GlobalHydra.instance().config_loader()
             chosen = loader.compute_defaults_list(CONFIG, list(lines), RunMode.RUN).defaults
         for path in dict.fromkeys(str(one.config_path) for one in chosen if one.package == GROUP):

@@ -25,7 +25,7 @@ SUFFIX = f" partition={HOLDOUT}"
 
 
 @dataclass(frozen=True)
-class Finals:
+class Finalists:
     """The configs that were evaluated on the holdout at the end of a search, the baseline first.
 
     ``verdict`` compares them there: intervals of their leads over the baseline hold for all of them together.
@@ -55,28 +55,28 @@ class Finals:
         what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
         yield "holdout", f"{self.metric} of {what} on {questions:,} questions that the search has not seen"
         rows = [
-            (f"{seen:.3g}", cell(one.summaries[self.metric]), signed(gap), self._lead(one))
-            for one, seen, gap in self._rows()
+            (f"{tuned_value:.3g}", cell(one.summaries[self.metric]), signed(gap), self._lead(one))
+            for one, tuned_value, gap in self._rows()
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         for one, row in zip(self.results, rows, strict=True):
-            seen, value, gap, lead = (f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
-            text = f"tune {seen} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
+            tuned_value, value, gap, lead = (f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
+            text = f"tune {tuned_value} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
             yield "", f"{text} · {short(_plain(one.name))}"
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the same in JSON types."""
         return [
-            {"config": _plain(one.name), "tune": seen, "holdout": one.summaries[self.metric].value,
+            {"config": _plain(one.name), "tune": tuned_value, "holdout": one.summaries[self.metric].value,
              "low": one.summaries[self.metric].low, "high": one.summaries[self.metric].high, "gap": gap,
              "lead": self._lead_facts(one)}
-            for one, seen, gap in self._rows()
+            for one, tuned_value, gap in self._rows()
         ]  # fmt: skip
 
     def _rows(self) -> Iterator[tuple[Result, float, float]]:
         for one, before in zip(self.results, self.tuned, strict=True):
-            seen = before.summaries[self.metric].value
-            yield one, seen, one.summaries[self.metric].value - seen
+            tuned_value = before.summaries[self.metric].value
+            yield one, tuned_value, one.summaries[self.metric].value - tuned_value
 
     def _lead(self, one: Result) -> str:
         """Format a config's lead over the baseline on the holdout, with its interval."""
@@ -137,18 +137,20 @@ def _named(one: Kept) -> Kept:
     return replace(one, name=_plain(one.name))
 
 
-def finals(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finals:
+def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the outcomes of the configs that are chosen now, without those of an earlier choice."""
-    known = {_plain(one.name): one for one in outcomes}
-    pairs = [(known[one.name], one) for one in chosen if one.name in known]
+    by_name = {_plain(one.name): one for one in outcomes}
+    pairs = [(by_name[one.name], one) for one in chosen if one.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
     both = [(after, before) for after, before in pairs if isinstance(after, Result)]
     results, tuned = [after for after, _ in both], [before for _, before in both]
     gap = holdout_gap(results, tuned, metric) if results else None
-    came = Finals(results, failures, tuned, metric, gap)
+    collected = Finalists(results, failures, tuned, metric, gap)
     if pairs and (not tuned or tuned[0] is not chosen[0]):
-        return replace(came, verdict=NoComparison(f"{short(chosen[0].name)}, the first config, was not measured there"))
-    return came
+        return replace(
+            collected, verdict=NoComparison(f"{short(chosen[0].name)}, the first config, was not measured there")
+        )
+    return collected
 
 
 def _is_held_back(result: Result) -> bool:

@@ -18,7 +18,7 @@ from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
 from ragsweep.sweep.config_policy import add_secrets
 from ragsweep.sweep.jobs import Returned, run_job
-from ragsweep.sweep.loop import dumped
+from ragsweep.sweep.loop import to_yaml
 from ragsweep.sweep.race_plan import KEY
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
@@ -55,7 +55,7 @@ class HydraTask:
         folder, secrets = Path(str(master.hydra.sweep.dir)), self.context.secrets
         folder.mkdir(parents=True, exist_ok=True)
         written = OmegaConf.to_container(master, resolve=False, enum_to_str=True)
-        (folder / "multirun.yaml").write_text(dumped(secrets.mask_tree(written)), encoding="utf-8")
+        (folder / "multirun.yaml").write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
         try:
             self.body(launch, folder)
         except BaseException as fault:
@@ -105,7 +105,7 @@ def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None
     folder = Path(node.runtime.output_dir, node.output_subdir)
     for name, part in {"config": config, "hydra": whole, "overrides": node.overrides.task}.items():
         written = OmegaConf.to_container(part, resolve=False, enum_to_str=True)
-        (folder / f"{name}.yaml").write_text(dumped(secrets.mask_tree(written)), encoding="utf-8")
+        (folder / f"{name}.yaml").write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
 
 
 def through_hydra(command: Command, task: HydraTask) -> None:

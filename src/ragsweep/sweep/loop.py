@@ -51,26 +51,26 @@ class JobLoop:
         self._first = first.template
         self._branches: dict[str, tuple[Any, str]] = {}
         config = self._first.changed(first.changes)
-        with _shown(config):
+        with _as_hydra_config(config):
             self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
 
     def write_multirun(self) -> None:
         """Write the config of the multirun into the sweep's folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "multirun.yaml").write_text(self._dumped(self._first.tree), encoding="utf-8")
+        (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
     def run(self, task: Callable[[], object], config: JobConfig, number: int, overrides: Sequence[str]) -> JobReturn:
         """Run a job in its folder; the result holds what the task returned or raised."""
         from hydra.core.utils import JobReturn, JobStatus
 
-        came = JobReturn()
-        came.overrides = list(overrides)
-        with self._entered(config, number, overrides):
+        job_return = JobReturn()
+        job_return.overrides = list(overrides)
+        with self._job_environment(config, number, overrides):
             try:
-                came.return_value, came.status = task(), JobStatus.COMPLETED
+                job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
             except Exception as fault:
-                came.return_value, came.status = fault, JobStatus.FAILED
-        return came
+                job_return.return_value, job_return.status = fault, JobStatus.FAILED
+        return job_return
 
     @contextmanager
     def logging(self) -> Iterator[None]:
@@ -84,7 +84,7 @@ class JobLoop:
             configure_log(hydra.hydra_logging, hydra.verbose)
 
     @contextmanager
-    def _entered(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
+    def _job_environment(self, config: JobConfig, number: int, overrides: Sequence[str]) -> Iterator[None]:
         """Set what Hydra sets for a job: its number, folder, files, logs and variables of the environment."""
         from hydra.core.utils import configure_log, env_override
 
@@ -97,7 +97,7 @@ class JobLoop:
             OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
-            stack.enter_context(_shown(whole))
+            stack.enter_context(_as_hydra_config(whole))
             folder = Path(str(OmegaConf.select(whole, self._folder_key)))
             if self._multirun:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
@@ -119,28 +119,28 @@ class JobLoop:
         folder = Path(hydra["runtime"]["output_dir"], hydra["output_subdir"])
         folder.mkdir(parents=True, exist_ok=True)
         files = {
-            "config": self._dumped_config(written),
-            "hydra": self._dumped({"hydra": hydra}),
-            "overrides": self._dumped(list(overrides)),
+            "config": self._config_yaml(written),
+            "hydra": self._masked_yaml({"hydra": hydra}),
+            "overrides": self._masked_yaml(list(overrides)),
         }
         for name, text in files.items():
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
-    def _dumped_config(self, written: Mapping[str, Any]) -> str:
+    def _config_yaml(self, written: Mapping[str, Any]) -> str:
         """Write a config as YAML; branches that it shares with the job before are not written anew."""
         if self._secrets:
-            return self._dumped(written)
+            return self._masked_yaml(written)
         for key, branch in written.items():
             if key not in self._branches or self._branches[key][0] is not branch:
-                self._branches[key] = branch, self._dumped({key: branch})
+                self._branches[key] = branch, self._masked_yaml({key: branch})
         return "".join(self._branches[key][1] for key in written)
 
-    def _dumped(self, tree: Any) -> str:
-        return dumped(self._secrets.mask_tree(tree) if self._secrets else tree)
+    def _masked_yaml(self, tree: Any) -> str:
+        return to_yaml(self._secrets.mask_tree(tree) if self._secrets else tree)
 
 
 @contextmanager
-def _shown(config: DictConfig) -> Iterator[None]:
+def _as_hydra_config(config: DictConfig) -> Iterator[None]:
     """Let `HydraConfig` be that of a config, which interpolations such as ``${hydra:job.num}`` read."""
     from hydra.core.hydra_config import HydraConfig
 
@@ -153,7 +153,7 @@ def _shown(config: DictConfig) -> Iterator[None]:
         singleton.cfg = before
 
 
-def dumped(tree: Any) -> str:
+def to_yaml(tree: Any) -> str:
     """Write plain values as YAML."""
     text: str = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
     return text

@@ -16,7 +16,7 @@ from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, R
 from ragsweep.report import artifacts
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.closing import ParentRun, looks, summarise_sweep
+from ragsweep.sweep.closing import ParentRun, holdout_views, summarise_sweep
 from ragsweep.sweep.recording import log_outcome, single_facts
 
 SWEEP_TAG = "ragsweep.sweep"
@@ -157,8 +157,8 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     _upload(ledger, tracker, missing, parent, here)
     summary = summarise_sweep(ledger, trials)
     whole = [result for result in summary.results if result.state != PARTIAL]
-    expected = len(trials) if summary.left and summary.left.ended else len(sweep.jobs)  # a search may end early
-    status = FINISHED if len(whole) == expected and not summary.finals.failures else FAILED
+    expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
+    status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
     held = summary.parent(sweep.name)
     tracker.close_sweep(parent, status, held.files, held.metrics, held.tags)
     if here:
@@ -214,7 +214,7 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
         return 0
     run = log_outcome(tracker, record.outcome, RunPlacement(adopt=left))
     if isinstance(record.outcome, Result):
-        shown, facts = headline([record.outcome]), single_facts(record.outcome, looks(ledger, record.outcome))
+        shown, facts = headline([record.outcome]), single_facts(record.outcome, holdout_views(ledger, record.outcome))
         tracker.log_artifacts(run, artifacts(facts, [record.outcome], [], shown))
     if here:
         ledger.mark_tracked(record.id, run)

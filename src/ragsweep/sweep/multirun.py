@@ -25,7 +25,7 @@ from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.command import Command
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.loop import InProcess
-from ragsweep.sweep.race_loop import raised
+from ragsweep.sweep.race_loop import exception_of
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
@@ -204,14 +204,14 @@ class Multirun:
             outcomes = race_loop.run_race(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
         else:
             outcomes = self._batches(wanted, launch)
-        faults = [one if isinstance(one, Exception) else raised(one) for one in outcomes.values()]
+        faults = [one if isinstance(one, Exception) else exception_of(one) for one in outcomes.values()]
         first = next((fault for fault in faults if fault), None)
         return self.secrets.mask_text(f"{type(first).__name__}: {first}") if first else "its process ended"
 
     def _batches(self, jobs: Mapping[int, Sequence[str]], launch: Launch) -> dict[int, JobReturn | Exception]:
         """Launch jobs in batches of consecutive numbers, and return the outcome of each."""
         found: dict[int, JobReturn | Exception] = {}
-        for batch in stretches(jobs, self.command.batch):
+        for batch in consecutive_batches(jobs, self.command.batch):
             try:
                 outcomes = launch([list(jobs[number]) for number in batch], batch.start)
                 found |= dict(zip(batch, outcomes, strict=True))
@@ -225,7 +225,7 @@ class Multirun:
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
-                self._keep_failure(sweep, claim.number, lost(sweep, claim.number, error))
+                self._keep_failure(sweep, claim.number, lost_job(sweep, claim.number, error))
 
     def _keep_failure(self, sweep: Sweep, job: int, failure: Failure) -> None:
         OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
@@ -271,22 +271,22 @@ class Multirun:
         """Sum up the records, and return the sweep's status with them."""
         missed = self._missed(sweep, {record.job for record in records}, why)
         summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
-        partial = any(one.state == PARTIAL for one in (*summary.results, *summary.finals.results))
-        failed = summary.failures or summary.finals.failures or partial
+        partial = any(one.state == PARTIAL for one in (*summary.results, *summary.finalists.results))
+        failed = summary.failures or summary.finalists.failures or partial
         return summary, FAILED if status == FINISHED and failed else status
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""
         gone = sorted(set(range(len(sweep.jobs))) - recorded)
-        return [lost(sweep, job, f"did not run to its end: {why}") for job in gone]
+        return [lost_job(sweep, job, f"did not run to its end: {why}") for job in gone]
 
 
-def lost(sweep: Sweep, number: int, why: str) -> Failure:
+def lost_job(sweep: Sweep, number: int, why: str) -> Failure:
     """Return the failure of a job that left no record."""
     return Failure(sweep.names[number], sweep.jobs[number], {}, why)
 
 
-def stretches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
+def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
     """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
     found: list[range] = []
     for number in sorted(set(numbers)):

@@ -94,7 +94,7 @@ def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
     return {number: one.return_value for number, one in found.items() if completed(one)}
 
 
-def raised(job: JobReturn) -> Exception | None:
+def exception_of(job: JobReturn) -> Exception | None:
     """Return the exception of a job, without the line that Hydra prints."""
     with redirect_stderr(StringIO()):
         try:

@@ -20,7 +20,7 @@ from ragsweep.sweep import mlflow_sync, search_command
 from ragsweep.sweep.command import compose
 from ragsweep.sweep.holdout import HoldoutEvaluation
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
-from ragsweep.sweep.multirun import DONE, Multirun, lost
+from ragsweep.sweep.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.settings import SearchSettings
@@ -181,4 +181,4 @@ class Search(Multirun):
 
     def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""
-        return [lost(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []
+        return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []

@@ -1,4 +1,4 @@
-"""Run a command: check and plan all its configs, run them, and close what was opened, however it ends."""
+"""Run a command: check and plan all its configs, run them, and close what was hydra_initialized, however it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
 from ragsweep.sweep.loop import JobLoop
 from ragsweep.sweep.multirun import Multirun
-from ragsweep.sweep.race_loop import raised
+from ragsweep.sweep.race_loop import exception_of
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
@@ -185,7 +185,7 @@ def _single(command: Command, context: RunContext, job: Job) -> int:
         folders = JobLoop(command, job.config, context.secrets)
         with folders.logging():
             ended = folders.run(lambda: run_job(context, job), job.config, 0, job.overrides)
-        if fault := raised(ended):
+        if fault := exception_of(ended):
             raise fault
     except TrackingError as fault:  # the place was there when the command began, and the result is kept
         print(f"ragsweep: in the ledger, but not in MLflow: {fault}", file=sys.stderr)

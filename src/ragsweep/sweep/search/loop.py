@@ -140,9 +140,9 @@ class SearchLoop:
                     self._settle(one, raced.results[one.job], raced.spent[one.job])
                 yield list(raced.results.values())
                 return
-            for stretch in _stretches(batch):
-                results = self._launch(stretch)
-                for one, job in zip(stretch, results, strict=True):
+            for batch_part in _consecutive(batch):
+                results = self._launch(batch_part)
+                for one, job in zip(batch_part, results, strict=True):
                     self._settle(one, job, {})
                 yield results
         except _LauncherDied as fault:
@@ -150,7 +150,7 @@ class SearchLoop:
             _log.warning("the launcher ended with %s; the trials under way are begun again", fault)
 
     def _launch_all(self, trials: Sequence[Evaluation]) -> list[JobReturn]:
-        return [job for stretch in _stretches(trials) for job in self._launch(stretch)]
+        return [job for batch_part in _consecutive(trials) for job in self._launch(batch_part)]
 
     def _launch(self, batch: Sequence[Evaluation]) -> Sequence[JobReturn]:
         try:
@@ -209,7 +209,7 @@ def _without_configs(results: Sequence[JobReturn], before: int) -> Sequence[JobR
     return results
 
 
-def _stretches(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
+def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
     """Group trials whose jobs have consecutive numbers."""
     stretch: list[Evaluation] = []
     for one in sorted(batch, key=lambda each: each.job):

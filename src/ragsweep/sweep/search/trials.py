@@ -12,7 +12,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 from ragsweep.core.locks import Holder, myself
-from ragsweep.sweep.race_loop import raised
+from ragsweep.sweep.race_loop import exception_of
 
 DIRECTIONS = ("maximize", "minimize")
 
@@ -137,7 +137,7 @@ def _number(value: Any) -> float | None:
 
 
 def _failure(job: JobReturn) -> str:
-    fault = raised(job) if job.status != JobStatus.UNKNOWN else None
+    fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None
     if fault is None:
         return "its job did not complete"
     lines = str(fault).splitlines()
