@@ -182,7 +182,8 @@ def _address() -> str:
     server = subprocess.Popen(
         [sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**kept, "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1",
-             "PYTEST_XDIST_WORKER": "", "MPLBACKEND": "agg"},
+             "PYTEST_XDIST_WORKER": "", "MPLBACKEND": "agg",
+             "JE_ARROW_MALLOC_CONF": "background_thread:false"},  # what is forked must not have threads
     )  # fmt: skip
 
     def stop() -> None:
@@ -217,6 +218,9 @@ def serve(path: str) -> dict[str, Any]:
     os.environ |= SETTINGS  # libraries read them when they are imported
     for name in PRELOADED:
         __import__(name)
+    assert len(list(Path("/proc/self/task").glob("*"))) <= 1, (
+        "threads do not survive a fork, but the locks that they hold do"
+    )
     gc.collect()
     gc.freeze()
     listener = socket.socket(socket.AF_UNIX)
