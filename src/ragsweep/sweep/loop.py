@@ -18,6 +18,7 @@ from ragsweep.sweep.compose import JobConfig, parse
 from ragsweep.sweep.jobs import run_job
 from ragsweep.sweep.race_plan import KEY
 from ragsweep.sweep.session import Job, RunContext
+from ragsweep.sweep.trees import keys_read, value_at
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -53,6 +54,8 @@ class JobLoop:
         config = self._first.changed(first.changes)
         with _as_hydra_config(config):
             self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
+        text = str(value_at(self._first.tree, self._folder_key))
+        self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
 
     def write_multirun(self) -> None:
         """Write the config of the multirun into the sweep's folder."""
@@ -98,7 +101,8 @@ class JobLoop:
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(_as_hydra_config(whole))
-            folder = Path(str(OmegaConf.select(whole, self._folder_key)))
+            shared = self._one_folder and template is self._first
+            folder = self.folder if shared else Path(str(OmegaConf.select(whole, self._folder_key)))
             if self._multirun:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
             own["hydra.runtime.output_dir"] = str(folder.absolute())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, TrackingError
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.core.results import PARTIAL, Failure
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
@@ -53,18 +53,18 @@ class Multirun:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
+        self.summary: SweepSummary | None = None  # as soon as the sweep is shown
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         """Run the sweep, or show a finished one; return the exit status."""
         key = self._key(signatures)
         sweep = self._enter(key, planned)
         status = self._go(sweep) if sweep else 0
-        return status or self._enforce(sweep or self.ledger.latest(key))
+        return status or self._enforce()
 
-    def _enforce(self, sweep: Sweep | None) -> int:
+    def _enforce(self) -> int:
         """Return exit status 1 where configs miss targets that are enforced."""
-        records = self.ledger.records(sweep.id) if sweep else []
-        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+        results = self.summary.results if self.summary else ()
         missing = [one for one in results if misses_target(one)]
         if missing:
             self.terminal.line("targets", f"enforced: {len(missing)} of {len(results)} configs miss some of them")
@@ -104,7 +104,7 @@ class Multirun:
 
     def _show_again(self, sweep: Sweep) -> None:
         """Show a finished sweep, and send to the tracker what that has lost."""
-        summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
+        summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         summary.show(self.terminal)
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
@@ -270,7 +270,7 @@ class Multirun:
     ) -> tuple[SweepSummary, str]:
         """Sum up the records, and return the sweep's status with them."""
         missed = self._missed(sweep, {record.job for record in records}, why)
-        summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
+        summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
         partial = any(one.state == PARTIAL for one in (*summary.results, *summary.finalists.results))
         failed = summary.failures or summary.finalists.failures or partial
         return summary, FAILED if status == FINISHED and failed else status
