@@ -185,8 +185,8 @@ class Secrets:
 
 def _environment_secrets() -> Iterator[str]:
     """Yield the secrets of the environment."""
-    held = (value.strip() for name, value in os.environ.items() if is_secret(name))
-    return (value for value in held if len(value) >= SHORTEST)
+    values = (os.environ.get(name, "").strip() for name in os.environ if is_secret(name))
+    return (value for value in values if len(value) >= SHORTEST)
 
 
 @lru_cache(maxsize=16)
