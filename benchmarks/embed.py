@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from published import ROOT, evaluate
-from ragsweep.core import model_files
 from ragsweep.core.types import Chunks, Corpus
+from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.stages.shards import Texts

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.clusters import clusters
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.questions import tabulate
+from ragsweep.golden.clusters import clusters
 from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg
 from ragsweep.stages.executor import Executor

@@ -75,7 +75,7 @@ def by_hand(work: Path) -> dict[str, float]:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from ragsweep.core.model_files import locate, resolve_dtype
+    from ragsweep.parts.model_files import locate, resolve_dtype
 
     model = SentenceTransformer(
         str(locate("bundled", "model", False)), local_files_only=True,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.core.ranking import arrange
 from ragsweep.core.types import Answer, Arrays, Rankings, Request
+from ragsweep.parts.ranking import arrange
 
 
 class Fateful:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core import tokens
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import Coverage, cover, credit, view
+from ragsweep.parts import tokens
 
 WORDS = "alpha beta gamma delta epsilon"
 

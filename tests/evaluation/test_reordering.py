@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import arrange
 from ragsweep.core.types import NO_CHUNK, Chunks, Rankings
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.scoring import QUANTILES, compare
+from ragsweep.parts.ranking import arrange
 from ragsweep.parts.reordering import Reordering, reorder
 from toys import Whole, corpus, golden
 

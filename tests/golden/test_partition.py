@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs import composed
-from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import DatasetFacts, Failure
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
 from ragsweep.evaluation.evaluator import Experiment, facts
+from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import ALL, HOLDOUT, SHARE, TUNE, check, choose, digest, holdout, select_partition
 from ragsweep.parts.datasets import Beir, PythonReference
 from ragsweep.records.ledger import Ledger

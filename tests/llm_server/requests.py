@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ragsweep.core.tokens import TOKEN
+from ragsweep.parts.tokens import TOKEN
 
 DIMENSIONS = 64
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
 from llm_server.requests import DIMENSIONS, ModelRequest, default_answer, embedding, written
-from ragsweep.core.tokens import count
+from ragsweep.parts.tokens import count
 
 Answering = Callable[[ModelRequest], "str | Mapping[str, Any]"]
 

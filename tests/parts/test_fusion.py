@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import arrange
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
+from ragsweep.parts.ranking import arrange
 from ragsweep.testing.rankings import assert_lawful
 
 Row = list[tuple[int, float]]

@@ -10,8 +10,8 @@ import pytest
 
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.tokens import count
 from ragsweep.core.types import Usage
+from ragsweep.parts.tokens import count
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import EndpointFailed
 

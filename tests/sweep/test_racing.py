@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrices import matrices
-from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence, Question
+from ragsweep.golden.clusters import clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.racing import Betting, QuestionOrder, order_questions
 

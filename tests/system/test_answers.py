@@ -188,8 +188,8 @@ def test_budget_of_tokens_cuts_the_context_and_metrics_see_what_was_handed_on() 
 
 
 def test_budget_leaves_out_what_does_not_fit_and_all_behind_it() -> None:
-    from ragsweep.core.ranking import cut_to_budget
     from ragsweep.core.types import Rankings
+    from ragsweep.parts.ranking import cut_to_budget
 
     positions = np.array([[0, 1, 2], [2, 0, -1], [1, 0, 2]], dtype=np.int32)
     found = cut_to_budget(Rankings(positions, positions.astype(np.float32), "c"), np.array([5, 9, 1]), 6)

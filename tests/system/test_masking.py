@@ -30,7 +30,7 @@ CANARIES = (KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED)
 PART = """
 import logging, os
 import numpy as np
-from ragsweep.core.ranking import arrange
+from ragsweep.parts.ranking import arrange
 
 class Leaky:
     VERSION = "1"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
+from ragsweep.parts import model_files
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.rerankers import CrossEncoder
 

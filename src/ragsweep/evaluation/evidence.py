@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core import tokens
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, GoldenSet, IndexComparison, Question, Rankings, Spans
 from ragsweep.evaluation.passages import AskedEvidence, Places, find_places, relevant
+from ragsweep.parts import tokens
 
 Numbers = NDArray[np.int64]
 

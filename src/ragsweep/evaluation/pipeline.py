@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
-from ragsweep.core.ranking import cut_to_budget, drop_below, widen
 from ragsweep.core.spans import cut_within, parents_of
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -28,6 +27,7 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.config_graph import Compared, ConfigGraph, PaidStage
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context, query_node, route_node
+from ragsweep.parts.ranking import cut_to_budget, drop_below, widen
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.graph import SOURCE
 from ragsweep.stages.latency import latency_node, rule_latency_node

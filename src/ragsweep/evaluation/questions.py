@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.clusters import clusters
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 from ragsweep.evaluation.answering import question_key, wording_key
+from ragsweep.golden.clusters import clusters
 from ragsweep.stages.latency import sample
 
 MOST_GROUPS = 40

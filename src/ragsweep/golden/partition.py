@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Dataset, Division, Question
+from ragsweep.golden.clusters import clusters
 from ragsweep.golden.golden_set import kind
 
 ALL, TUNE, HOLDOUT = "all", "tune", "holdout"

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import arrange_ascending, by_position
 from ragsweep.core.types import NO_CHUNK, Rankings
+from ragsweep.parts.ranking import arrange_ascending, by_position
 
 Doubles = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragsweep.core import model_files
+from ragsweep.parts import model_files
 
 
 class LocalModel:

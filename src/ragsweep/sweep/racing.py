@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.clusters import clusters
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Question
+from ragsweep.golden.clusters import clusters
 from ragsweep.golden.partition import strata
 from ragsweep.stats.inference.confidence_sequence import (
     betting,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragsweep.core.ranking import arrange
 from ragsweep.core.types import NO_CHUNK, HybridRetriever, Rankings
+from ragsweep.parts.ranking import arrange
 from ragsweep.testing.rankings import assert_equal, assert_lawful
 
 CHUNKS = 40

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from configs import evaluate
 from cutting import corpus, cut
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.ranking import widen
 from ragsweep.core.spans import parents_of
-from ragsweep.core.tokens import count
 from ragsweep.core.types import Chunker, Corpus, NestedChunker, Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
+from ragsweep.parts.ranking import widen
 from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.tokens import count
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.session import Session
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful

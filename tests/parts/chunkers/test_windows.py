@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutting import corpus, cut
-from ragsweep.core import model_files
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.sentences import sentences
+from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import FixedSize, Markdown, NoChunker, Recursive, Semantic, SentenceWindow, Tokens
+from ragsweep.parts.sentences import sentences
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 from toys import Letters
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.parts import model_files
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.testing.embedders import TEXTS, EmbedderContract
 from tiny_models import WORDS

@@ -13,10 +13,10 @@ from llm_server import LlmServer
 from ragsweep.core import missing
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
+from ragsweep.parts.tokens import count
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.sweep.compose import config_folder
 from ragsweep.testing.generators import GeneratorContract

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.languages import STOP_WORDS, code_of, content_words, detect_language, fold
 from ragsweep.core.types import Answer, Answers, EvaluationView, JudgedMetric, Passage, Question, Usage
 from ragsweep.parts import metrics
+from ragsweep.parts.languages import STOP_WORDS, code_of, content_words, detect_language, fold
 from ragsweep.parts.metrics.bases import without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.testing.answers import answered, judgements

@@ -10,7 +10,6 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.identity import BuiltPart, Spec
-from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import (
     Arrays,
     Chunks,
@@ -30,6 +29,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import NoChunker, ParentChild
 from ragsweep.parts.indexes import Flat, Hnsw, Ivf
 from ragsweep.parts.metrics import AnnEvidenceLost, AnnRecall, Recall
+from ragsweep.parts.ranking import empty_rankings
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk

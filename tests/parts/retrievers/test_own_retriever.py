@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragsweep.core.ranking import arrange
 from ragsweep.core.types import Arrays, Rankings
+from ragsweep.parts.ranking import arrange
 from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.testing.retrievers import TextRetrieverContract
 

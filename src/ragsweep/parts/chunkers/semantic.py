@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.sentences import LIBRARY, check_language, sentences
 from ragsweep.core.spans import Piece, check_size, cut, split_long
 from ragsweep.core.types import Corpus, Embedder, Spans
+from ragsweep.parts.sentences import LIBRARY, check_language, sentences
 
 
 @dataclass(eq=False)

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.sentences import LIBRARY, check_language, sentences
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.parts import model_files
+from ragsweep.parts.sentences import LIBRARY, check_language, sentences
 
 
 class NoChunker:

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.tokens import count
 from ragsweep.core.types import Embeddings, Floats
+from ragsweep.parts.tokens import count
 from ragsweep.services.http_client import Service
 from ragsweep.services.replies import read_vectors
 

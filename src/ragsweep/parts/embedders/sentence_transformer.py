@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Embeddings, Floats, Integers
+from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel
 
 COUNTED_AT_ONCE = 1024

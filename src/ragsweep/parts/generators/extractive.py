@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.sentences import LIBRARY, check_language, sentences
 from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, Request
+from ragsweep.parts.sentences import LIBRARY, check_language, sentences
 
 LONGEST = 300
 """Length from which a sentence (a listing, a table) is split at pauses."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Answer, Request, Usage
+from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes.vectors import rank_candidates
+from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):

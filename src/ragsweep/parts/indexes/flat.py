@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes.faiss_index import lend, library
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
+from ragsweep.parts.ranking import empty_rankings
 
 SPARE = 32
 """Candidates fetched beyond the depth; more are fetched only where so many lie within the error of a product."""

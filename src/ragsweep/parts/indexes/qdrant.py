@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Arrays, Floats, Rankings
 from ragsweep.parts.indexes.vectors import blocks, check_at_least, rank_candidates
+from ragsweep.parts.ranking import empty_rankings
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import Service
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.ranking import arrange_ascending
 from ragsweep.core.types import Floats, Rankings
+from ragsweep.parts.ranking import arrange_ascending
 
 BLOCK = 65_536
 """Vectors read at a time: they may be mapped from a file, and are never copied whole."""

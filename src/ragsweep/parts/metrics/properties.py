@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.languages import code_of, detect_language
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_PROBED, NOT_TOLD, UNKNOWN_LANGUAGE, score_where
-from ragsweep.core.tokens import count
 from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Scores
+from ragsweep.parts.languages import code_of, detect_language
 from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, without_citations
 from ragsweep.parts.prices import Prices
+from ragsweep.parts.tokens import count
 
 
 class AnswerLength(AnswerMetric):

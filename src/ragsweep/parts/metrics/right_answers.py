@@ -23,9 +23,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.languages import code_of, detect_language, fold
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
+from ragsweep.parts.languages import code_of, detect_language, fold
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,

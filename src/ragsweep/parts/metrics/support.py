@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.languages import WORD, content_words, detect_language, fold
 from ragsweep.core.missing import ABSTAINED, NO_CITATIONS, NOT_CONFIGURED, NOTHING_SAID
-from ragsweep.core.sentences import LIBRARY, sentences
 from ragsweep.core.types import Answer, Case, Embedder, Judgement, Passage, Question
+from ragsweep.parts.languages import WORD, content_words, detect_language, fold
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.metrics.bases import (
     CITATIONS,
@@ -32,6 +31,7 @@ from ragsweep.parts.metrics.bases import (
     without_citations,
 )
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, Vectors, vectors
+from ragsweep.parts.sentences import LIBRARY, sentences
 
 
 class GroundingLexical(AnswerMetric):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.core.types import Arrays, Rankings
+from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
 BACKENDS = ("bm25s", "rank_bm25")

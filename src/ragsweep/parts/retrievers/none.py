@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsweep.core.ranking import empty_rankings
 from ragsweep.core.types import Arrays, Rankings
+from ragsweep.parts.ranking import empty_rankings
 
 
 class NoRetriever:

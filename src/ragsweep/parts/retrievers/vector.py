@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ragsweep.core.ranking import check_min_score
 from ragsweep.core.types import Embedder, VectorIndex
+from ragsweep.parts.ranking import check_min_score
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core import tokens
+from ragsweep.parts import tokens
 
 TEXTS = st.text(alphabet="ab1é_ .,-\n", max_size=30)
 

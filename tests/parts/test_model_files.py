@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core import model_files
 from ragsweep.core.errors import ConfigError
+from ragsweep.parts import model_files
 
 KEY = "embedder.model"
 
@@ -88,7 +88,7 @@ def test_hub_is_asked_only_for_a_download_and_failure_is_a_config_error(tmp_path
             pass
 
     code = (
-        "from ragsweep.core import model_files, errors\n"
+        "from ragsweep.core import errors; from ragsweep.parts import model_files\n"
         "for download in (False, True):\n"
         "    try: model_files.locate(f'someone/{download}', 'embedder.model', download=download)\n"
         "    except errors.ConfigError as error: print(error)"

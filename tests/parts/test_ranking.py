@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.ranking import arrange, best_chunks, drop_below, empty_rankings
+from ragsweep.parts.ranking import arrange, best_chunks, drop_below, empty_rankings
 from ragsweep.testing.rankings import assert_lawful
 
 scores = st.lists(st.sampled_from([-1e30, -2.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 1 + 1e-9, 3.0, 1e30]), max_size=12)
