@@ -17,7 +17,7 @@ from scipy import stats
 from ragsweep.commands.compare import compare
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import PARTIAL
-from ragsweep.report.changes import signed
+from ragsweep.report.numbers import signed
 from scored import FACTS, normal, record, record_sweep, scored
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import forked
 from ragsweep.commands.store import age, read, size, store
-from ragsweep.commands.store.listing import ago, duration, spelled
 from ragsweep.records.ledger import Ledger
+from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.stages.store import Store
 from ragsweep.stages.storekeeping import Place
 from test_ledger import opened, result

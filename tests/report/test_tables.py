@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.report import artifacts
-from ragsweep.report.tables import cell, evidence_note, results_csv, results_json
+from ragsweep.report.numbers import cell
+from ragsweep.report.tables import evidence_note, results_csv, results_json
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 79, 1500, 1100, 400, {"no label": 7})

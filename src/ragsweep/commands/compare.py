@@ -22,19 +22,8 @@ from ragsweep.commands.command_line import (
     usual_metrics,
 )
 from ragsweep.core.results import Result
-from ragsweep.report.changes import (
-    Row,
-    aligned,
-    amount,
-    chance,
-    difference,
-    markdown,
-    null,
-    signed,
-    table,
-    with_interval,
-    word,
-)
+from ragsweep.report.changes import Row, aligned, difference, markdown, null, table, word
+from ragsweep.report.numbers import amount, chance, signed, with_interval
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import (
     Factor,

@@ -9,7 +9,8 @@ from typing import Any
 from ragsweep.commands.command_line import Parser, add_path, find_sweep, until_closed, usual_metrics
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.report.changes import ROUNDING, aligned, markdown, table, with_interval
+from ragsweep.report.changes import aligned, markdown, table
+from ragsweep.report.numbers import ROUNDING, with_interval
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.inference import factorial

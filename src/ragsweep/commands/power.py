@@ -23,7 +23,8 @@ from ragsweep.commands.command_line import (
 )
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.report.changes import aligned, amount, table
+from ragsweep.report.changes import aligned, table
+from ragsweep.report.numbers import amount
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics

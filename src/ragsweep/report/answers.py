@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import rounded
-from ragsweep.report.tables import csv_table, number
+from ragsweep.report.numbers import number
+from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
 from ragsweep.stats.risk_coverage import Point

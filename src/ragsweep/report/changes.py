@@ -6,57 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragsweep.report.numbers import NOT_MEASURED, with_interval
 from ragsweep.stats.inference.differences import Differences
 
 Row = Mapping[str, Any]
 """A row of a table: column -> value."""
 
-NOTHING = "-"
-ROUNDING = 1e-9
-"""What a mean of equal scores may differ by."""
-
-
-def signed(value: float, unit: str = "") -> str:
-    """Write a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
-    if not math.isfinite(value):
-        return NOTHING
-    if abs(value) < ROUNDING:
-        value = 0.0
-    if not unit and abs(value) <= 1:
-        return f"{value:+.{telling(value, 3)}f}".replace("0.", ".", 1)
-    limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
-    return format(value, next(style for limit, style in limits if abs(value) >= limit))
-
-
-def telling(value: float, digits: int) -> int:
-    """Return how many decimals to write: as many as it takes to show on which side of 0 a number lies."""
-    while value and abs(value) > ROUNDING and round(value, digits) == 0:
-        digits += 1
-    return digits
-
-
-def amount(value: float, unit: str = "") -> str:
-    """Write a mean with as many digits as differences have: ``.234``, ``745``."""
-    return signed(value, unit).lstrip("+")
-
-
-def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
-    """Write a difference with its interval: ``+.045 [-.010, +.100]``."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return signed(value, unit)
-    return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
-
 
 def difference(found: Differences, config: int, unit: str = "") -> str:
     """Write the difference of one config from the baseline, with its interval."""
     return with_interval(float(found.estimate[config]), float(found.low[config]), float(found.high[config]), unit)
-
-
-def chance(p: float) -> str:
-    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
-    if not math.isfinite(p):
-        return f"p {NOTHING}"
-    return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
 
 
 def word(differences: Differences, config: int) -> str:
@@ -93,5 +52,5 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = NOTHING if value is None or value == "" else str(value)
+    text = NOT_MEASURED if value is None or value == "" else str(value)
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

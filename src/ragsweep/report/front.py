@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import short
-from ragsweep.report.tables import cell, csv_table
+from ragsweep.report.numbers import cell
+from ragsweep.report.tables import csv_table
 
 MOST = 10
 """Configs of a front that are named on the screen; the file has all."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.results import DROPPED, Result
 from ragsweep.report.naming import short
-from ragsweep.report.tables import number
+from ragsweep.report.numbers import number
 
 MOST_NAMED = 12
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragsweep.report.numbers import number
 from ragsweep.report.verdict import against_baseline, between, change, name, score
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.power import questions_needed
@@ -116,7 +117,7 @@ def _better(verdict: SweepComparison) -> str:
 def _as_good(verdict: SweepComparison) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
     cost, other = verdict.costs[found.cost], found.best if row == 0 else 0
-    saving = f"{_amount(cost[row])} {WORDS[found.cost]} against {_amount(cost[other])}"
+    saving = f"{number(cost[row], '-')} {WORDS[found.cost]} against {number(cost[other], '-')}"
     margin = score(verdict, found.margin, fine=True)
     worse = "shown not worse than any other" if found.from_best is None else (
         f"at most {score(verdict, max(-found.from_best.low, 0.0), fine=True)} worse than the best,"
@@ -159,7 +160,7 @@ def _decide(verdict: SweepComparison) -> str:
     """Name the cost of each length of the context."""
     keys = " and ".join(verdict.recommendation.decide_by)
     costs = [
-        f"{WORDS[cost]} ({_amount(float(np.nanmin(values)))} to {_amount(float(np.nanmax(values)))})"
+        f"{WORDS[cost]} ({number(float(np.nanmin(values)), '-')} to {number(float(np.nanmax(values)), '-')})"
         for cost, values in verdict.costs.items()
         if np.nanmin(values) < np.nanmax(values)
     ]
@@ -190,10 +191,6 @@ def _limits(verdict: SweepComparison) -> str:
 
 def _bounds(limits: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {limit:g}" for name, limit in limits.items())
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def _roughly(count: int) -> str:

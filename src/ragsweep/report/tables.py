@@ -11,9 +11,9 @@ from typing import Any
 
 from ragsweep.core.missing import failed
 from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
+from ragsweep.report.numbers import NOT_MEASURED, cell, number
 
 RESULTS_FORMAT = "ragsweep.results/1"
-NOT_MEASURED = "-"
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:
@@ -45,25 +45,6 @@ def partial_note(result: Result) -> str:
     )
     said = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
     return f"{said}{'; ' if bounds else ''}{bounds}; run it again: only what failed is asked again"
-
-
-def cell(summary: Summary | None) -> str:
-    """Write a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
-    if summary is None or not math.isfinite(summary.value):
-        return NOT_MEASURED
-    unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
-    value = f"{number(summary.value, summary.unit)}{unit}"
-    if not (math.isfinite(summary.low) and math.isfinite(summary.high)):
-        return value
-    return f"{value} [{number(summary.low, summary.unit)}, {number(summary.high, summary.unit)}]"
-
-
-def number(value: float, unit: str = "") -> str:
-    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
-    if not unit and abs(value) <= 1:
-        return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
-    limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))
-    return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
 
 def evidence_note(facts: DatasetFacts) -> str:

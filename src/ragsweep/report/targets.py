@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ragsweep.core.results import Result, TargetResult
 from ragsweep.parts.targets import NOT_JUDGED, PASS, count_met
 from ragsweep.report.naming import rounded
-from ragsweep.report.tables import number
+from ragsweep.report.numbers import number
 
 CONVENTIONS = "conventions, not laws: set your own (targets.METRIC.threshold=...), or targets=none"
 MOST_LINES = 4

@@ -14,7 +14,8 @@ from ragsweep.core.results import PARTIAL, Failure, Result
 from ragsweep.core.secrets import mask_text
 from ragsweep.report.answers import answer_lines
 from ragsweep.report.naming import rounded
-from ragsweep.report.tables import cell, evidence_note, partial_note, reranking_note
+from ragsweep.report.numbers import about, cell
+from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor, Silence
@@ -59,7 +60,7 @@ class Terminal:
         """Print, by stage, what would be done."""
         self.plan(plan)
         for stage, count in plan.stages.items():
-            told = "" if count.stored == count.distinct else f"   {_duration(count.seconds)}"
+            told = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} questions" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
@@ -150,10 +151,10 @@ def _expected(plan: Plan) -> str:
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
     if not plan.untold:
-        return _duration(plan.total.seconds)
+        return about(plan.total.seconds)
     if not plan.total.seconds:
         return "time unknown: nothing like it has run on this machine yet"
-    return f"{_duration(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
+    return f"{about(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:
@@ -162,14 +163,6 @@ def _charged(charge: Charge, currency: str) -> str:
     tokens = "tokens unknown" if math.isnan(charge.tokens) else f"{math.ceil(charge.tokens):,} tokens"
     money = "money unknown" if math.isnan(charge.money) else f"{charge.money:.4f} {currency}".strip()
     return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "time unknown"
-    if seconds < 1:
-        return "less than 1 s"
-    return f"about {seconds:.0f} s" if seconds < 180 else f"about {seconds / 60:.0f} min"
 
 
 class Lines(Silence):

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.report.changes import ROUNDING, telling
 from ragsweep.report.naming import ranges, short
-from ragsweep.report.tables import number
+from ragsweep.report.numbers import number, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 
@@ -46,7 +45,7 @@ def looks_line(looks: int, configs: int = 1) -> Lines:
 def gap_line(gap: Gap | None) -> Lines:
     """Describe how much of the best tune config's lead remains on the holdout; nothing where unknown."""
     if gap is not None:
-        change = f"{signed(gap.change)} [{signed(gap.low, plus=False)}, {signed(gap.high, plus=False)}]"
+        change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
         leads = f"{signed(gap.tune)} over {over} there and leads by {signed(gap.holdout)} here"
         yield "", f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
@@ -193,13 +192,6 @@ def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool
         return f"{value:.2f}"
     text = f"{value:.{telling(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
     return text.removeprefix("-") if not float(text) else text
-
-
-def signed(value: float, plus: bool = True) -> str:
-    """Write a number with three decimals at most, no leading zero, and its sign."""
-    value = 0.0 if abs(value) < ROUNDING else value
-    text = f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:,.4g}"
-    return f"+{text}" if plus and value > 0 else text
 
 
 def _rounded(verdict: SweepComparison, value: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.report import plots
+from ragsweep.report.numbers import chance
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_lines
@@ -133,7 +134,7 @@ def _line(verdict: SweepComparison, row: int) -> tuple[str, ...]:
         _cell(verdict.matrix.configs[row]),
         f"{verdict.means[row]:.4g}",
         change(verdict, row) if row else "baseline",
-        _p(float(verdict.differences.randomisation_holm[row])) if row else "",
+        chance(float(verdict.differences.randomisation_holm[row])).removeprefix("p ") if row else "",
         "yes" if verdict.may_be_best[row] else "no",
         f"{verdict.probability[row]:.2f}",
     )
@@ -141,10 +142,6 @@ def _line(verdict: SweepComparison, row: int) -> tuple[str, ...]:
 
 def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("\n", " ")
-
-
-def _p(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}" if value >= 0.001 else "< .001"
 
 
 def _picked(names: Sequence[str], mask: np.ndarray) -> list[str]:

@@ -13,9 +13,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
 from ragsweep.report.naming import short
+from ragsweep.report.numbers import cell, signed
 from ragsweep.report.recommendation import from_baseline
-from ragsweep.report.tables import cell
-from ragsweep.report.verdict import change, signed
+from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.stats.inference.recommending import COSTS

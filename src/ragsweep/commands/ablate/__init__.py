@@ -13,7 +13,8 @@ import numpy as np
 from ragsweep.commands.ablate.cases import Ablation, prepare, with_value
 from ragsweep.commands.command_line import RUN, Parser, add_path, find_record, open_ledger, until_closed, usual_metrics
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.report.changes import aligned, amount, difference, word
+from ragsweep.report.changes import aligned, difference, word
+from ragsweep.report.numbers import amount
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import factors, shared_metrics
 from ragsweep.stats.inference.differences import compare_with_baseline

@@ -8,7 +8,8 @@ from typing import Any
 
 from ragsweep.commands.gate.arguments import MARGIN
 from ragsweep.commands.gate.deciding import EXIT_STATUS, Check, Decided
-from ragsweep.report.changes import aligned, amount, markdown, null, signed, table
+from ragsweep.report.changes import aligned, markdown, null, table
+from ragsweep.report.numbers import amount, signed
 from ragsweep.report.terminal import Terminal
 
 FORMAT = "ragsweep.gate/1"

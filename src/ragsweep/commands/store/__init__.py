@@ -12,19 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ragsweep.commands.store.listing import (
-    LEFTOVERS,
-    SHORT,
-    by_stage,
-    counted,
-    duration,
-    known_stage,
-    print_table,
-    show,
-    spelled,
-)
+from ragsweep.commands.store.listing import LEFTOVERS, SHORT, by_stage, counted, known_stage, print_table, show
 from ragsweep.core import interruption
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.report.numbers import duration, spelled
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Item, Place, contents, read_results

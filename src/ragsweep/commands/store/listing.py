@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.report.numbers import ago, duration, spelled
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.storekeeping import Contents, Item, Place, Results, contents, read_results
 
@@ -162,32 +163,6 @@ def say_unknown(terminal: Terminal, place: Place) -> None:
     """Name the files that no store wrote."""
     for path in place.unknown():
         terminal.line("unknown", f"{printable(str(path.relative_to(place.folder)))} is not the store's, and left alone")
-
-
-def spelled(number: float) -> str:
-    """Spell a size: 412 B, 15.7 kB, 2.3 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 999.5:
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 99.95 else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
-
-
-def duration(seconds: float) -> str:
-    """Spell how long something took: 0.48 s, 12 s, 34 min, 5.2 h."""
-    if seconds < 9.95:
-        return f"{seconds:.2f} s" if seconds < 0.995 else f"{seconds:.1f} s"
-    if seconds < 180:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 180 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def ago(seconds: float) -> str:
-    """Spell how long ago something was, in its largest whole unit: 40 s, 3 min, 5 h, 12 d."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length:,.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def counted(number: int, one: str, several: str) -> str:

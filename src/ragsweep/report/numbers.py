@@ -1,0 +1,101 @@
+"""Numbers as people read them: values, differences, intervals, chances, durations, sizes."""
+
+from __future__ import annotations
+
+import math
+
+from ragsweep.core.results import Summary
+
+NOT_MEASURED = "-"
+ROUNDING = 1e-9
+"""What a mean of equal scores may differ by."""
+
+
+def cell(summary: Summary | None) -> str:
+    """Write a value with its interval: ``.61 [.53, .69]``, ``1,380 [1,210, 1,550]``, ``9.1 ms [8.7, 9.6]``."""
+    if summary is None or not math.isfinite(summary.value):
+        return NOT_MEASURED
+    unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
+    value = f"{number(summary.value, summary.unit)}{unit}"
+    if not (math.isfinite(summary.low) and math.isfinite(summary.high)):
+        return value
+    return f"{value} [{number(summary.low, summary.unit)}, {number(summary.high, summary.unit)}]"
+
+
+def number(value: float, unit: str = "") -> str:
+    """Write a number as short as it can be read: shares with two decimals and no leading zero, amounts rounded."""
+    if not unit and abs(value) <= 1:
+        return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+    limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))
+    return format(value, next(style for limit, style in limits if abs(value) >= limit))
+
+
+def signed(value: float, unit: str = "") -> str:
+    """Write a difference with its sign: ``+.045``, ``-12.3``; ``-`` for NaN."""
+    if not math.isfinite(value):
+        return NOT_MEASURED
+    if abs(value) < ROUNDING:
+        value = 0.0
+    if not unit and abs(value) <= 1:
+        return f"{value:+.{telling(value, 3)}f}".replace("0.", ".", 1)
+    limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
+    return format(value, next(style for limit, style in limits if abs(value) >= limit))
+
+
+def telling(value: float, digits: int) -> int:
+    """Return how many decimals to write: as many as it takes to show on which side of 0 a number lies."""
+    while value and abs(value) > ROUNDING and round(value, digits) == 0:
+        digits += 1
+    return digits
+
+
+def amount(value: float, unit: str = "") -> str:
+    """Write a mean with as many digits as differences have: ``.234``, ``745``."""
+    return signed(value, unit).lstrip("+")
+
+
+def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
+    """Write a difference with its interval: ``+.045 [-.010, +.100]``."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return signed(value, unit)
+    return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
+
+
+def chance(p: float) -> str:
+    """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
+    if not math.isfinite(p):
+        return f"p {NOT_MEASURED}"
+    return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
+
+
+def spelled(number: float) -> str:
+    """Spell a size: 412 B, 15.7 kB, 2.3 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 999.5:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 99.95 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """Spell how long something took: 0.48 s, 12 s, 34 min, 5.2 h."""
+    if seconds < 9.95:
+        return f"{seconds:.2f} s" if seconds < 0.995 else f"{seconds:.1f} s"
+    if seconds < 180:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 180 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def ago(seconds: float) -> str:
+    """Spell how long ago something was, in its largest whole unit: 40 s, 3 min, 5 h, 12 d."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:,.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def about(seconds: float | None) -> str:
+    """Write an expected duration; None: unknown."""
+    if seconds is None:
+        return "time unknown"
+    return "less than 1 s" if seconds < 1 else f"about {duration(round(seconds))}"
