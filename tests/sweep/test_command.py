@@ -28,6 +28,7 @@ from ragsweep.sweep.compose import Composer, config_folder
         (["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k is there already; leave out the +"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
+        (["hydra.sweep.dri=x"], 'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?'),
         (["hydra/launcher=jobllib"], 'did you mean "joblib"'),
     ],
 )

@@ -309,7 +309,7 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
     ):
         name = key.group(1) or key.group(2)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-        known = _keys(overrides, composer)
+        known = _keys(overrides, composer, name.startswith("hydra."))
         if key.group(2):
             return f"{line}: {name} is there already; leave out the +"
         if name in known:  # what is wrong lies inside the value
@@ -326,7 +326,7 @@ def _near_key(name: str, known: list[str]) -> str:
     return nearest(name, [key for key in known if key.rpartition(".")[0] == parent])
 
 
-def _keys(overrides: Sequence[str], composer: Composer) -> list[str]:
+def _keys(overrides: Sequence[str], composer: Composer, of_hydra: bool) -> list[str]:
     """List all keys of the config with the groups' options that were chosen, as far as they exist."""
     from hydra.errors import HydraException
 
@@ -335,7 +335,7 @@ def _keys(overrides: Sequence[str], composer: Composer) -> list[str]:
         template = composer.template(chosen)
     except (HydraException, OmegaConfBaseException):
         template = composer.template([])
-    return _dotted(template.written, "")
+    return _dotted(template.tree if of_hydra else template.written, "")
 
 
 def _dotted(tree: Mapping[str, Any], prefix: str) -> list[str]:
