@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -160,7 +161,7 @@ def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
     """Restore the columns in their order."""
-    texts = {"own": json.loads(encoded.own), "shared": shared}
+    texts = {"own": {name: _interned(column) for name, column in json.loads(encoded.own).items()}, "shared": shared}
     numbers = {
         kind: np.frombuffer(block, f"<{NUMBERS[kind]}").tolist()
         for kind, block in (("float", encoded.scores), ("int", encoded.counts))
@@ -176,6 +177,13 @@ def _columns(
     if any(at[kind] != len(block) for kind, block in numbers.items()):
         raise ValueError("a block of numbers is longer, or shorter, than its columns")
     return columns
+
+
+def _interned(value: Any) -> Any:
+    """Return a column in which equal texts are one object: the configs of a sweep have most of theirs in common."""
+    if isinstance(value, list):
+        return [_interned(item) for item in value]
+    return sys.intern(value) if isinstance(value, str) else value
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -97,7 +102,7 @@ def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
     shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
     weights = _weights(rows.shape[1])
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"), _one_thread():
         sums = np.rint(np.ldexp(filled, shift)) @ weights
         if known.all():
             ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
@@ -130,6 +135,19 @@ def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles
             low[n], high[n] = highest[n] - width, highest[n]
         if at_bottom[n]:
             low[n], high[n] = lowest[n], lowest[n] + width
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Multiply on one thread: after so small a product others spin for 25 ms, which other processes lack."""
+    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return limited
+
+
+@lru_cache
+def _libraries() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @lru_cache(maxsize=64)
