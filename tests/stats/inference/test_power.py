@@ -102,6 +102,8 @@ def test_where_nothing_can_be_said_it_is_not() -> None:
     assert "fewer than 10" in few.note
     assert questions_needed(0.0, 0.2) is None
     assert questions_needed(0.1, math.nan) is None
+    assert questions_needed(0.1, math.inf) is None
+    assert questions_needed(2e-14, 0.11) is None
 
 
 def test_typical_is_of_those_that_differ() -> None:

@@ -20,6 +20,8 @@ Doubles = NDArray[np.float64]
 
 POWER = 0.8
 LEVEL = 0.95
+MOST = 1e9
+"""More questions are no answer: so small a difference is none, or the rounding error of one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 
 
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
-    """Return how many questions show a true difference of ``effect`` in ``power`` of all cases; None if none do.
+    """Return how many questions show a true difference of ``effect`` in ``power`` of all cases; None above ``MOST``.
 
     ``spread`` is the standard deviation of the paired differences a question, in the same unit. The smallest n whose
     detectable effect (see :func:`estimate_power`, as many clusters as questions) is no larger; never below ten.
@@ -117,8 +119,10 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
     normal = NormalDist()
-    count = math.ceil(((normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)) * spread / effect) ** 2)
-    count = max(count, FEWEST)
+    least = ((normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)) * spread / effect) ** 2
+    if least > MOST:
+        return None
+    count = max(math.ceil(least), FEWEST)
     while (student_quantile((1 + level) / 2, count - 1) + student_quantile(power, count - 1)) * spread > abs(
         effect
     ) * math.sqrt(count):
