@@ -1,7 +1,7 @@
 """`run` and `Popen` as in subprocess, for Python commands, forked from one process that has imported everything.
 
 A process of its own costs some milliseconds then, not seconds: own memory, signals, files, environment and exit status
-are those of any process. Not for tests about imports, launchers or the interpreter's own settings.
+are those of any process. Not for tests about imports, launchers or the interpreter's own settings: `library` has which.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 PRELOADED = (
@@ -45,6 +46,11 @@ STUCK_AFTER = 240
 
 
 # --- the client ---------------------------------------------------------------------------------------------------
+
+
+def library(command: Sequence[str | os.PathLike[str]]) -> ModuleType:
+    """Return the module whose `run` and `Popen` suit a command: subprocess for launchers, which start processes."""
+    return subprocess if any("hydra/launcher=" in str(one) for one in command) else sys.modules[__name__]
 
 
 class Popen:

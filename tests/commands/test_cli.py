@@ -63,10 +63,12 @@ def ragsweep(tmp_path: Path, environment: dict[str, str]) -> Ragsweep:
     def call(*arguments: str, **variables: str) -> Finished:
         if not any(one.startswith(("tracking", "plan=")) for one in arguments):
             add_tables(tmp_path)
-        return forked.run(
-            [sys.executable, str(ROOT / "run.py"), *arguments], cwd=tmp_path, env={**environment, **variables},
-            capture_output=True, text=True, check=False, timeout=180,
+        command = [sys.executable, str(ROOT / "run.py"), *arguments]
+        done: Finished = forked.library(command).run(
+            command, cwd=tmp_path, env={**environment, **variables}, capture_output=True, text=True, check=False,
+            timeout=180,
         )  # fmt: skip
+        return done
 
     return call
 
@@ -293,7 +295,7 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
 ) -> None:
     """The signal comes right after the last line, while the parent run is being written."""
     command = [sys.executable, str(ROOT / "run.py"), "-m", *typed, *write_dataset(tmp_path)]
-    process = forked.Popen(
+    process = forked.library(command).Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     with process:
@@ -305,7 +307,9 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"
     again = command if mended_by == "the same command" else [sys.executable, "-m", "ragsweep", "sync"]
-    done = forked.run(again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = forked.library(again).run(
+        again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "FINISHED"

@@ -54,8 +54,10 @@ def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides]
     if "tracking=mlflow" not in overrides:
         command.append("tracking=none")
-    start = subprocess.run if any("launcher" in one for one in overrides) else forked.run
-    return start(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done: subprocess.CompletedProcess[str] = forked.library(command).run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    return done
 
 
 def outcomes(folder: Path) -> dict[str, Result | Failure]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -32,10 +31,10 @@ def launched(folder: Path, launcher: str) -> list[Result]:
     (folder / "conf" / "retriever").mkdir(parents=True)
     (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    start = forked.run if launcher == "basic" else subprocess.run
-    done = start(
-        [sys.executable, str(ROOT / "run.py"), "-m", *GRID, *LAUNCHERS[launcher]], cwd=folder, capture_output=True,
-        env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}, text=True, check=False, timeout=500,
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *GRID, *LAUNCHERS[launcher]]
+    done = forked.library(command).run(
+        command, cwd=folder, capture_output=True, env={**kept, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+        text=True, check=False, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     ledger = Ledger(folder / ".ragsweep")
