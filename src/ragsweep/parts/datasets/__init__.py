@@ -2,9 +2,7 @@
 
 from ragsweep.parts.datasets.beir import Beir
 from ragsweep.parts.datasets.csv import Csv
-from ragsweep.parts.datasets.folder import Folder
-from ragsweep.parts.datasets.jsonl import Jsonl
-from ragsweep.parts.datasets.python_reference import PythonReference
+from ragsweep.parts.datasets.own_format import Folder, Jsonl, PythonReference
 from ragsweep.parts.datasets.squad import Squad
 from ragsweep.parts.datasets.trec import Trec
 

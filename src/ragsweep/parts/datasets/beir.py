@@ -12,7 +12,7 @@ from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
-from ragsweep.golden.reading import Row, Seen, read_rows
+from ragsweep.golden.reading import Seen, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
 
@@ -71,23 +71,18 @@ class Beir:
 def _read_questions(path: Path, faults: Faults) -> list[Question]:
     seen, questions = Seen("question"), []
     for row in read_rows(path, faults):
-        questions.append(_question(row))
-        seen.note(questions[-1].id, row)
+        metadata, text = row.row("metadata"), row.given_text("text")
+        unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
+        labels.pop("unanswerable", None)
+        category = labels.pop("category", "" if text.strip() else BLANK)
+        question = Question(
+            id=row.identifier("_id"),
+            text=text,
+            category="unanswerable" if unanswerable and text.strip() else category,
+            answerable=not unanswerable,
+            labels=labels,
+            where=row.where,
+        )
+        seen.note(question.id, row)
+        questions.append(question)
     return questions
-
-
-def _question(row: Row) -> Question:
-    metadata = row.row("metadata")
-    unanswerable = metadata.flag("unanswerable", False)
-    labels = metadata.scalars()
-    labels.pop("unanswerable", None)
-    text = row.given_text("text")
-    category = labels.pop("category", "" if text.strip() else BLANK)
-    return Question(
-        id=row.identifier("_id"),
-        text=text,
-        category="unanswerable" if unanswerable and text.strip() else category,
-        answerable=not unanswerable,
-        labels=labels,
-        where=row.where,
-    )

@@ -19,16 +19,9 @@ from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import plain_or_gzipped
 
 QUESTION_COLUMNS = (
-    "id",
-    "question",
-    "category",
-    "answerable",
-    "unanswerable_type",
-    "needs_retrieval",
-    "reference",
-    "keywords",
+    "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "reference", "keywords",
     "notes",
-)
+)  # fmt: skip
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -74,11 +67,12 @@ class Csv:
         corpus, notes = self._read_corpus(faults)
         rows = list(read_table(plain_or_gzipped(file), columns, faults))
         questions = _read_questions(rows)
-        labels = grades.apply([label for row in rows for label in _label(row)], faults)
+        labels = grades.apply([label for row in rows for label in _labels(row)], faults)
         faults.raise_any()
-        found = _labelled(questions, labels, str(file))
-        name = file.name.removesuffix(".gz")
-        return Dataset(name, corpus, golden_set(found, corpus, selection), (*notes, *_notes(rows)))
+        if unknown := dict.fromkeys(name for row in rows for name in row.scalars() if name not in _COLUMNS):
+            notes = (*notes, f"columns read as labels: {', '.join(unknown)}")
+        golden = golden_set(_attach_evidence(questions, labels, str(file)), corpus, selection)
+        return Dataset(file.name.removesuffix(".gz"), corpus, golden, notes)
 
     def _read_corpus(self, faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
         path = Path(self.corpus).expanduser()
@@ -110,8 +104,8 @@ def _question_values(row: Row) -> dict[str, Any]:
     return values | {"keywords": [keyword for keyword in keywords if keyword], "labels": labels}
 
 
-def _label(row: Row) -> list[Qrel]:
-    """Make the label of a row that has one."""
+def _labels(row: Row) -> list[Qrel]:
+    """Return the label of a row that has one."""
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
         for name in cells:
@@ -123,7 +117,7 @@ def _label(row: Row) -> list[Qrel]:
     return [Qrel(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
 
 
-def _labelled(questions: Sequence[Question], labels: GradedQrels, source: str) -> Found:
+def _attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: str) -> Found:
     evidence = defaultdict(list)
     for label in labels.graded:
         evidence[label.question].append(label.evidence)
@@ -134,8 +128,3 @@ def _labelled(questions: Sequence[Question], labels: GradedQrels, source: str) -
     ]
     left_out = {LEFT_OUT: sum(labels.lost.values()), NO_LABEL_LEFT: len(questions) - len(kept)}
     return Found(source, kept, left_out=left_out)
-
-
-def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    others = dict.fromkeys(name for row in rows for name in row.scalars() if name not in _COLUMNS)
-    return (f"columns read as labels: {', '.join(others)}",) if others else ()

@@ -51,13 +51,11 @@ class Squad:
         if root and not corpus.ids:
             root.fault('holds no paragraph; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
         faults.raise_any()
-        name = path.name.removesuffix(".gz").removesuffix(".json")
         golden = golden_set(Found(str(path), questions), corpus, selection)
         moved = sum(bool(question.notes) for question in questions)
-        notes = (
-            (f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs",) if moved else ()
-        )
-        return Dataset(name, corpus, golden, notes)
+        note = f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs"
+        name = path.name.removesuffix(".gz").removesuffix(".json")
+        return Dataset(name, corpus, golden, (note,) if moved else ())
 
 
 def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
@@ -80,7 +78,10 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
-    placed = dict.fromkeys((text, _place(text, start, context)) for text, start in answers)
+    placed = {}
+    for text, start in answers:  # where the file puts it, or else its only occurrence
+        misplaced = not context.startswith(text, start) and context.count(text) == 1
+        placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)
     return Question(
         id=row.identifier("id"),
@@ -101,12 +102,6 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
         if "answer_start" not in answer:
             answer.fault('has no "answer_start"')
         yield text.strip(), (start or 0) + len(text) - len(text.lstrip())
-
-
-def _place(text: str, start: int, context: str) -> int:
-    """Return where an answer begins: where the file puts it, or else its only occurrence."""
-    astray = not context.startswith(text, start) and context.count(text) == 1
-    return context.index(text) if astray else start
 
 
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:

@@ -1,0 +1,120 @@
+"""Golden sets in our own format (docs/datasets.md): over a corpus file, over a folder of pages, and the bundled one."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Corpus, Dataset, GoldenSet
+from ragsweep.golden.corpora import read_corpus, read_folder
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.golden_set import Found, Selection, golden_set
+from ragsweep.golden.text_files import check_folder
+
+BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
+
+
+@dataclass(eq=False)
+class Jsonl:
+    """Read a corpus file and a golden file, one JSON object a line.
+
+    Args:
+        corpus: File of the documents.
+        golden: File of the questions.
+        unknown: "error", or "drop" to leave out and count labels that cannot be used.
+        limit, seed: How many questions to draw, None for all, and by which seed.
+        repeated_passages: An anchor found in another document too marks the same passage there.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    corpus: str
+    golden: str
+    unknown: str
+    limit: int | None
+    seed: int
+    repeated_passages: bool
+
+    def load(self) -> Dataset:
+        """Read both files.
+
+        Raises:
+            ConfigError: ``unknown`` or ``limit`` make no sense.
+            InputError: faults of the files, all at once.
+        """
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        file = Path(self.golden).expanduser()
+        corpus = read_corpus(Path(self.corpus).expanduser(), faults)
+        golden = _read_golden(file, corpus, selection, faults, self.repeated_passages)
+        return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden)
+
+
+@dataclass(eq=False)
+class Folder:
+    """Read every page (text, Markdown, reStructuredText, HTML, PDF) in a folder and below; its id is its path.
+
+    Links are not followed, and names that begin with a dot are ignored.
+
+    Args:
+        path: The folder.
+        golden: File of the questions.
+        exclude: Patterns of ids that are no documents; ``*`` stands for anything, slashes too.
+        unknown, limit, seed, repeated_passages: As in :class:`Jsonl`.
+    """
+
+    VERSION: ClassVar[str] = "2"
+
+    path: str
+    golden: str
+    exclude: Sequence[str]
+    unknown: str
+    limit: int | None
+    seed: int
+    repeated_passages: bool
+
+    def load(self) -> Dataset:
+        """Read the pages and the golden file. Raises as :meth:`Jsonl.load`, and for a folder that does not exist."""
+        selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
+        folder = Path(self.path).expanduser()
+        check_folder(folder, "dataset.path needs the documents' folder")
+        corpus, notes = read_folder(folder, self.exclude, faults)
+        golden = _read_golden(Path(self.golden).expanduser(), corpus, selection, faults, self.repeated_passages)
+        return Dataset(folder.resolve().name, corpus, golden, notes)
+
+
+@dataclass(eq=False)
+class PythonReference:
+    """Read the Python language reference (the topics of ``help()``) and the golden set that comes with ragsweep.
+
+    The topics are those of the Python that runs; many passages stand in several of them.
+
+    Args:
+        limit, seed: How many questions to draw, None for all, and by which seed.
+    """
+
+    VERSION: ClassVar[str] = "1"
+
+    limit: int | None
+    seed: int
+
+    def load(self) -> Dataset:
+        """Read topics and questions. Raises InputError where an anchor does not resolve in this Python's topics."""
+        from pydoc_data.topics import topics
+
+        selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)
+        corpus = Corpus(ids, [""] * len(ids), [topics[name] for name in ids], platform.python_version())
+        golden = _read_golden(BUNDLED_QUESTIONS, corpus, selection, Faults(), repeated_passages=True)
+        note = f"corpus: the {len(ids)} topics of the language reference in Python {corpus.version}"
+        return Dataset("python_reference", corpus, golden, (note,))
+
+
+def _read_golden(
+    file: Path, corpus: Corpus, selection: Selection, faults: Faults, repeated_passages: bool
+) -> GoldenSet:
+    questions = read_questions(file, corpus.version, faults)
+    faults.raise_any()
+    return golden_set(Found(str(file), questions), corpus, selection, repeated_passages)
