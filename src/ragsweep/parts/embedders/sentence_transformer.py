@@ -13,6 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Embeddings, Floats, Integers
 from ragsweep.parts import model_files
 from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.unit_vectors import unit
 
 COUNTED_AT_ONCE = 1024
 """Texts whose tokens are counted at a time."""
@@ -48,22 +49,21 @@ class SentenceTransformerEmbedder(LocalModel):
 
         Batches are canonical: the same texts always share a batch, the longest ones first.
         """
-        prompt = self._prompt("document", self.document_prompt)
-        tokens = np.fromiter(self._count(texts, prompt), dtype=np.int32, count=len(texts))
+        tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
         order = np.argsort(-read, kind="stable")
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for start in range(0, len(texts), self.batch_size):
             rows = order[start : start + self.batch_size]
-            vectors[rows] = self._embed("document", [texts[row] for row in rows], prompt)
+            vectors[rows] = self._embed("document", [texts[row] for row in rows])
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Embed queries, (queries, dimension)."""
-        prompt, size = self._prompt("query", self.query_prompt), self._queries_together
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
+        size = self._queries_together
         for start in range(0, len(queries), size):
-            vectors[start : start + size] = self._embed("query", list(queries[start : start + size]), prompt)
+            vectors[start : start + size] = self._embed("query", list(queries[start : start + size]))
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
@@ -79,20 +79,18 @@ class SentenceTransformerEmbedder(LocalModel):
             raise InputError(f"the model {self.model} gives no vectors of single tokens")
         # An unknown word is special to the tokenizer too, but stands in the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
-        query = kind == "query"
-        prompt = self._prompt(kind, self.query_prompt if query else self.document_prompt)
-        size = self._queries_together if query else self.batch_size
-        order = np.argsort([-count for count in self._count(texts, prompt)], kind="stable")
-        found: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
+        size = self._queries_together if kind == "query" else self.batch_size
+        order = np.argsort([-count for count in self._count(kind, texts)], kind="stable")
+        vectors: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
         for start in range(0, len(texts), size):
             rows = order[start : start + size]
-            features = self._encode(kind, [texts[row] for row in rows], prompt, output_value=None)
+            features = self._encode(kind, [texts[row] for row in rows], output_value=None)
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
                     raise InputError(f"the model {self.model} gives no vectors of single tokens")
                 own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
-                found[row] = feature["token_embeddings"].cpu()[own].float().numpy()
-        return found
+                vectors[row] = feature["token_embeddings"].cpu()[own].float().numpy()
+        return vectors
 
     @cached_property
     def _model(self) -> Any:
@@ -121,25 +119,28 @@ class SentenceTransformerEmbedder(LocalModel):
     def _dimension(self) -> int:
         return int(self._model.get_embedding_dimension())
 
-    def _prompt(self, kind: str, given: str | None) -> str:
-        if given is not None:
-            return given
+    def _prompt(self, kind: str) -> str:
+        configured = self.query_prompt if kind == "query" else self.document_prompt
+        if configured is not None:
+            return configured
         prompts, default = self._own_prompts
         names = [name for name in PROMPT_NAMES[kind] if name in prompts] or [default]
         return next((prompts[name] for name in names if prompts.get(name)), "")
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        return model_files.prompts(self._folder())
+        """The prompts that the model states, by name, and the name of its default one or nothing."""
+        stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
+        return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
-    def _count(self, texts: Sequence[str], prompt: str) -> Iterator[int]:
-        count = self._counter
+    def _count(self, kind: str, texts: Sequence[str]) -> Iterator[int]:
+        """Yield the number of tokens of each text, including those that the model cuts off."""
+        prompt = self._prompt(kind)
         for start in range(0, len(texts), COUNTED_AT_ONCE):
-            yield from count([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
+            yield from self._counter([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
 
     @cached_property
     def _counter(self) -> Callable[[list[str]], Iterable[int]]:
-        """Return a function that counts the tokens of texts, including those that the model cuts off."""
         tokenizer = self._model.tokenizer
         if not _is_bare(tokenizer):
             return lambda texts: map(len, tokenizer(texts, truncation=False, verbose=False)["input_ids"])
@@ -147,18 +148,15 @@ class SentenceTransformerEmbedder(LocalModel):
         whole.no_truncation()
         return lambda texts: map(len, whole.encode_batch(texts, add_special_tokens=False))
 
-    def _encode(self, kind: str, texts: list[str], prompt: str, **output: Any) -> Any:
+    def _encode(self, kind: str, texts: list[str], **output: Any) -> Any:
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
-        return encode(texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, **output)
+        return encode(texts, prompt=self._prompt(kind), batch_size=len(texts), show_progress_bar=False, **output)
 
-    def _embed(self, kind: str, texts: list[str], prompt: str) -> Floats:
-        found = self._encode(kind, texts, prompt, convert_to_tensor=True)
-        vectors: Floats = found.float().cpu().numpy()
+    def _embed(self, kind: str, texts: list[str]) -> Floats:
+        vectors: Floats = self._encode(kind, texts, convert_to_tensor=True).float().cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(f"the model {self.model} gave vectors that are not finite; try embedder.dtype=float32")
-        if self.normalize:  # in float32: half precision would leave lengths of 1 +- .003
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return vectors
+        return unit(vectors) if self.normalize else vectors  # in half precision, lengths would be 1 +- .003
 
 
 def _is_bare(tokenizer: Any) -> bool:

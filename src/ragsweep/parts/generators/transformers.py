@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,9 +47,7 @@ class Transformers(LocalModel):
         for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be {least} or more")
-        path = self._folder() / "config.json"
-        config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        named = str((config.get("architectures") or ["nothing"])[0])
+        named = str((self._config().get("architectures") or ["nothing"])[0])
         if not named.endswith(ARCHITECTURES):
             raise ConfigError(f"model is {self.model!r}, which contains {named} and no language model (...ForCausalLM)")
 
@@ -67,15 +65,16 @@ class Transformers(LocalModel):
 
         tokenizer, model = self._loaded
         read = self._read(request).to(model.device)
-        length, window = read.shape[1], self._window
-        if window is not None and length + self.max_new_tokens > window:
+        length = read.shape[1]
+        if length + self.max_new_tokens > (self._longest_input or math.inf):
             return Answer(failed=TOO_LONG)
         torch.manual_seed(self.seed)
         drawn = {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
         with torch.inference_mode():
             whole = model.generate(
                 read, attention_mask=torch.ones_like(read), max_new_tokens=self.max_new_tokens,
-                pad_token_id=_padding(tokenizer), **drawn,
+                pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+                **drawn,
             )[0]  # fmt: skip
         written = whole[length:]
         text = str(tokenizer.decode(written, skip_special_tokens=True)).strip()
@@ -93,10 +92,6 @@ class Transformers(LocalModel):
         )["input_ids"]
 
     @cached_property
-    def _window(self) -> int | None:
-        return model_files.longest_input(self._folder())
-
-    @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         """Load tokenizer and model."""
         folder = str(self._folder())
@@ -111,7 +106,3 @@ class Transformers(LocalModel):
             dtype = getattr(torch, self._resolved_dtype())
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safe)
             return tokenizer, model.to(device).eval()
-
-
-def _padding(tokenizer: Any) -> Any:
-    return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id

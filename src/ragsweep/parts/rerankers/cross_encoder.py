@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,12 +47,11 @@ class CrossEncoder(LocalModel):
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded as configured, or is no reranker; loads nothing."""
         super().check()
-        path = self._folder() / "config.json"
-        config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        config = self._config()
         named = (config.get("architectures") or ["nothing"])[0]
         if not str(named).endswith(ARCHITECTURE):
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which holds {named} and no cross-encoder (...{ARCHITECTURE}); "
+                f"reranker.model is {self.model!r}, which contains {named} and no cross-encoder (...{ARCHITECTURE}); "
                 "an embedding model reranks with reranker=late_interaction"
             )
         outputs = len(config.get("id2label") or {"0": ""})

@@ -11,6 +11,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Floats, TokenVectors
 from ragsweep.parts.reordering import REORDERING, Reordering
+from ragsweep.parts.unit_vectors import unit
 
 QUESTIONS = 64
 """Questions whose tokens are embedded together."""
@@ -48,7 +49,7 @@ class LateInteraction:
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
         """Embed the tokens of chunks: vectors of length 1, in half precision."""
-        found = [_normal(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
+        found = [unit(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
         start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in found])]).astype(np.int64)
         return TokenVectors(np.concatenate(found) if found else np.empty((0, 0), np.float16), start)
 
@@ -63,7 +64,7 @@ class LateInteraction:
             some = queries[start : start + QUESTIONS]
             for query, tokens in zip(some, self.embedder.embed_tokens(some, "query"), strict=True):
                 rows = rows_of[query]
-                scores[rows] = max_sim(_normal(tokens), chunks, [pairs[row][1] for row in rows])
+                scores[rows] = max_sim(unit(tokens), chunks, [pairs[row][1] for row in rows])
         return scores
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -87,9 +88,3 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
     nearest = np.maximum.reduceat(tokens @ query.T, ends - lengths[some], axis=0)
     scores[some] = nearest.mean(axis=1)
     return scores
-
-
-def _normal(tokens: Floats) -> Floats:
-    lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
-    normal: Floats = tokens / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return normal

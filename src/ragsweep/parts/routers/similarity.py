@@ -10,6 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embedder, Floats, Request, Route
+from ragsweep.parts.unit_vectors import unit
 
 
 @dataclass(eq=False)
@@ -30,9 +31,9 @@ class Similarity:
     def check(self) -> None:
         """Raise ConfigError for invalid examples, and for a threshold that no cosine reaches."""
         for name, least in (("conversation", 1), ("questions", 0)):
-            given = getattr(self, name)
-            if not isinstance(given, list) or len(given) < least or not all(_is_text(one) for one in given):
-                raise ConfigError(f"router.{name} must be a list of examples, given {given!r}")
+            examples = getattr(self, name)
+            if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
+                raise ConfigError(f"router.{name} must be a list of examples, given {examples!r}")
         if not -1 <= self.threshold <= 1:
             raise ConfigError(f"router.threshold is {self.threshold}; it must be between -1 and 1")
 
@@ -40,20 +41,16 @@ class Similarity:
         """Decide every request by its question alone."""
         if not requests:
             return
-        vectors = self._vectors([request.question for request in requests])
-        near = self._nearest(vectors, self.conversation)
-        other = self._nearest(vectors, self.questions) if self.questions else np.full(len(requests), self.threshold)
-        for number, (chat, question) in enumerate(zip(near.tolist(), other.tolist(), strict=True)):
+        texts = unit(self.embedder.embed_queries([request.question for request in requests]))
+        chats = self._nearest(texts, self.conversation)
+        questions = self._nearest(texts, self.questions) if self.questions else np.full(len(texts), self.threshold)
+        for number, (chat, question) in enumerate(zip(chats.tolist(), questions.tolist(), strict=True)):
             done(number, Route(not (chat >= self.threshold and chat > question), chat - question))
 
-    def _nearest(self, vectors: Floats, examples: Sequence[str]) -> Floats:
-        nearest: Floats = (vectors @ self._vectors(examples).T).max(axis=1)
-        return nearest
-
-    def _vectors(self, texts: Sequence[str]) -> Floats:
-        vectors = self.embedder.embed_queries(texts)
-        unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-        return unit
+    def _nearest(self, texts: Floats, examples: Sequence[str]) -> Floats:
+        """Return each text's cosine to the most similar example, (texts,)."""
+        cosines: Floats = texts @ unit(self.embedder.embed_queries(examples)).T
+        return cosines.max(axis=1)
 
 
 def _is_text(value: object) -> bool:
