@@ -27,7 +27,7 @@ class Builder:
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
         self._connect = connect
         self._made: dict[str, BuiltPart] = {}
-        self._named: dict[str, BuiltPart] = {}  # by their config as JSON: most configs of a sweep share most parts
+        self._by_config: dict[str, BuiltPart] = {}  # config as JSON: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
         """Build the part at key ``where``; its own parts are built first.
@@ -36,24 +36,27 @@ class Builder:
         class does not take, and for whatever the part's constructor or its `check()` refuses.
         """
         try:
-            written = json.dumps(node)
+            text = json.dumps(node)
         except TypeError:  # no plain values: not from a config
             return self._build(node, where)
-        if written not in self._named:
-            self._named[written] = self._build(node, where)
-        return self._named[written]
+        if text not in self._by_config:
+            self._by_config[text] = self._build(node, where)
+        return self._by_config[text]
 
     def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{where}: not a part; a part is a mapping with _target_, given {node!r}")
         made = find_class(str(node["_target_"]), where)
-        given = {str(key): value for key, value in node.items() if key != "_target_"}
-        _check_keys(made, given, where)
-        values = {key: self._nested(value, f"{where}.{key}") for key, value in given.items()}
-        _check_values(made, given, where)
-        spec = self._spec(made, values)
+        arguments = {str(key): value for key, value in node.items() if key != "_target_"}
+        _check_keys(made, arguments, where)
+        values = {key: self._nested(value, f"{where}.{key}") for key, value in arguments.items()}
+        _check_values(made, arguments, where)
+        operational = frozenset(getattr(made, "OPERATIONAL", ()))
+        complete = {name: parameter.default for name, parameter in _parameters(made).items()} | values
+        kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
+        spec = Spec(public_name(made), _version(made), kept)
         # Operational parameters are no part of the spec, but another device is another object.
-        key = f"{spec.digest} {sorted((name, repr(given[name])) for name in _operational(made) if name in given)}"
+        key = f"{spec.digest} {sorted((name, repr(arguments[name])) for name in operational if name in arguments)}"
         if key not in self._made:
             self._made[key] = _construct(made, values, spec, where)
             self._connect(self._made[key].value)
@@ -69,17 +72,6 @@ class Builder:
             return [self._nested(item, f"{where}[{n}]") for n, item in enumerate(value)]
         return value
 
-    def _spec(self, made: type, values: Mapping[str, Any]) -> Spec:
-        defaults = {
-            name: parameter.default
-            for name, parameter in _parameters(made).items()
-            if parameter.default is not inspect.Parameter.empty
-        }
-        kept = {
-            name: _spec_of(value) for name, value in {**defaults, **values}.items() if name not in _operational(made)
-        }
-        return Spec(public_name(made), _version(made), kept)
-
 
 def public_name(made: type) -> str:
     """Return the name of a class in Specs: for our own parts the one that ``_target_`` takes, whatever its file."""
@@ -89,7 +81,7 @@ def public_name(made: type) -> str:
 
 def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) -> BuiltPart:
     try:
-        value = made(**{name: _value_of(item) for name, item in values.items()})
+        value = made(**_unwrap(values, "value"))
         if hasattr(value, "check"):
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
@@ -100,36 +92,21 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
     return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
 
 
-def _spec_of(value: Any) -> Any:
+def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
+    """Replace every part in a tree of arguments by its value, or by its spec."""
     if isinstance(value, BuiltPart):
-        return value.spec
+        return getattr(value, field)
     if isinstance(value, Mapping):
-        return {key: _spec_of(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spec_of(item) for item in value]
-    return value
-
-
-def _value_of(value: Any) -> Any:
-    if isinstance(value, BuiltPart):
-        return value.value
-    if isinstance(value, Mapping):
-        return {key: _value_of(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_value_of(item) for item in value]
-    return value
-
-
-def _operational(made: type) -> frozenset[str]:
-    return frozenset(getattr(made, "OPERATIONAL", ()))
+        return {key: _unwrap(item, field) for key, item in value.items()}
+    return [_unwrap(item, field) for item in value] if isinstance(value, list) else value
 
 
 @cache
 def _version(made: type) -> str:
-    """Take the class's own VERSION, else hash its source: an edited part is another part.
+    """Return the class's own VERSION, else a hash of its source: an edited part is another part.
 
-    Of a class outside this package the whole module counts, and what it imports of its package: results may come from
-    constants and functions beside the class.
+    For a class outside this package the hash covers the whole module and what it imports of its package: results may
+    come from constants and functions beside the class.
     """
     stated = made.__dict__.get("VERSION")
     if stated is not None:
@@ -147,25 +124,25 @@ def _parameters(made: type) -> Mapping[str, inspect.Parameter]:
 # --- keys and values ---------------------------------------------------------------------------------------------
 
 
-def _check_keys(made: type, given: Mapping[str, Any], where: str) -> None:
+def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
     parameters = _parameters(made)
-    for key in given:
+    for key in arguments:
         if key not in parameters:
             raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{nearest(key, parameters)}')
     for name, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and name not in given:
+        if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise ConfigError(f"{where}.{name}: {made.__name__} needs a value; give {where}.{name}=...")
 
 
-def _check_values(made: type, given: Mapping[str, Any], where: str) -> None:
+def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     hints = typing.get_type_hints(vars(made).get("__init__", made))
-    for key, value in given.items():
+    for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
-            raise ConfigError(f"{where}.{key}: must be {_spelled(hints[key])}, given {value!r}")
+            raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, given {value!r}")
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Check plain values (numbers, words, choices); anything else is the part's own business."""
+    """Check a plain value (number, text, choice) against a type hint; all other hints are left to the part."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))
@@ -180,10 +157,10 @@ def _matches(value: Any, hint: Any) -> bool:
     return True
 
 
-def _spelled(hint: Any) -> str:
+def _describe(hint: Any) -> str:
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(_spelled(option) for option in typing.get_args(hint))
+        return " or ".join(_describe(option) for option in typing.get_args(hint))
     if origin is Literal:
         return " or ".join(repr(option) for option in typing.get_args(hint))
     return {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "null"}.get(

@@ -1,4 +1,4 @@
-"""What flows between the stages: corpus, questions, chunks, rankings, answers, scores. Import it from `types`."""
+"""Data between the stages: corpus, questions, chunks, rankings, answers, scores. Import it from `types`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsweep.core.identity import content_hash, texts_hash
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Arrays = Mapping[str, NDArray[Any]]
-"""What a stage may leave behind: named arrays, nothing else, so that it can be stored without pickle."""
+"""The result of a stage: named arrays and nothing else, so that it can be stored without pickle."""
 
 NO_CHUNK = -1
 """Pads a ranking that is shorter than its depth."""
@@ -44,7 +44,7 @@ class Corpus:
 
     @cached_property
     def characters(self) -> int:
-        """Count the characters of all texts: how much work a corpus is."""
+        """Count the characters of all texts, a measure of the work."""
         return sum(map(len, self.texts))
 
     @cached_property
@@ -85,8 +85,8 @@ class Question:
     references: tuple[str, ...] = ()  # right answers, each by itself
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)  # language ...: whatever results are grouped by
-    distractors: tuple[str, ...] = ()  # documents known to look right and be wrong
+    labels: Mapping[str, str] = field(default_factory=dict)  # by which results are grouped: language, ...
+    distractors: tuple[str, ...] = ()  # documents that resemble the right ones and are wrong
     section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
@@ -94,7 +94,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Return the right answers; where none is given, the keywords stand in for one."""
+        """Return the right answers; the keywords where there is none."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -129,7 +129,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # of the partition: the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each question of the holdout, whichever side this is
+    held: tuple[str, ...] = ()  # a short digest of each question of the holdout, for both sides
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class IndexComparison(NamedTuple):
 
     found: Rankings
     exact: Rankings
-    found_rank: NDArray[np.int64]  # (evidences,), as View.first_rank
+    found_rank: NDArray[np.int64]  # (evidences,), as EvaluationView.first_rank
     exact_rank: NDArray[np.int64]
 
 
@@ -237,7 +237,7 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What calls cost: how many there were, and their tokens; ``estimated`` where the service did not count them."""
+    """The number of calls and their tokens; ``estimated`` where the service did not count the tokens."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -248,8 +248,8 @@ class Usage(NamedTuple):
 class Answer(NamedTuple):
     """Output of a generator for one request, or the reason why there is none.
 
-    ``failed`` is a reason (see missing.py) and empty where there is an answer; a failed answer is never kept.
-    ``abstained``: the generator declined, by whatever rule (a threshold, the words of a prompt).
+    ``failed`` is a reason (see missing.py) and empty where there is an answer; a failed answer is never stored.
+    ``abstained``: the generator declined, by a threshold or by the words of its prompt.
     """
 
     text: str = ""
@@ -262,10 +262,10 @@ class Answer(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Whether a question needs the corpus, as a router sees it.
+    """A router's decision whether a question needs the corpus.
 
-    ``failed`` is a reason and empty where there is a decision; where it failed the question is searched for, and the
-    decision is made anew next time.
+    ``failed`` is a reason and empty where there is a decision. After a failure the corpus is searched, and the next run
+    asks the router again.
     """
 
     search: bool = True
@@ -277,8 +277,7 @@ class Route(NamedTuple):
 class Response(NamedTuple):
     """Output of an external system for one request, and the context it used, best first.
 
-    A passage's name is the id that the system gave it (a document, or a document's span), and may be empty; so may be
-    its text.
+    A passage's name is the id that the system gave it (a document, or a document's span). Name and text may be empty.
     """
 
     answer: Answer = Answer()
@@ -295,7 +294,7 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and the reason; a reason in FAILED is never stored."""
+    """Output of a judge for one case: a value, or NaN and the reason; one in missing.CALL_FAILURES is never stored."""
 
     value: float = float("nan")
     reason: str = ""
@@ -325,7 +324,7 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with their contexts.
 
-    ``passages`` are those that the generator was given, after the budget; ``cut`` counts those it was not (questions,).
+    ``passages`` are those in the generator's request; ``cut`` counts those beyond the token budget (questions,).
     """
 
     answers: Sequence[Answer]
@@ -361,17 +360,17 @@ class EvaluationView:
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the one fixed tokenizer; 0 where padded
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): those of them that stand in an evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds a question, NaN where not probed
-    approximate: Mapping[str, IndexComparison]  # leg -> what its index missed; only legs with an approximate index
+    approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,): where a budget of tokens may cut it before top_k
     answers: Answers | None = None  # None where the config names no generator
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one a question
     routes: Sequence[Route] | None = None  # one a question; None where the config names no router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
-    queries: Sequence[Answer] | None = None  # one a question: the query that was written; None where none is
+    queries: Sequence[Answer] | None = None  # one a question: the written query; None without a query writer
 
     @property
     def context(self) -> Integers:
-        """The chunks handed on (questions, top_k), padded."""
+        """The chunks of the context (questions, top_k), padded."""
         positions = self.rankings.positions[:, : self.top_k]
         if self.context_length is None:
             return positions

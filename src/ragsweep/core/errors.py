@@ -12,7 +12,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)
 
 
 class RagsweepError(Exception):
-    """Something the user can mend."""
+    """An error that the user can mend."""
 
     exit_status = 2
 
@@ -22,7 +22,7 @@ class InputError(RagsweepError):
 
 
 class ConfigError(RagsweepError):
-    """A config names something that does not exist or does not fit together."""
+    """A config names something that does not exist, or its parts do not fit together."""
 
 
 class TrackingError(RagsweepError):

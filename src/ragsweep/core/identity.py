@@ -35,7 +35,7 @@ def texts_hash(rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """The identity of a part, as far as it can change a result. Nested parts are Specs among the parameters."""
+    """The identity of a part: all that can change a result. Nested parts are Specs among the parameters."""
 
     target: str
     version: str
@@ -57,7 +57,7 @@ class Spec:
         }
 
     def without(self, *names: str) -> Spec:
-        """Leave out parameters, where an input's address already stands for them."""
+        """Leave out parameters that an input's address already contains."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -80,7 +80,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return what raises ConfigError where the key of a part's service is missing; None where it needs none."""
+    """Return a part's check that its service's key is set, which raises ConfigError; None where it needs none."""
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
 
@@ -99,16 +99,16 @@ class StageContext(Protocol):
         """Report the progress of the work."""
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Make a piece of a whole value, or recall it from a computation of this node that was interrupted."""
+        """Compute a piece of a whole value, or read it from an interrupted computation of this node."""
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return an array to fill, outside of the process's memory where there is a store."""
+        """Allocate an array, outside of the process's memory where there is a store."""
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Keep rows that are done before all are; the computation still returns all of them."""
+        """Store rows before all are done; the computation still returns all of them."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return stored replies under a node that is no input; a new one is stored at once."""
+        """Return the stored replies of a node that is no input; a new one is stored at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ class Node:
     are not yet stored; its value is a NamedTuple of arrays whose first axis runs over the queries, or one such array.
 
     ``cacheable`` returns which rows of such a value may be stored (rows,): a failed row is returned, and computed
-    again by the next process. Where the rows of an input are no rows of this node, ``input_rows`` returns which ones
-    they are; None where that is unknown before they are computed.
+    again by the next process. Where an input has other rows than this node, ``input_rows`` maps rows of this node to
+    those of the input; None where these are unknown before they are computed.
     """
 
     stage: str
@@ -128,12 +128,12 @@ class Node:
     inputs: tuple[Node, ...]
     compute: Callable[[StageContext, Rows], Any] = field(repr=False)
     kind: Literal["whole", "rows"] = "whole"
-    label: str = ""  # a word for people: the leg's name
-    result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and words
+    label: str = ""  # for display: the leg's name
+    result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and texts
     stored: bool = True  # False: made faster than read back
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
-    amount: float = 1.0  # how much work a whole value is (characters of text), to estimate the seconds of another
+    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the seconds of another
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError where a key is missing
 
     @cached_property

@@ -26,29 +26,26 @@ def raise_on_signals() -> None:
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, and the signal
-        # may come just there. So it is raised until `caught` is called.
-        if number != getattr(signal, "SIGALRM", None):
+        # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, where the signal
+        # may arrive. So the exception is raised again until `stop_raising` is called.
+        if number != signal.SIGALRM:
             received.append(number)
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise Interrupted(received[-1])
 
-    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, interrupt)
+    signal.signal(signal.SIGALRM, interrupt)
 
 
 def stop_raising() -> None:
     """Stop raising: the exception has arrived."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Deadline:
-    """Handle the signal of a deadline; while it is installed it states whether the time is over."""
+    """Handler of a deadline's signal; ``over`` is true from the end of its time until the block ends."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.over = seconds, False

@@ -1,4 +1,4 @@
-"""Processes of a machine: locks that the kernel frees, and holders that are alive or dead."""
+"""Processes of a machine: locks that the kernel frees, and whether a lock's holder is alive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Holder:
 
 
 def myself() -> Holder:
-    """Return this process."""
+    """Return this process as a holder."""
     return _holder(os.getpid())
 
 
@@ -48,7 +48,7 @@ def _holder(process: int) -> Holder:
 
 
 def _started(process: int) -> str | None:
-    """Return when a process was started, in the words of the system; None where there is none of this number."""
+    """Return a process's start time as the system writes it; None where no process has this number."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -77,9 +77,13 @@ class Locks:
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the lock of a name inside the block; call ``waiting`` once where another process holds it."""
-        byte = _byte(name)
+        byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         if not self._held.get(byte):
-            self._take(byte, waiting)
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except BlockingIOError:
+                waiting()
+                fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
         self._held[byte] = self._held.get(byte, 0) + 1
         try:
             yield
@@ -88,13 +92,6 @@ class Locks:
             if not self._held[byte]:
                 del self._held[byte]
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
-
-    def _take(self, byte: int, waiting: Callable[[], None]) -> None:
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        except BlockingIOError:
-            waiting()
-            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
 
 
 def private_folder(path: Path) -> None:
@@ -111,14 +108,10 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's locks in a file: closing a second handle would free all locks of the first."""
+    """Return this process's locks in a file; there is one handle, since closing a second one would free all locks."""
     return _opened(path.resolve(), os.getpid())
 
 
 @cache
 def _opened(path: Path, process: int) -> Locks:
     return Locks(path)
-
-
-def _byte(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")

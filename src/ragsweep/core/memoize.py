@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 KEPT = 16
-"""How many results a function remembers; what was made least recently goes first."""
+"""How many results of a function are kept; the oldest is dropped first."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,16 +17,16 @@ T = TypeVar("T")
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise a pure function by the identity of its positional arguments, which must not be changed.
 
-    Arguments are compared by identity, not by content (strings, bytes and whole numbers by value): that costs nothing
-    however large they are, and equal content in other objects is made anew. What is remembered keeps them alive.
+    Strings, bytes and whole numbers are compared by value, all else by identity: that costs nothing however large the
+    arguments are. A kept result keeps its arguments alive.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
 
     @wraps(function)
     def recall(*args: P.args, **kwargs: P.kwargs) -> T:
         assert not kwargs, "arguments are given by position"
-        for given, value in tuple(known):
-            if len(given) == len(args) and all(map(_same, given, args)):
+        for earlier, value in tuple(known):
+            if len(earlier) == len(args) and all(map(_same, earlier, args)):
                 return value
         value = function(*args, **kwargs)
         known.append((args, value))

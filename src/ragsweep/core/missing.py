@@ -80,18 +80,18 @@ def failed(reason: str) -> bool:
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
     """Keep the values of questions that have relevant evidence; the others get NaN and the reason."""
-    lacking, reasons = _without_evidence(view.questions, view.evidence_question)
-    return Scores(np.where(lacking, np.nan, values).astype(np.float64, copy=False), reasons)
+    missing, reasons = _without_evidence(view.questions, view.evidence_question)
+    return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
     """Keep the values of all questions that need retrieval, the unanswerable ones among them."""
-    spared, reasons = _without_retrieval(view.questions)
-    return Scores(np.where(spared, np.nan, values).astype(np.float64, copy=False), reasons)
+    missing, reasons = _without_retrieval(view.questions)
+    return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Keep the scores where an approximate index was searched; of exact search there is nothing to measure."""
+    """Keep the scores where an approximate index was searched; exact search misses nothing that could be measured."""
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -102,18 +102,21 @@ def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
 def _without_evidence(
     questions: Sequence[Question], evidence_question: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
-    lacking = np.bincount(evidence_question, minlength=len(questions)) == 0
-    kinds = np.array([_kind(question.needs_retrieval, question.answerable) for question in questions], dtype=np.str_)
-    return lacking, _fixed(np.where(lacking, kinds, "").astype(np.str_))
+    missing = np.bincount(evidence_question, minlength=len(questions)) == 0
+    reasons = [
+        CONVERSATIONAL if not question.needs_retrieval else NO_EVIDENCE if question.answerable else UNANSWERABLE
+        for question in questions
+    ]
+    return missing, _read_only(np.where(missing, np.array(reasons, dtype=np.str_), "").astype(np.str_))
 
 
 @memoize_by_identity
 def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
-    spared = np.array([not question.needs_retrieval for question in questions], dtype=bool)
-    return spared, _fixed(np.where(spared, CONVERSATIONAL, "").astype(np.str_))
+    missing = np.array([not question.needs_retrieval for question in questions], dtype=bool)
+    return missing, _read_only(np.where(missing, CONVERSATIONAL, "").astype(np.str_))
 
 
-def _fixed(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
+def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
     """Make an array read-only: many metrics of many configs share it."""
     reasons.flags.writeable = False
     return reasons
@@ -124,7 +127,7 @@ def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDAr
 
     Args:
         measured: (questions,), true where there is a value.
-        values: (questions,), whatever stands where nothing was measured is ignored.
+        values: (questions,), ignored where nothing was measured.
         reasons: One reason a question, or one for all.
     """
     kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
@@ -135,7 +138,7 @@ def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDAr
 
 @memoize_by_identity
 def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
-    return _fixed(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
+    return _read_only(np.where(np.frombuffer(measured, dtype=bool), "", reason).astype(np.str_, copy=False))
 
 
 class ReasonCodes(NamedTuple):
@@ -148,28 +151,22 @@ class ReasonCodes(NamedTuple):
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
     """Number the reasons of several metrics; equal arrays give the very same object."""
     known: dict[bytes, ReasonCodes] = {}
-    return [_coded(one, known) for one in reasons]
+    codes = []
+    for column in reasons:
+        if column.flags.writeable:
+            key = str(column.dtype).encode() + column.tobytes()
+            if key not in known:
+                known[key] = _number(column)
+            codes.append(known[key])
+        else:  # shared by metrics of many configs
+            codes.append(_number_once(column))
+    return codes
 
 
-def _coded(reasons: NDArray[np.str_], known: dict[bytes, ReasonCodes]) -> ReasonCodes:
-    if not reasons.flags.writeable:
-        return _number(reasons)
-    key = str(reasons.dtype).encode() + reasons.tobytes()
-    if key not in known:
-        known[key] = _number_afresh(reasons)
-    return known[key]
-
-
-def _number_afresh(reasons: NDArray[np.str_]) -> ReasonCodes:
+def _number(reasons: NDArray[np.str_]) -> ReasonCodes:
     texts = reasons.tolist()
     numbers = {name: n for n, name in enumerate(dict.fromkeys(texts))}
     return ReasonCodes(tuple(numbers), np.array([numbers[text] for text in texts], dtype=np.int64))
 
 
-_number = memoize_by_identity(_number_afresh)
-
-
-def _kind(needs_retrieval: bool, answerable: bool) -> str:
-    if not needs_retrieval:
-        return CONVERSATIONAL
-    return NO_EVIDENCE if answerable else UNANSWERABLE
+_number_once = memoize_by_identity(_number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,10 @@ class Summary:
     """One metric over all questions, or over a group of them.
 
     ``value`` is NaN where no question could be scored. ``low`` and ``high`` bound the 95 % interval of the value. Of
-    ``n_total`` questions ``n_scored`` went into it, ``n_skipped`` lack what the metric needs (no evidence, say) and
+    ``n_total`` questions ``n_scored`` were scored, ``n_skipped`` lack what the metric needs (evidence, say) and
     ``n_failed`` have it but could not be measured; ``reasons`` counts both by reason. ``coverage`` is the share of
-    ``n_scored`` among those that could have been scored had nothing gone wrong (a call that failed, say); ``low_bound``
-    and ``high_bound`` are the value if all that went wrong had the metric's lowest, or highest, value.
+    ``n_scored`` among those that a run without failures (of calls, say) could have scored; ``low_bound`` and
+    ``high_bound`` are the value if every failed question had the metric's lowest, or highest, value.
     """
 
     name: str
@@ -149,31 +150,29 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
 
     Raises ConfigError for what is neither a name nor a list of different names.
     """
-    given = config.get("objective")
-    if given is None:
+    value = config.get("objective")
+    if value is None:
         return ()
-    listed = [given] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else []
-    if not listed or not all(isinstance(one, str) for one in listed) or len(set(listed)) < len(listed):
-        raise ConfigError(f"objective: must be a metric, or a list of different ones, given {given!r}")
-    return tuple(listed)
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ConfigError(f"objective: must be a metric, or a list of different ones, given {value!r}")
+    return tuple(names)
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
-    """Keep the configs than which no other is as good in every metric and better in one (the Pareto front).
+    """Return the Pareto front: configs that no other equals or exceeds in every metric and exceeds in one.
 
-    A config of which a metric is not known is on no front, and neither beats any. Those with the same values stay
-    together.
+    A config without a value of every metric is not on the front and dominates no other. Configs with equal values
+    are kept together.
     """
-    points = [(one, point) for one in results if (point := _point(one, metrics)) is not None]
-    return [one for one, point in points if not any(_beats(other, point) for _, other in points)]
+    points: list[tuple[Result, tuple[float, ...]]] = []  # values with their sign such that more is better
+    for result in results:
+        summaries = [result.summaries[name] for name in metrics if name in result.summaries]
+        point = tuple(-summary.value if summary.higher_is_better is False else summary.value for summary in summaries)
+        if len(point) == len(metrics) and not any(map(math.isnan, point)):
+            points.append((result, point))
 
+    def dominated(point: tuple[float, ...]) -> bool:
+        return any(rival != point and all(map(operator.ge, rival, point)) for _, rival in points)
 
-def _point(result: Result, metrics: Sequence[str]) -> tuple[float, ...] | None:
-    """Turn a config's values so that more is better; None where one is not known."""
-    found = [result.summaries[name] for name in metrics if name in result.summaries]
-    point = tuple(-one.value if one.higher_is_better is False else one.value for one in found)
-    return point if len(point) == len(metrics) and all(value == value for value in point) else None
-
-
-def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
-    return one != other and all(mine >= its for mine, its in zip(one, other, strict=True))
+    return [result for result, point in points if not dominated(point)]

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
@@ -78,29 +79,25 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
 
 def texts(tree: Any) -> Iterator[str]:
     """Yield the texts in a tree of plain values."""
+    if isinstance(tree, Mapping):
+        tree = list(tree.values())
     if isinstance(tree, str):
         yield tree
-    elif isinstance(tree, Mapping | list | tuple):
-        for item in tree.values() if isinstance(tree, Mapping) else tree:
-            yield from texts(item)
+    elif isinstance(tree, list | tuple):
+        yield from chain.from_iterable(map(texts, tree))
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
     """Raise ConfigError for a secret on the command line: other programs see it, and shells keep it."""
+    fact = "{}: a {} on the command line ends up in files; put the {} into the environment and name it: {}"
     for line in overrides:
         name, _, value = line.lstrip("+~").partition("=")
         if _IN_URL.search(value):
-            raise ConfigError(
-                f"{name}: a password in a URL on the command line ends up in files; put the URL into the environment"
-                f" and name it: {name}='${{oc.env:NAME}}'"
-            )
-        inside = [(f"{name}.{key}", given.strip()) for key, given in _INSIDE.findall(value)]
-        for key, given in [(name, value)] if is_under_secret(name) else inside:
-            if is_under_secret(key) and given not in ("", "null", "true", "false") and not _VARIABLES.fullmatch(given):
-                raise ConfigError(
-                    f"{key}: a secret on the command line ends up in files; put it into the environment and name it:"
-                    f" {key}='${{oc.env:NAME}}'"
-                )
+            raise ConfigError(fact.format(name, "password in a URL", "URL", f"{name}='${{oc.env:NAME}}'"))
+        inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
+        for key, item in [(name, value)] if is_under_secret(name) else inside:
+            if is_under_secret(key) and item not in ("", "null", "true", "false") and not _VARIABLES.fullmatch(item):
+                raise ConfigError(fact.format(key, "secret", "secret", f"{key}='${{oc.env:NAME}}'"))
 
 
 def mask_text(text: str, *secrets: str) -> str:
@@ -108,16 +105,28 @@ def mask_text(text: str, *secrets: str) -> str:
 
     Services repeat keys in their answers, and libraries in their errors.
     """
-    return _masked(text, frozenset(secrets), frozenset())
+    return _mask_all(text, frozenset(secrets), frozenset())
 
 
-def _masked(text: str, given: frozenset[str], known: frozenset[str]) -> str:
+def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
+    """Mask secrets: those of ``anywhere`` also within words, of ``others`` the short ones as whole words only."""
     text = _IN_URL.sub(rf"\1{MASK}@", text)
-    anywhere, words = _spellings(frozenset({*given, *_environment_secrets(), *known} - {""}), given)
-    for form in anywhere:
+    variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
+    forms, words = _forms(anywhere - {""}, others | {value for value in variables if len(value) >= SHORTEST})
+    for form in forms:
         if form in text:
             text = text.replace(form, MASK)
     return words.sub(MASK, text) if words else text
+
+
+@lru_cache(maxsize=16)
+def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
+    """List the spellings to replace everywhere, the longest first; the pattern matches short whole words."""
+    short = {secret for secret in others - anywhere if len(secret) < SHORTEST}
+    long = anywhere | (others - short)
+    forms = sorted({form for secret in long for form in spellings(secret)}, key=len, reverse=True)
+    words = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
+    return forms, re.compile(rf"(?<!\w)(?:{words})(?!\w)") if words else None
 
 
 class Secrets:
@@ -138,20 +147,23 @@ class Secrets:
 
     def add_variable(self, value: str) -> None:
         """Add a value of the environment, unless it is short, a number or a path."""
-        if not _is_number(value) and not _is_path(value):
-            self.add(value, named=False)
+        try:
+            float(value)
+        except ValueError:
+            if not _is_path(value):
+                self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
         """Add the passwords of the URLs in a text, which may also stand outside of their URL."""
-        for found in _IN_URL.findall(text):
-            self._values.update(one for one in (found[1], unquote(found[1])) if len(one) >= SHORTEST_WORD)
+        passwords = {form for _, password in _IN_URL.findall(text) for form in (password, unquote(password))}
+        self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
         """Replace all secrets in a text, however they are spelled."""
-        return _masked(text, frozenset(), frozenset(self._values))
+        return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:
-        """Return whether a text, which may be many in one, contains a secret."""
+        """Return whether a text contains a secret."""
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
@@ -173,7 +185,7 @@ class Secrets:
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(_MaskedStream(stream, self.mask_text) for stream in streams)
         sys.stdout, sys.stderr = masked
-        logging.setLogRecordFactory(_MaskedRecords(factory, self.mask_text))
+        logging.setLogRecordFactory(_masked_records(factory, self.mask_text))
         try:
             yield
         except RagsweepError as fault:
@@ -181,21 +193,6 @@ class Secrets:
         finally:
             sys.stdout, sys.stderr = streams
             logging.setLogRecordFactory(factory)
-
-
-def _environment_secrets() -> Iterator[str]:
-    """Yield the secrets of the environment."""
-    values = (os.environ.get(name, "").strip() for name in os.environ if is_secret(name))
-    return (value for value in values if len(value) >= SHORTEST)
-
-
-@lru_cache(maxsize=16)
-def _spellings(known: frozenset[str], given: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """List the spellings of secrets, the longest first, and those short ones that match whole words only."""
-    short = {one for one in known - given if len(one) < SHORTEST}
-    anywhere = sorted({form for one in known - short for form in spellings(one)}, key=len, reverse=True)
-    words = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
-    return anywhere, re.compile(rf"(?<!\w)(?:{words})(?!\w)") if words else None
 
 
 def spellings(secret: str) -> Iterator[str]:
@@ -209,19 +206,11 @@ def spellings(secret: str) -> Iterator[str]:
             yield from (coded, coded.rstrip("="))
 
 
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_path(value: str) -> bool:
     """Return whether a value is a path to a file or folder, of which at least the first folder exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
-        return any(one.exists() for one in (path, *path.parents) if one.name)
+        return any(part.exists() for part in (path, *path.parents) if part.name)
     except (OSError, ValueError):  # too long for a name, or a NUL in it
         return False
 
@@ -240,29 +229,27 @@ class _MaskedStream:
         for line in lines:
             self.write(line)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stream)
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-class _MaskedRecords:
-    """Make log records without secrets: their text is formatted and masked at once."""
+def _masked_records(
+    make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
+) -> Callable[..., logging.LogRecord]:
+    """Return a factory of log records without secrets: each text is formatted and masked at once."""
+    formatter = logging.Formatter()
 
-    def __init__(self, make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]) -> None:
-        self._make, self._mask_text = make, mask_text
-        self._formatter = logging.Formatter()
-
-    def __call__(self, *facts: Any, **more: Any) -> logging.LogRecord:
-        record = self._make(*facts, **more)
+    def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
         try:
             text = record.getMessage()
         except Exception:  # arguments that do not fit the text: logging would print both
             text = f"{record.msg} {record.args}"
-        record.msg, record.args = self._mask_text(text), None
+        record.msg, record.args = mask_text(text), None
         if record.exc_info and record.exc_info[0] is not None:
-            record.exc_text = self._mask_text(self._formatter.formatException(record.exc_info))
+            record.exc_text = mask_text(formatter.formatException(record.exc_info))
         if record.stack_info:
-            record.stack_info = self._mask_text(record.stack_info)
+            record.stack_info = mask_text(record.stack_info)
         return record
+
+    return make_masked

@@ -1,4 +1,4 @@
-"""Identify code outside this package: a module's file, and those of the modules of its package that it imports."""
+"""Identify code outside this package: hash a module's file and those of its package's modules that it imports."""
 
 from __future__ import annotations
 
@@ -10,72 +10,64 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders in which modules lie beside each other that have nothing to do with each other."""
+"""Folders of modules that are unrelated to each other."""
 
 
 def source_digest(module: str) -> str:
     """Hash a module's file and those of its own modules that it imports, directly or by way of others.
 
     Its own are those of its package; for a module without a package, those in and below its folder, unless packages are
-    installed there. Import statements are read, not run: an import by a computed name is not followed, nor is a file of
-    data. Returns an empty string for a module without a file, such as one typed into an interpreter.
+    installed there. Import statements are parsed, not run: an import by a computed name is not followed, nor is a file
+    of data. Returns an empty string for a module without a file, such as one typed into an interpreter.
     """
-    state, files = hashlib.sha256(), _files(module)
+    file = getattr(sys.modules[module], "__file__", None)
+    if not file:
+        return ""
+    files = {module: Path(file)}
+    home = files[module].parents[module.count(".") + (files[module].stem == "__init__")]
+    top = module.partition(".")[0]
+    beside = not (home / top).is_dir() and home.name not in INSTALLED
+    queue = [module]
+    while queue:
+        importer = queue.pop()
+        for name in _imports(files[importer], importer):
+            if name not in files and (beside or name.partition(".")[0] == top) and (path := _find_file(home, name)):
+                files[name] = path
+                queue.append(name)
+    state = hashlib.sha256()
     for name in sorted(files):
         data = files[name].read_bytes()
         state.update(f"{name} {len(data)} ".encode() + data)
-    return state.hexdigest() if files else ""
+    return state.hexdigest()
 
 
-def _files(module: str) -> dict[str, Path]:
-    """Find the files of a module and of its own modules that it imports, by module name."""
-    file = getattr(sys.modules[module], "__file__", None)
-    if not file:
-        return {}
-    found = {module: Path(file)}
-    home = found[module].parents[module.count(".") + (found[module].stem == "__init__")]
-    top = module.partition(".")[0]
-    beside = not (home / top).is_dir() and home.name not in INSTALLED
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        for one in _imported(found[name], name):
-            if one not in found and (beside or one.partition(".")[0] == top) and (path := _file(home, one)):
-                found[one] = path
-                waiting.append(one)
-    return found
-
-
-def _file(home: Path, name: str) -> Path | None:
-    """Find a module's file below the folder of its first part, importing nothing; None if it is not there."""
+def _find_file(home: Path, name: str) -> Path | None:
+    """Find a module's file below the folder of its top package, importing nothing; None if it is not there."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
     inside = home.joinpath(*parts)
-    places = (place for end in all_suffixes() for place in (inside / f"__init__{end}", Path(f"{inside}{end}")))
-    return next((place for place in places if place.is_file()), None)
+    paths = (path for suffix in all_suffixes() for path in (inside / f"__init__{suffix}", Path(f"{inside}{suffix}")))
+    return next((path for path in paths if path.is_file()), None)
 
 
-def _imported(path: Path, module: str) -> Iterator[str]:
-    """List the modules that a module imports anywhere, and the packages that contain it.
+def _imports(path: Path, module: str) -> Iterator[str]:
+    """Yield the packages that contain a module, and the modules that it imports anywhere.
 
-    A name that is imported from a module may be a module itself: both are named.
+    A name that is imported from a module may be a module itself: both are named. A compiled module, or one that Python
+    cannot parse, imports nothing.
     """
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
-    for node in ast.walk(_tree(path)):
+    try:
+        tree = ast.parse(path.read_bytes() if path.suffix == ".py" else b"")
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             start = parts[: len(parts) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
             yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
-
-
-def _tree(path: Path) -> ast.Module:
-    """Parse a source file; one that is compiled, or that Python cannot read, has no imports to follow."""
-    try:
-        return ast.parse(path.read_bytes() if path.suffix == ".py" else b"")
-    except SyntaxError:
-        return ast.parse("")

@@ -18,7 +18,7 @@ SURROGATES = re.compile(r"[\ud800-\udfff]")
 """Half characters: legal in a Python string, but without the UTF-8 form that libraries need."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
-"""Where a text may be cut, the best first: behind a line, a sentence, a word."""
+"""Where a text may be cut, the best first: after a line, a sentence, a word."""
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
@@ -27,11 +27,11 @@ def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
     Blank pieces are left out, but a document that is blank as a whole is kept as one chunk: it can still be found by
     its title, and a label that names it does not vanish.
     """
-    return _spans((n, start, end) for n, text in enumerate(corpus.texts) for start, end in _worthwhile(text, pieces))
-
-
-def _worthwhile(text: str, pieces: Callable[[str], Iterable[Piece]]) -> list[Piece]:
-    return [(start, end) for start, end in pieces(text) if text[start:end].strip()] or [(0, len(text))]
+    rows = []
+    for document, text in enumerate(corpus.texts):
+        kept = [(start, end) for start, end in pieces(text) if text[start:end].strip()] or [(0, len(text))]
+        rows += [(document, start, end) for start, end in kept]
+    return _spans(rows)
 
 
 def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
@@ -45,18 +45,17 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
     """Cut every chunk as if it were a document; a piece that two overlapping chunks share is one chunk."""
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
-    nameless = [""] * len(rows)
-    bodies = Corpus(nameless, nameless, [corpus.texts[n][start:end] for n, start, end in rows])
-    found = chunker.split(bodies)
-    moved = parents.start[found.document]
-    columns = (parents.document[found.document], moved + found.start, moved + found.end)
+    blank = [""] * len(rows)
+    children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
+    offset = parents.start[children.document]
+    columns = (parents.document[children.document], offset + children.start, offset + children.end)
     return _spans(sorted(set(zip(*(column.tolist() for column in columns), strict=True))))
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
     """Find for each child (children,) the first parent that contains all of it.
 
-    That is the first one, of those up to the child's own, that reaches as far as the child does.
+    Parents are ordered by start, so that is the first one that ends no earlier than the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)
@@ -73,24 +72,24 @@ def encodable(text: str) -> str:
 
 def windows(length: int, size: int, stride: int) -> list[Piece]:
     """Slide a window of ``size`` over so many units; the last one may be shorter."""
-    # The last window that starts is the first that reaches the end: one more would lie inside it.
+    # The last window is the first that reaches the end: one more would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
 
 
 def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
     """Join neighbours as long as they fit in ``size`` characters together."""
-    found: list[Piece] = []
+    merged: list[Piece] = []
     for start, end in pieces:
-        if found and end - found[-1][0] <= size:
-            found[-1] = (found[-1][0], end)
+        if merged and end - merged[-1][0] <= size:
+            merged[-1] = (merged[-1][0], end)
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
-    """Cut a piece into ones of at most ``size`` characters, where the text pauses."""
+    """Cut a piece into ones of at most ``size`` characters, each after a line, a sentence or a word where possible."""
     start, end = piece
     while end - start > size:
         pause = last_pause(text, start, start + size)
@@ -100,11 +99,11 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def last_pause(text: str, start: int, end: int) -> int:
-    """Find where to cut the second half of a piece: behind a line, a sentence or a word, else at its end."""
+    """Find where to cut the second half of a piece: after a line, a sentence or a word, else at its end."""
     for pattern in PAUSES:
-        found = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
-        if found:
-            return found[-1]
+        ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
+        if ends:
+            return ends[-1]
     return end
 
 

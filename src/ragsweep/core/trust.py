@@ -36,8 +36,8 @@ def is_trusted(name: str) -> bool:
 def find_class(target: str, where: str) -> type:
     """Import the class that a config names at key ``where``.
 
-    Trust is checked on the name before the import, and on the class itself after it: a module shows what it imports,
-    too. Raises ConfigError, with the key, for a class that is not trusted or does not exist.
+    Trust is checked on the name before the import, and on the class itself after it, since a module exposes what it
+    imports. Raises ConfigError, with the key, for a class that is not trusted or does not exist.
     """
     check_target(target, f"{where}._target_")
     module_name, _, name = target.rpartition(".")
@@ -47,11 +47,10 @@ def find_class(target: str, where: str) -> type:
         raise ConfigError(
             f'{where}._target_: cannot import "{module_name}": {type(fault).__name__}: {fault}'
         ) from fault
-    found = getattr(module, name, None)
-    if not inspect.isclass(found) or not _may_be_built(found):
-        known = [key for key, value in vars(module).items() if inspect.isclass(value) and _may_be_built(value)]
-        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, known)}')
-    return found
+    classes = {key: value for key, value in vars(module).items() if inspect.isclass(value) and _may_be_built(value)}
+    if name not in classes:
+        raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{nearest(name, classes)}')
+    return classes[name]
 
 
 def check_targets(value: Any, where: str = "") -> None:
@@ -83,6 +82,6 @@ def check_target(target: object, where: str) -> None:
     )
 
 
-def _may_be_built(found: type) -> bool:
-    module = found.__module__
+def _may_be_built(part: type) -> bool:
+    module = part.__module__
     return module in PARTS or module.rpartition(".")[0] in PARTS or is_trusted(module)

@@ -56,10 +56,10 @@ from ragsweep.core.data import (
 
 
 class DatasetReader(Protocol):
-    """Read a corpus and its golden set; every fault of a file is reported at once, with its line."""
+    """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Read everything; all faults are raised at once."""
+        """Read everything; all faults of a file are raised at once, with their lines."""
 
 
 class Chunker(Protocol):
@@ -75,11 +75,11 @@ class NestedChunker(Chunker, Protocol):
 
     @property
     def parent(self) -> Chunker:
-        """What cuts the documents."""
+        """The chunker of documents."""
 
     @property
     def child(self) -> Chunker:
-        """What cuts the parent's chunks."""
+        """The chunker of the parent's chunks."""
 
 
 @runtime_checkable
@@ -128,22 +128,22 @@ class VectorRetriever(Protocol):
 
     @property
     def embedder(self) -> Embedder:
-        """What makes the vectors."""
+        """The embedder of chunks and queries."""
 
     @property
     def index(self) -> VectorIndex:
-        """What searches them."""
+        """The index of the vectors."""
 
     @property
     def exact(self) -> VectorIndex:
-        """What ``index`` is compared with where it is another one: an index that misses nothing."""
+        """An index that misses nothing, with which another ``index`` is compared."""
 
 
 @runtime_checkable
 class HybridRetriever(Protocol):
-    """Several named retrievers over one chunking, and a rule that makes one ranking of theirs.
+    """Several named retrievers over one chunking, and a rule that fuses their rankings.
 
-    A class may state WEIGHING, the parameters that change the result of ``fuse`` and not its work: it is timed once.
+    A class may state WEIGHING, the parameters that change the result of ``fuse`` and not its time: it is timed once.
     """
 
     @property
@@ -151,15 +151,15 @@ class HybridRetriever(Protocol):
         """The retrievers by name."""
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Make one ranking of the legs', which are given by name: at most ``depth`` chunks a question."""
+        """Fuse the legs' rankings, by name, to at most ``depth`` chunks a question."""
 
 
 class Reranker(Protocol):
     """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are put in the order of these scores.
 
     ``candidates`` 0 leaves the ranking as it is. A class may state REORDERING, the names of the parameters that change
-    no score but what is done with the scores: any of "candidates", "min_score" and "mix" (see
-    :class:`ragsweep.parts.reordering.Reordering`). Scores are kept by pair, and such a parameter recomputes none.
+    no score, only the use of the scores: any of "candidates", "min_score" and "mix" (see
+    :class:`ragsweep.parts.reordering.Reordering`). Scores are stored by pair, and such a parameter recomputes none.
     """
 
     @property
@@ -172,27 +172,27 @@ class Reranker(Protocol):
 
 @runtime_checkable
 class ReadingReranker(Reranker, Protocol):
-    """A reranker that reads chunks in advance; what it read is stored like an index."""
+    """A reranker that reads chunks in advance; its token vectors are stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Read some chunks; each is read alike whichever are beside it."""
+        """Read some chunks; the result for each is independent of the others."""
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs of a question and a chunk's position among those that were read."""
+        """Score pairs of a question and the position of a chunk in ``chunks``."""
 
 
 class Generator(Protocol):
     """Answer questions from their context.
 
-    A class may state NEEDS_CONTEXT = True: without context it can only abstain; and SILENT = True: it answers nothing
-    at all, and a config with it has no answers.
+    A class may state NEEDS_CONTEXT = True: without context it can only abstain; and SILENT = True: it never answers,
+    and a config with it has no answers.
     """
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, in any order: ``done(number of the request, answer)`` once for each, when it is known.
+        """Answer every request, in any order; call ``done(number of the request, answer)`` once for each.
 
-        What fails for one request is that request's answer (``failed``); what would fail for all (no key, no such
-        model) raises a RagsweepError.
+        The failure of one request is its answer (``failed``); what fails for all (no key, no such model) raises a
+        RagsweepError.
         """
 
 
@@ -200,24 +200,24 @@ class Router(Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Decide every request (question and history; no passages): ``done(its number, route)`` once for each."""
+        """Decide every request (question and history; no passages); call ``done(its number, route)`` once for each."""
 
 
 class QueryWriter(Protocol):
     """Write the search query of a question with a history; a class with SILENT = True is never called."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Write the query of every request (question and history; no passages): ``done(its number, query)`` for each.
+        """Write the query of every request (question and history; no passages); call ``done(number, query)`` for each.
 
-        The query is the answer's text; what fails for one request is that request's answer (``failed``).
+        The query is the answer's text; the failure of one request is its answer (``failed``).
         """
 
 
 class System(Protocol):
-    """A system that exists already and answers questions by itself."""
+    """An existing system that answers questions by itself."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send it every request (question and history; no passages): ``done(its number, response)`` once for each."""
+        """Send every request (question and history; no passages); call ``done(its number, response)`` once for each."""
 
 
 @runtime_checkable
@@ -248,7 +248,7 @@ class JudgedMetric(Protocol):
         """Fields of a Case that are filled in; a question that lacks one is not judged."""
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case, in any order: ``done(number of the case, judgement)`` once for each, when it is known."""
+        """Judge every case, in any order; call ``done(number of the case, judgement)`` once for each."""
 
 
 ReplyCache = MutableMapping[str, str]
@@ -260,11 +260,11 @@ class CachingMetric(Protocol):
     """A judged metric that makes several calls per case and caches each reply, so that a kill loses no paid call."""
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
-        """Judge as ``judge`` does, with every reply read from and written to ``cache``."""
+        """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
 
 
 class Metric(Protocol):
-    """Define one number per question, and how the numbers of all questions become one.
+    """Define one number per question, and how the numbers of all questions are summarised.
 
     ``needs`` names what a question must have ("evidence", "latency", ...); ``quantile`` is None for a mean. Without
     ``bounds`` (lowest, highest possible value; None where there is none) there is no worst and no best case.
@@ -292,7 +292,7 @@ class Metric(Protocol):
 
     @property
     def quantile(self) -> float | None:
-        """Which quantile sums up the questions; None for the mean."""
+        """The quantile that summarises the questions; None for the mean."""
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question of the view."""
