@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Evidence, Question
-from ragsweep.golden.anchors import composed, in_order, resolve, seen_words
+from ragsweep.golden.anchors import composed, in_order, resolve, visible_words
 
 Numbers = NDArray[np.int64]
 Row = tuple[int, int, int, int, bool]
@@ -89,7 +89,7 @@ def _own(corpus: Corpus, asked: Sequence[AskedEvidence], faults: Faults) -> Iter
 def _repeated(corpus: Corpus, asked: Sequence[AskedEvidence]) -> Iterator[Row]:
     anchored = [(n, row.evidence.document, row.evidence.anchor or "") for n, row in enumerate(asked)]
     # the longest word is looked for first, then all of them: that is much cheaper than to resolve
-    rows = [(n, own, anchor, seen_words(anchor)) for n, own, anchor in anchored]
+    rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchored]
     longest = [max(words, key=len, default="") for *_, words in rows]
     for document, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
         plain = composed(text)

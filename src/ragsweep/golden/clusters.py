@@ -1,6 +1,6 @@
 """Group dependent questions: those with a common source document, or nearly the same words.
 
-Their scores rise and fall together, so that a resampling draws them together and a partition keeps them on one side.
+Their scores are correlated, so that resampling draws them together and a partition keeps them on one side.
 """
 
 from __future__ import annotations
@@ -21,68 +21,63 @@ SHINGLE = 4
 """Characters of a shingle: letters rather than words, for languages without spaces."""
 
 TINY = 1e-9
-"""So much a product may be off by rounding: no pair is lost to it before it is compared."""
+"""Tolerance for rounding, so that no pair is lost before it is compared."""
 
 LARGEST = 0.1
 """Share of all questions that chains of documents or texts may join; a larger group is cut."""
 
 
-class _Sets:
-    """Disjoint sets of numbers; joining keeps the smallest as the name of a set."""
+def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
+    """Return for each number below ``size`` the smallest one that links connect it with."""
+    parent = list(range(size))
 
-    def __init__(self, size: int) -> None:
-        self._above = list(range(size))
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
 
-    def find(self, one: int) -> int:
-        while self._above[one] != one:
-            self._above[one] = self._above[self._above[one]]
-            one = self._above[one]
-        return one
-
-    def join(self, numbers: Iterable[int]) -> None:
-        first, *others = map(self.find, numbers)
+    for first, *others in links:
         for other in others:
-            low, high = sorted((self.find(first), self.find(other)))
-            self._above[high] = low
+            low, high = sorted((root(first), root(other)))
+            parent[high] = low
+    return [root(number) for number in range(size)]
 
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
     """Name the cluster of each question: ``document ID`` of the document it is about, or ``question ID``.
 
-    Questions are linked that share a document of their evidence, or whose texts are near-duplicates; a cluster is
-    whatever such links connect. Where a chain of links joins more than a tenth of all questions (in a collection
-    with many relevant documents a question it may join all of them), that group is cut: only questions
-    with the same main document, or the same words, stay together.
+    Questions that share a document of their evidence, or whose texts are near-duplicates, are linked; clusters are the
+    connected components. Where a chain of links joins more than a tenth of all questions (in a collection with many
+    relevant documents a question it may join all of them), that group is cut: only questions with the same main
+    document, or the same words, stay together.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]
-    shared = Counter(document for named in documents for document in named)
-    main = [_main(question, named, shared) for question, named in zip(questions, documents, strict=True)]
-    joined = _Sets(len(questions))
-    for numbers in (*_having(documents), *near_duplicates(texts)):
-        joined.join(numbers)
-    names = [joined.find(n) for n in range(len(questions))]
-    large = {name for name, size in Counter(names).items() if size > max(LARGEST * len(questions), 1)}
-    cut = _Sets(len(questions))
-    inside = [n for n, name in enumerate(names) if name in large]
-    for numbers in (*_having([[main[n]] if main[n] else [] for n in inside]), *_having([[texts[n]] for n in inside])):
-        cut.join(inside[n] for n in numbers)
-    return _named(questions, main, [cut.find(n) if name in large else name for n, name in enumerate(names)])
+    frequency = Counter(document for names in documents for document in names)
+    main = [_main_document(question, names, frequency) for question, names in zip(questions, documents, strict=True)]
+    clusters = _components(len(questions), [*_sharing(enumerate(documents)), *near_duplicates(texts)])
+    large = {cluster for cluster, size in Counter(clusters).items() if size > max(LARGEST * len(questions), 1)}
+    inside = [n for n, cluster in enumerate(clusters) if cluster in large]
+    links = [*_sharing((n, [main[n]] if main[n] else []) for n in inside), *_sharing((n, [texts[n]]) for n in inside)]
+    parts = _components(len(questions), links)
+    clusters = [parts[n] if cluster in large else cluster for n, cluster in enumerate(clusters)]
+    return _name_clusters(questions, main, clusters)
 
 
 def normalised(question: Question) -> str:
     """Normalise a question and its history: words in small letters with one space between them."""
-    said = " ".join([*(turn.text for turn in question.history), question.text])
-    text = unicodedata.normalize("NFKC", said).casefold()
-    return " ".join("".join(letter if letter.isalnum() else " " for letter in text).split())
+    texts = " ".join([*(turn.text for turn in question.history), question.text])
+    folded = unicodedata.normalize("NFKC", texts).casefold()
+    return " ".join("".join(letter if letter.isalnum() else " " for letter in folded).split())
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """List the pairs of texts with a Jaccard similarity of their shingles of at least ``ALIKE``.
 
     Only pairs that share one of their rarest shingles, and are about as long, can be so similar, and only they are
-    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is like no other.
+    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to none.
     """
     shingles = [_shingles(text) for text in texts]
     return [
@@ -95,11 +90,11 @@ def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 def _candidates(shingles: Sequence[frozenset[str]]) -> list[tuple[int, int]]:
     """List the pairs that may be near-duplicates, in order."""
-    sizes = np.array([len(found) for found in shingles], dtype=np.int64)
+    sizes = np.array(list(map(len, shingles)), dtype=np.int64)
     if not sizes.sum():
         return []
-    seen: dict[str, int] = {}
-    numbers = (seen.setdefault(shingle, len(seen)) for found in shingles for shingle in found)
+    vocabulary: dict[str, int] = {}
+    numbers = (vocabulary.setdefault(shingle, len(vocabulary)) for members in shingles for shingle in members)
     number = np.fromiter(numbers, dtype=np.int64, count=int(sizes.sum()))
     rarity = np.argsort(np.argsort(np.bincount(number), kind="stable"))[number]
     owner = np.repeat(np.arange(len(shingles)), sizes)
@@ -108,13 +103,13 @@ def _candidates(shingles: Sequence[frozenset[str]]) -> list[tuple[int, int]]:
     prefix = order[place < (sizes - np.ceil(ALIKE * sizes - TINY) + 1)[owner]]
     prefix = prefix[np.lexsort((owner[prefix], rarity[prefix]))]
     owners, shingle = owner[prefix], rarity[prefix]
-    found = []
+    codes = []
     for apart in range(1, int(np.bincount(shingle).max())):
         same = np.flatnonzero(shingle[apart:] == shingle[:-apart])
         one, other = owners[same], owners[same + apart]
         small, large = np.minimum(sizes[one], sizes[other]), np.maximum(sizes[one], sizes[other])
-        found.append((one * len(shingles) + other)[small >= ALIKE * large - TINY])
-    pairs = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        codes.append((one * len(shingles) + other)[small >= ALIKE * large - TINY])
+    pairs = np.unique(np.concatenate(codes)) if codes else np.empty(0, dtype=np.int64)
     return list(zip((pairs // len(shingles)).tolist(), (pairs % len(shingles)).tolist(), strict=True))
 
 
@@ -124,38 +119,39 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """List the documents of a question: those of its evidence, or else the first one that resembles it.
+    """List the documents of a question's evidence, or else its first distractor.
 
     Only the first, so that a question without an answer links no two documents.
     """
-    named = [evidence.document for evidence in question.evidence if evidence.grade > 0]
-    return list(dict.fromkeys(named)) or list(question.distractors[:1])
+    relevant = [evidence.document for evidence in question.evidence if evidence.grade > 0]
+    return list(dict.fromkeys(relevant)) or list(question.distractors[:1])
 
 
-def _main(question: Question, named: Sequence[str], shared: Counter[str]) -> str:
-    """Choose one document: of the best grade, and among those the one that most questions name."""
-    grades = {evidence.document: evidence.grade for evidence in sorted(question.evidence, key=lambda one: one.grade)}
-    return min(named, key=lambda document: (-grades.get(document, 0.0), -shared[document], document), default="")
+def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
+    """Choose the document of the best grade, and among those the one that most questions name."""
+    grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
+    return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 
 
-def _having(named: Sequence[Sequence[str]]) -> list[list[int]]:
-    """List for each name the numbers of those that have it."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for n, names in enumerate(named):
+def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
+    """Group numbers by the names that each has; a number is in the group of every one of its names."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, names in names_of:
         for name in names:
-            found[name].append(n)
-    return list(found.values())
+            groups[name].append(number)
+    return list(groups.values())
 
 
-def _named(questions: Sequence[Question], main: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
+def _name_clusters(questions: Sequence[Question], main: Sequence[str], clusters: Sequence[int]) -> tuple[str, ...]:
     """Name each cluster by the document that most of its questions are about, or by the smallest of their ids."""
     members: dict[int, list[int]] = defaultdict(list)
-    for n, number in enumerate(numbers):
-        members[number].append(n)
+    for n, cluster in enumerate(clusters):
+        members[cluster].append(n)
     names = {}
-    for number, inside in members.items():
+    for cluster, inside in members.items():
         about = Counter(main[n] for n in inside if main[n])
-        document = min(about, key=lambda one: (-about[one], one), default=None)
-        first = min(questions[n].id for n in inside)
-        names[number] = f"question {first}" if document is None else f"document {document}"
-    return tuple(names[number] for number in numbers)
+        if about:
+            names[cluster] = f"document {min(about, key=lambda document: (-about[document], document))}"
+        else:
+            names[cluster] = f"question {min(questions[n].id for n in inside)}"
+    return tuple(names[cluster] for cluster in clusters)

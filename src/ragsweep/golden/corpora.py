@@ -1,4 +1,4 @@
-"""Read the documents of a corpus: JSON lines, in our own format or that of BEIR, a table, or a folder of pages."""
+"""Read the documents of a corpus: JSON lines (our own format or BEIR's), a table, or a folder of pages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus; whatever is wrong with it is added to the faults.
+    """Read a corpus; its errors are added to the faults.
 
     Args:
         path: A file of JSON lines: our own format, or, where its first line has an ``_id``, that of BEIR, whose other
-            keys are not read. With ``columns`` it may be a table, too.
+            keys are ignored. With ``columns`` it may be a table, too.
         faults: Where faults are collected.
         columns: The columns of a table.
     """
     seen, before = Seen("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
-    table = columns is not None and is_table(path)
-    for key, row in _table_rows(path, columns, faults) if columns and table else _json_rows(path, faults):
+    table = columns if columns and is_table(path) else None
+    key = "id" if table else ""
+    for row in read_table(path, table, faults) if table else read_rows(path, faults):
+        key = key or ("_id" if "_id" in row else "id")  # all lines are in the format of the first
+        if key == "id" and not table:
+            row.check_keys(DOCUMENT_KEYS)
         ids.append(row.identifier(key))
         titles.append(row.text("title"))
         texts.append(row.text("text") if table else row.given_text("text"))
@@ -44,23 +48,8 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
     return Corpus(ids, titles, texts, version or "")
 
 
-def _json_rows(path: Path, faults: Faults) -> Iterator[tuple[str, Row]]:
-    """Yield every line with the key of its id: all lines are in the format of the first."""
-    key = ""
-    for row in read_rows(path, faults):
-        key = key or ("_id" if "_id" in row else "id")
-        if key == "id":
-            row.check_keys(DOCUMENT_KEYS)
-        yield key, row
-
-
-def _table_rows(path: Path, columns: Columns, faults: Faults) -> Iterator[tuple[str, Row]]:
-    for row in read_table(path, columns, faults):
-        yield "id", row
-
-
 def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Corpus, tuple[str, ...]]:
-    """Read every page in a folder and below; what keeps one from being read is added to the faults.
+    """Read every page in a folder and below; a page that cannot be read is added to the faults.
 
     Args:
         root: The folder.
@@ -68,7 +57,7 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
         faults: Where faults are collected.
 
     Returns:
-        The documents, whose ids are their paths from the folder, and what of the folder is none.
+        The documents, whose ids are their paths from the folder, and notes on the files that are left out.
     """
     before, seen = len(faults.found), Seen("document")
     pages: dict[str, Path] = {}
@@ -81,21 +70,21 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
             others[path.suffix.lower() or "no ending"] += 1
-        elif _is_utf8(identifier):
+        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # half a character: a byte that is not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
-            known = row.identifier("id")
-            seen.note(known, row)
-            pages[known] = path
+            normalised = row.identifier("id")
+            seen.note(normalised, row)
+            pages[normalised] = path
         else:
             faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "the name is not UTF-8; rename the file")
     ids = sorted(pages)
-    read = [read_page(pages[identifier], faults) for identifier in ids]
+    documents = [read_page(pages[identifier], faults) for identifier in ids]
     if not ids and len(faults.found) == before:
         faults.add(str(root), f"holds no document; known endings: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other kinds left out: {kinds}"] if kinds else []
     notes += [f"{links:,} links not followed"] if links else []
-    return Corpus(ids, [page.title for page in read], [page.text for page in read]), tuple(notes)
+    return Corpus(ids, [page.title for page in documents], [page.text for page in documents]), tuple(notes)
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:
@@ -108,11 +97,3 @@ def _walk(root: Path, faults: Faults) -> Iterator[Path]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         linked = [name for name in names if Path(folder, name).is_symlink()]
         yield from (Path(folder, name) for name in sorted([*files, *linked]) if not name.startswith("."))
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

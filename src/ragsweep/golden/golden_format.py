@@ -36,15 +36,15 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Question]:
-    """Read the questions of a golden file; whatever is wrong with a line is added to the faults.
+    """Read the questions of a golden file; errors are added to the faults.
 
     Args:
         path: The golden file.
-        corpus_version: The corpus' own version; a line that states another one was written for another corpus.
+        corpus_version: The version that the corpus states; a line that states another one is a fault.
         faults: Where faults are collected.
 
     Returns:
-        The questions in the order of the file, those of faulty lines among them.
+        The questions in the order of the file, including those of faulty lines.
     """
     seen, questions = Seen("question"), []
     for row in read_rows(path, faults):
@@ -59,7 +59,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
 
 
 def read_question(row: Row) -> Question:
-    """Read one question; whatever is wrong with it is noted at the row."""
+    """Read one question; its errors are faults of the row."""
     row.check_keys(QUESTION_KEYS)
     section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
@@ -69,6 +69,10 @@ def read_question(row: Row) -> Question:
     text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
+    references = row.texts("references")
+    if any(not reference.strip() for reference in references):
+        row.fault('"references" holds a blank text')
+    answers = dict.fromkeys(answer for answer in (row.text("reference"), *references) if answer.strip())
     return Question(
         id=row.identifier("id"),
         text=text,
@@ -76,7 +80,7 @@ def read_question(row: Row) -> Question:
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
-        references=_references(row),
+        references=tuple(answers),
         keywords=row.texts("keywords"),
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
@@ -86,14 +90,6 @@ def read_question(row: Row) -> Question:
         history=tuple(read_turn(part) for part in row.parts("history")),
         where=row.where,
     )
-
-
-def _references(row: Row) -> tuple[str, ...]:
-    """Take the right answers, each by itself: the one, and the others."""
-    given = row.texts("references")
-    if any(not reference.strip() for reference in given):
-        row.fault('"references" holds a blank text')
-    return tuple(dict.fromkeys(text for text in (row.text("reference"), *given) if text.strip()))
 
 
 def read_turn(row: Row) -> Turn:
@@ -106,7 +102,7 @@ def read_turn(row: Row) -> Turn:
 
 
 def read_evidence(row: Row) -> Evidence:
-    """Read one evidence; whatever is wrong with it is noted at the row."""
+    """Read one evidence; its errors are faults of the row."""
     row.check_keys(EVIDENCE_KEYS)
     anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():

@@ -1,10 +1,10 @@
-"""Make a golden set of questions: their labels are checked against the corpus, and a sample is drawn."""
+"""Make a golden set: check the labels of questions against the corpus, and draw a sample."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from ragsweep.golden.anchors import nearest_passage, resolve
 
 _WAYS = ("error", "drop")
 BLANK = "blank"
-"""The category of questions without a word, where they have no other."""
+"""The category of blank questions that state none."""
 
 NO_LABEL_LEFT = "questions with no label left"
 
@@ -27,7 +27,7 @@ class Selection(NamedTuple):
     seed: int = 0
 
     def check(self) -> Selection:
-        """Raise ConfigError unless the values make sense; to be called before anything is read."""
+        """Raise ConfigError for invalid values; to be called before anything is read."""
         if self.unknown not in _WAYS:
             raise ConfigError(f'dataset.unknown="{self.unknown}" is not known{nearest(str(self.unknown), _WAYS)}')
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
@@ -60,19 +60,29 @@ def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_pass
         corpus: The documents that the labels name.
         selection: With ``unknown`` "drop", labels that cannot be used are left out and counted; a question that loses
             all of its labels is left out with them. ``limit`` and ``seed`` as in ``sample``.
-        repeated_passages: Stands in the golden set as it is given.
+        repeated_passages: As in ``GoldenSet``.
 
     Raises:
         InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
             or no question is left.
     """
-    _check_consistency(found.questions)
-    unusable = _unusable(found.questions, corpus)
-    labels = [label for question in found.questions for label in question.evidence if label in unusable]
-    problems = [*found.unusable, *(Unusable(label.where, *unusable[label]) for label in labels)]
+    _check_labels(found.questions)
+    unusable = _unusable_labels(found.questions, corpus)
+    problems = list(found.unusable)
+    for question in found.questions:
+        problems += [Unusable(label.where, *unusable[label]) for label in question.evidence if label in unusable]
     if problems and selection.unknown == "error":
-        _refuse(problems)
-    kept = list(_without(found.questions, unusable))
+        faults = Faults()
+        faults.add("", f"{len(problems)} labels cannot be used; mend them, or leave them out with dataset.unknown=drop")
+        for problem in problems:
+            faults.add(problem.where, problem.fact)
+        faults.raise_any()
+    usable = [tuple(label for label in question.evidence if label not in unusable) for question in found.questions]
+    kept = [
+        replace(question, evidence=labels)
+        for question, labels in zip(found.questions, usable, strict=True)
+        if labels or not question.evidence
+    ]
     left_out = Counter(found.left_out) + Counter(problem.kind for problem in problems)
     left_out[NO_LABEL_LEFT] += len(found.questions) - len(kept)
     chosen = sample(kept, selection.limit, selection.seed)
@@ -84,7 +94,7 @@ def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_pass
     return GoldenSet(chosen, counts, repeated_passages)
 
 
-def _check_consistency(questions: Iterable[Question]) -> None:
+def _check_labels(questions: Iterable[Question]) -> None:
     faults = Faults()
     for question in questions:
         if not question.answerable and any(label.grade > 0 for label in question.evidence):
@@ -97,7 +107,7 @@ def _check_consistency(questions: Iterable[Question]) -> None:
     faults.raise_any()
 
 
-def _unusable(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
+def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
     """Map labels to (kind, fact), document by document: a document is prepared once for all of its anchors."""
     labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}
@@ -105,21 +115,19 @@ def _unusable(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, t
         if label.document not in corpus.position:
             fact = f'document "{label.document}" is not in the corpus'
             unusable[label] = ("labels naming an unknown document", fact)
-        elif label.anchor is not None:
-            fact = _anchor_fault(corpus.texts[corpus.position[label.document]], label)
-            if fact:
-                unusable[label] = ("labels whose anchor does not resolve", fact)
+        elif label.anchor is not None and (
+            fact := _anchor_fault(corpus.texts[corpus.position[label.document]], label, label.anchor)
+        ):
+            unusable[label] = ("labels whose anchor does not resolve", fact)
     return unusable
 
 
-def _anchor_fault(text: str, label: Evidence) -> str:
-    anchor = label.anchor or ""
-    found = resolve(text, anchor)
-    if not found:
+def _anchor_fault(text: str, label: Evidence, anchor: str) -> str:
+    begins = [begin for begin, _ in resolve(text, anchor)]
+    if not begins:
         fact = f'{_named(label)} does not occur in document "{label.document}"; quote it anew'
         near = nearest_passage(text, anchor)
         return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
-    begins = [begin for begin, _ in found]
     places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")
     if label.start is None and len(begins) > 1:
         fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'
@@ -133,29 +141,13 @@ def _named(label: Evidence) -> str:
     return f'document "{label.document}"' if label.anchor is None else f'anchor "{label.anchor}"'
 
 
-def _refuse(problems: Sequence[Unusable]) -> None:
-    faults = Faults()
-    faults.add("", f"{len(problems)} labels cannot be used; mend them, or leave them out with dataset.unknown=drop")
-    for problem in problems:
-        faults.add(problem.where, problem.fact)
-    faults.raise_any()
-
-
-def _without(questions: Iterable[Question], unusable: Collection[Evidence]) -> Iterator[Question]:
-    """Take the unusable labels away, and with the last label its question."""
-    for question in questions:
-        usable = tuple(label for label in question.evidence if label not in unusable)
-        if usable or not question.evidence:
-            yield replace(question, evidence=usable)
-
-
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
-    """Draw questions so that every part of a sample has about its share: by category, and within it by kind.
+    """Draw questions in proportion: by category, and within it by kind.
 
     Kinds are: having evidence, unanswerable, conversational, none of these. The same seed always draws the same
     questions, in whatever order they are given; a larger sample includes the smaller. The questions keep their order.
-    In a stratum of n questions, randomly ordered, the i-th (from 0) has its turn at (i + 1/2) / n: the divisor
-    method of Webster and Sainte-Laguë.
+    In a stratum of n questions, randomly ordered, the i-th (from 0) has priority (i + 1/2) / n: the divisor method of
+    Webster and Sainte-Laguë.
 
     Args:
         questions: All questions.
@@ -187,7 +179,7 @@ def kind(question: Question) -> str:
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     """Count the questions with keywords in place of an answer, and the blank ones, as notes."""
-    count = sum(bool(question.keywords and not question.references) for question in questions)
+    keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
-    said = [f"{count:,} questions have no reference answer: their keywords stand in for it"] if count else []
-    return (*said, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))
+    notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
+    return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

@@ -1,4 +1,4 @@
-"""Turn a file into text: text and Markdown as they are written, reStructuredText, HTML and PDF as they are seen."""
+"""Turn a file into text: the source of plain text and Markdown, the visible text of reStructuredText, HTML and PDF."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults) -> Page:
-    """Read a file by the ending of its name, one of ENDINGS; whatever keeps it from being read is a fault."""
+    """Read a file by the ending of its name, one of ENDINGS; an error is added to the faults."""
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults)
     if len(faults.found) == before:
         try:
             return read(content)
-        except Exception as error:  # whatever a damaged file brings its reader to
+        except Exception as error:  # of any library, at a damaged file
             reason = f"{type(error).__name__}: {error}"
             faults.add(str(path), f"cannot be read: {reason}; mend it, or leave it out with dataset.exclude")
     return Page("", "")
@@ -68,7 +68,7 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Take the source as it is, behind its front matter: chunkers cut at its headings and code."""
+    """Return the source after its front matter: chunkers cut at its headings and code."""
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)

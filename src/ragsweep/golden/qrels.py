@@ -1,4 +1,4 @@
-"""Read labels of documents: each becomes a grade, and evidence of its question."""
+"""Read graded labels of documents as evidence of their questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades, and for each question that lost some how many: they have no grade by the config."""
+    """Labels with their grades, and for each question the number of labels that the config gives no grade."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
@@ -41,8 +41,8 @@ class Grades:
     """Give the codes of labels their grades.
 
     Args:
-        given: Code -> grade; None instead of a grade leaves the label out, and then it is counted. Without any the
-            codes are grades themselves: whole numbers, 0 for judged and not relevant.
+        given: Code -> grade; a label whose grade is None is left out and counted. Without ``given`` the codes are the
+            grades: whole numbers, 0 for judged and not relevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
@@ -80,7 +80,7 @@ class Grades:
         return number if 0 <= number <= _HIGHEST and number.is_integer() else math.nan
 
     def _fact(self, code: str, counts: Mapping[str, int]) -> str:
-        shown = [f'"{other}" ({count})' for other, count in sorted(counts.items())[:_MOST_SHOWN]]
+        shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
             return f'score "{code}" has no grade in dataset.grades; give it one, or null to leave it out; seen: {seen}'
@@ -108,13 +108,13 @@ def read_qrels(path: Path, faults: Faults) -> list[Qrel]:
 
 
 def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> Found:
-    """Give the questions their evidence, and keep those that have labels and those without an answer.
+    """Attach labels to their questions, and keep the questions with labels and the unanswerable ones.
 
     Args:
         questions: All questions of the collection.
         labels: Their labels, some of which may name questions that do not exist.
         source: The file of the labels.
-        unlabelled: What the questions without labels are counted under.
+        unlabelled: The reason under which questions without labels are counted.
     """
     evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
     unusable = []

@@ -1,4 +1,4 @@
-"""Read JSON, a record a line or one a file, and take its fields by type; every fault is collected with its place."""
+"""Read JSON records, one a line or one a file, and check their fields; every fault is collected with its place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,13 +24,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield every JSON object of a file of JSON lines, or of one JSON array; other values are faults."""
     if _is_array(path):
-        values = _whole(path, faults)
-        places = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
+        values = _read_value(path, faults)
+        records = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
     else:
-        places = ((where, _value(line, where, faults)) for where, line in read_lines(path, faults))
-    for where, value in places:
-        row = _row(value, where, faults)
-        if row:
+        records = ((where, _decode(line, where, faults)) for where, line in read_lines(path, faults))
+    for where, value in records:
+        if row := _as_row(value, where, faults):
             yield row
 
 
@@ -37,30 +37,31 @@ def _is_array(path: Path) -> bool:
     """Return whether a file is one JSON array, and not lines of arrays."""
     lines = (line for _, line in read_lines(path, Faults()))
     first = next(lines, "").strip()
-    return first.startswith("[") and (_value(first, "", Faults()) is _NOTHING or next(lines, None) is None)
+    return first.startswith("[") and (_decode(first, "", Faults()) is _NOTHING or next(lines, None) is None)
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
     """Read a file that is one JSON object; its parts are placed by their path in it (``file:$.data[3]``)."""
-    return _row(_whole(path, faults), f"{path}:$", faults)
+    return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
-def _whole(path: Path, faults: Faults) -> Any:
+def _read_value(path: Path, faults: Faults) -> Any:
+    """Read a file that is one JSON value; _NOTHING after a fault."""
     before = len(faults.found)
     text = read_text(path, faults)
-    return _value(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
+    return _decode(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
 
 
-def _row(value: Any, where: str, faults: Faults) -> Row | None:
+def _as_row(value: Any, where: str, faults: Faults) -> Row | None:
     if isinstance(value, dict):
         return Row(where, value, faults)
     if value is not _NOTHING:
-        faults.add(where, f"{_shown(value)} where an object {{...}} is needed")
+        faults.add(where, f"{_excerpt(value)} where an object {{...}} is needed")
     return None
 
 
-def _value(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
-    """Decode a JSON text of a line or of a whole file, with the line of a fault."""
+def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
+    """Decode the JSON text of a line, or of a whole ``file``; _NOTHING after a fault."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -92,44 +93,44 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # to make one takes long
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)  # slow to construct
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def plain_number(text: str) -> float:
-    """Read a number in ASCII digits, NaN where a text is none; Python's own reading takes ``1_0`` and any script."""
+    """Parse a number in ASCII digits, else NaN; ``float`` alone accepts ``1_0`` and the digits of any script."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return math.nan
 
 
+@dataclass(frozen=True)
 class Row:
-    """One JSON object; its fields are taken by type, and what does not fit is added to the faults.
+    """One JSON object; a field of the wrong type is added to the faults.
 
-    ``null`` is the same as a field that is not there.
+    ``null`` is the same as a missing field.
     """
 
-    def __init__(self, where: str, values: Mapping[str, Any], faults: Faults) -> None:
-        self.where = where
-        self.content = values
-        self._faults = faults
+    where: str
+    values: Mapping[str, Any]
+    faults: Faults
 
     def __contains__(self, name: str) -> bool:
         """Return whether a field exists."""
-        return self.content.get(name) is not None
+        return self.values.get(name) is not None
 
-    def holding(self, values: Mapping[str, Any]) -> Row:
+    def with_values(self, values: Mapping[str, Any]) -> Row:
         """Return a row of other values at the same place."""
-        return Row(self.where, values, self._faults)
+        return replace(self, values=values)
 
     def fault(self, fact: str) -> None:
         """Add a fault of this row."""
-        self._faults.add(self.where, fact)
+        self.faults.add(self.where, fact)
 
     def check_keys(self, known: Collection[str]) -> None:
         """Fault every key that is not known."""
-        for name in self.content:
+        for name in self.values:
             if name not in known:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
@@ -140,23 +141,22 @@ class Row:
 
     def given_text(self, name: str) -> str:
         """Take a text that must be there, but may be empty."""
-        if self.content.get(name) is None:
+        if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
 
     def filled_text(self, name: str) -> str:
         """Take a text that must be there and must not be blank."""
         text = self.given_text(name)
-        if isinstance(self.content.get(name), str) and not text.strip():
+        if isinstance(self.values.get(name), str) and not text.strip():
             self.fault(f'"{name}" is blank')
         return text
 
     def identifier(self, name: str) -> str:
         """Take an id: one line of text, not blank, in Unicode's composed form (NFC)."""
         text = unicodedata.normalize("NFC", self.filled_text(name))
-        strange = _CONTROL.search(text)
-        if strange:
-            self.fault(f'"{name}" holds the control character U+{ord(strange[0]):04X}; an id is one line of plain text')
+        if control := _CONTROL.search(text):
+            self.fault(f'"{name}" holds the control character U+{ord(control[0]):04X}; an id is one line of plain text')
         return text
 
     def flag(self, name: str, default: bool) -> bool:
@@ -168,7 +168,7 @@ class Row:
         """Take a finite number."""
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
-            self.fault(f'"{name}" is {_shown(value)}, which is beyond {_LARGEST:g}')
+            self.fault(f'"{name}" is {_excerpt(value)}, which is beyond {_LARGEST:g}')
             return default
         return default if value is None else float(value)
 
@@ -181,54 +181,52 @@ class Row:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of texts."""
-        items = self._take(name, (list,), "a list") or []
-        for item in items:
-            if not isinstance(item, str):
-                self.fault(f'"{name}" holds {_shown(item)} where a text in quotes is needed')
-                break
-        return tuple(item for item in items if isinstance(item, str))
+        return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Take a list of objects, each placed where this one is."""
-        return [self.holding(part.content) for part in self.parts(name)]
+        """Take a list of objects, each at the place of this one."""
+        return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
         """Take a list of objects, each placed by its path from here."""
+        items = self._items(name, dict, "an object {...}")
+        return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
+
+    def _items(self, name: str, kind: type, wanted: str) -> list[tuple[int, Any]]:
+        """Take the numbered items of a list that are of one type; the first that is not is a fault."""
         items = self._take(name, (list,), "a list") or []
-        for item in items:
-            if not isinstance(item, dict):
-                self.fault(f'"{name}" holds {_shown(item)} where an object {{...}} is needed')
-                break
-        rows = ((n, item) for n, item in enumerate(items) if isinstance(item, dict))
-        return [Row(f"{self.where}.{name}[{n}]", item, self._faults) for n, item in rows]
+        strange = [item for item in items if not isinstance(item, kind)]
+        if strange:
+            self.fault(f'"{name}" holds {_excerpt(strange[0])} where {wanted} is needed')
+        return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Take an object; empty if it is not there."""
-        return self.holding(self._take(name, (dict,), "an object {...}") or {})
+        """Take an object; empty if it is missing."""
+        return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return all fields as texts; whatever is no text, number, true or false is a fault of the row."""
+        """Return all fields as texts; a field that is no text, number, true or false is a fault of the row."""
         plain = self.scalars()
-        for name, value in self.content.items():
+        for name, value in self.values.items():
             if name not in plain and value is not None:
-                self.fault(f'{what} "{name}" is {_shown(value)}, not a text, a number, true or false')
+                self.fault(f'{what} "{name}" is {_excerpt(value)}, not a text, a number, true or false')
         return plain
 
     def scalars(self) -> dict[str, str]:
         """Return all fields that are texts, numbers, true or false, as texts."""
-        plain = {name: value for name, value in self.content.items() if isinstance(value, str | bool | int | float)}
+        plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
     def _take(self, name: str, kinds: tuple[type, ...], wanted: str) -> Any:
-        value = self.content.get(name)
+        value = self.values.get(name)
         if value is None or type(value) in kinds:
             return value
-        self.fault(f'"{name}" is {_shown(value)}, not {wanted}')
+        self.fault(f'"{name}" is {_excerpt(value)}, not {wanted}')
         return None
 
 
-def _shown(value: Any) -> str:
-    """Show the beginning of a value, which may be as large as its file."""
+def _excerpt(value: Any) -> str:
+    """Return the beginning of a value, which may be as large as its file."""
     text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
     return text if len(text) <= 40 else f"{text[:37]}..."
 

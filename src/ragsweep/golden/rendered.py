@@ -1,4 +1,4 @@
-"""Render Markdown to the words that a reader sees, each with its place in the source."""
+"""Render Markdown to its visible words, each with its place in the source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -24,9 +25,9 @@ class Piece(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """A text made of another one, and where each of its pieces stands in that.
+    """A text derived from a source, with the span in the source of each piece.
 
-    A piece that is as long as its span stands there character by character, any other only as a whole.
+    A piece that is as long as its span corresponds to it character by character, any other only as a whole.
     """
 
     text: str
@@ -34,15 +35,15 @@ class Derived(NamedTuple):
     spans: list[tuple[int, int]]
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span of the source that a span of the derived text, which must not be empty, was made of."""
+        """Map a span of the derived text, which must not be empty, to the source."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, position: int) -> tuple[int, int]:
-        """Return the span of the source that one character was made of."""
+        """Map one character to the source."""
         n = bisect_right(self.begins, position) - 1
         begin, (start, end) = self.begins[n], self.spans[n]
-        behind = self.begins[n + 1] if n + 1 < len(self.begins) else len(self.text)
-        if behind - begin != end - start:
+        following = self.begins[n + 1] if n + 1 < len(self.begins) else len(self.text)
+        if following - begin != end - start:
             return start, end
         return start + position - begin, start + position - begin + 1
 
@@ -50,18 +51,15 @@ class Derived(NamedTuple):
 def derive(pieces: Iterable[Piece]) -> Derived:
     """Join pieces, which are in the order of the source; empty ones are left out."""
     kept = [piece for piece in pieces if piece.text]
-    begins, length = [], 0
-    for piece in kept:
-        begins.append(length)
-        length += len(piece.text)
+    begins = list(accumulate((len(piece.text) for piece in kept), initial=0))[: len(kept)]
     return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])
 
 
 @lru_cache(maxsize=128)
 def render(source: str) -> Derived:
-    """Take the words that are seen when a Markdown text is rendered (CommonMark, tables), without any markup.
+    """Return the visible words of a Markdown text (CommonMark, tables), without any markup.
 
-    The forms of the last 128 texts are remembered. White space between words is not that of the rendered page.
+    The forms of the last 128 texts are cached. White space between words is not that of the rendered page.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])
@@ -124,17 +122,17 @@ class _Reader:
 
     def _words(self, content: str) -> Iterator[Piece]:
         """Yield the words of a text, and single spaces between them."""
-        behind = 0
+        end = 0
         for word in _WORD.finditer(content):
-            if word.start() > behind:
+            if word.start() > end:
                 yield Piece(" ", self._at, self._at)
-            start, behind = self._find(word[0]), word.end()
+            start, end = self._find(word[0]), word.end()
             yield Piece(word[0], start, self._at)
-        if len(content) > behind:
+        if len(content) > end:
             yield Piece(" ", self._at, self._at)
 
     def _find(self, text: str) -> int:
-        """Go behind the next occurrence of a text, and return where it begins."""
+        """Move past the next occurrence of a text, and return its start."""
         start = self._source.find(text, self._at)
         if start < 0:
             return self._at

@@ -23,28 +23,28 @@ class Heading(NamedTuple):
 def section(text: str, name: str) -> tuple[int, int] | None:
     """Find a section: its heading and all below it, up to the next heading of its own level or a higher one.
 
-    Headings are compared by their words, whatever the case and the signs. A name that is no heading but a whole line of
-    its own begins a section up to the next heading. Returns None where there is neither.
+    Headings are compared by their words, without case and signs. A name that is no heading but a whole line of its own
+    begins a section up to the next heading. Returns None where there is neither.
     """
     wanted = words(name)
-    found = list(_headings(text))
-    for n, one in enumerate(found):
-        if words(one.text) == wanted:
-            following = (other.start for other in found[n + 1 :] if other.level <= one.level)
-            return one.start, next(following, len(text))
+    headings = list(_headings(text))
+    for n, heading in enumerate(headings):
+        if words(heading.text) == wanted:
+            following = (later.start for later in headings[n + 1 :] if later.level <= heading.level)
+            return heading.start, next(following, len(text))
     start = next((start for start, line in _lines(text) if words(line) == wanted), None)
     if start is None or not wanted:
         return None
-    return start, next((one.start for one in found if one.start > start), len(text))
+    return start, next((heading.start for heading in headings if heading.start > start), len(text))
 
 
 def words(text: str) -> list[str]:
-    """Take the words of a heading."""
+    """Return the words of a heading, without case and signs."""
     return _WORDS.findall(text.casefold())
 
 
 def _headings(text: str) -> Iterator[Heading]:
-    """Yield the headings; an underlined one has the level in which its sign was first met."""
+    """Yield the headings; the level of an underlined one is the order of its sign's first use in the text."""
     signs: list[str] = []
     fence = before = ""
     began = 0

@@ -13,7 +13,7 @@ from ragsweep.golden.reading import Row
 from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 
 _ENDINGS = {".csv", ".tsv", ".tab"}
-_DELIMITERS = ",;\t"
+_DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
@@ -21,18 +21,18 @@ class Columns:
 
     Args:
         key: The config's key, for messages.
-        given: What is wanted -> the table's name for it, where that differs.
-        known: All that can be wanted.
-        needed: Those that must be there; others may be missing unless the config names them.
+        given: Field -> the name of its column, where that differs.
+        known: All fields.
+        needed: Fields that must have a column; others may lack one unless the config names it.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
         self.key = key
         self.needed = {*needed, *given}
-        self.names = {name: given.get(name, name) for name in known}
-        for name in given:
-            if name not in known:
-                raise ConfigError(f'{key}: "{name}" is nothing that a column can hold{nearest(name, known)}')
+        self.names = {field: given.get(field, field) for field in known}
+        for field in given:
+            if field not in known:
+                raise ConfigError(f'{key}: "{field}" is nothing that a column can hold{nearest(field, known)}')
 
 
 def is_table(path: Path) -> bool:
@@ -41,11 +41,11 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield every row: its cells by what the columns hold, those of all other columns by their own names.
+    """Yield every row: its cells by field, those of other columns by the name of the column.
 
-    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The delimiter is that of comma,
-    semicolon and tab which the header holds most often. A cell with a delimiter, a quote or a line break in it is
-    quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line.
+    Cells are texts, an empty one counts as missing; a row of empty cells is left out. The delimiter is the one of
+    comma, semicolon and tab that is most frequent in the header. A cell that contains a delimiter, a quote or a line
+    break is quoted, and a quote in it doubled (RFC 4180). A row is placed by its first line.
     """
     lines = _lines(path, faults)
     first = next(lines, None)
@@ -56,13 +56,17 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     rows = _rows(csv.reader(chain([first], lines), delimiter=delimiter, strict=True), path, faults)
     where, header = next(rows, (f"{path}:1", []))
     header = [name.strip() for name in header]
-    if _check_header(header, where, columns, faults):
-        for where, cells in rows:
-            if len(cells) == len(header):
-                yield Row(where, _by_name(header, cells, columns), faults)
-            else:
-                fact = f"{len(cells)} cells where the header names {len(header)} columns"
-                faults.add(where, f"{fact}; quote a cell that holds {_spelled(delimiter)}")
+    if not _check_header(header, where, columns, faults):
+        return
+    for where, cells in rows:
+        if len(cells) != len(header):
+            fact = f"{len(cells)} cells where the header names {len(header)} columns"
+            faults.add(where, f"{fact}; quote a cell that holds {_DELIMITERS[delimiter]}")
+            continue
+        by_name = {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
+        others = {name: cell for name, cell in by_name.items() if name not in columns.names.values()}
+        fields = {field: by_name.get(name) for field, name in columns.names.items()}
+        yield Row(where, others | fields, faults)
 
 
 def _lines(path: Path, faults: Faults) -> Iterator[str]:
@@ -92,18 +96,8 @@ def _check_header(header: Sequence[str], where: str, columns: Columns, faults: F
     for name, count in Counter(filter(None, header)).items():
         if count > 1:
             faults.add(where, f'column "{name}" is given {count} times; rename all but one')
-    for wanted, name in columns.names.items():
-        if wanted in columns.needed and name not in header:
-            way = f"say which one it is with {columns.key}='{{{wanted}: NAME}}'"
+    for field, name in columns.names.items():
+        if field in columns.needed and name not in header:
+            way = f"say which one it is with {columns.key}='{{{field}: NAME}}'"
             faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
     return len(faults.found) == before
-
-
-def _by_name(header: Sequence[str], cells: Sequence[str], columns: Columns) -> dict[str, str | None]:
-    found = {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
-    others = {name: cell for name, cell in found.items() if name not in columns.names.values()}
-    return others | {wanted: found.get(name) for wanted, name in columns.names.items()}
-
-
-def _spelled(delimiter: str) -> str:
-    return {",": "a comma", ";": "a semicolon", "\t": "a tab"}[delimiter]

@@ -1,4 +1,4 @@
-"""Read files of text, plain or gzipped, and collect every fault with its place."""
+"""Read text files, plain or gzipped, and collect every fault with its place."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import BinaryIO, cast
 from ragsweep.core.errors import Faults, InputError
 
 LONGEST_LINE = 8 << 20
-"""How many bytes a line may have: one that is longer is no line, but a file without line ends."""
+"""Bytes of a line at most: a longer one is a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""How many times its size a file may unzip to: text shrinks to a tenth, rarely to a hundredth; the rest are bombs."""
+"""Times its size that a file may unzip to: text shrinks to a tenth, rarely to a hundredth; the rest are bombs."""
 
 LARGEST_WHOLE = 128 << 20
-"""How many bytes a file may have that is read as a whole: a page, or one JSON value."""
+"""Bytes of a file that is read as a whole (a page, or one JSON value) at most."""
 
 MOST_BLANK = 100_000
-"""How many blank lines may follow each other: a file of nothing else is not what was meant."""
+"""Blank lines in a row at most: a file of nothing else is a mistake."""
 
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS = 4 << 20  # bytes that any file may unzip to
@@ -49,9 +49,9 @@ def check_folder(path: Path, needs: str) -> None:
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) of every line that is not blank.
 
-    UTF-8, with or without byte order mark; lines end with LF or CRLF. A name that ends in ".gz" is unzipped. What is
-    left out is added to the faults: a line that is not UTF-8, a file that cannot be read, and what follows in a file
-    that has no line ends, unzips without end, or goes on with blank lines.
+    UTF-8, with or without byte order mark; lines end with LF or CRLF. A file whose name ends in ".gz" is unzipped.
+    Faults are a line that is not UTF-8 and a file that cannot be read; reading stops with a fault at a line, a run of
+    blank lines or an unzipped size beyond the limits above.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -59,9 +59,9 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
 
 def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number, blank ones and line ends too; otherwise as ``read_lines``."""
+    """Yield every line with its number, including blank ones and line ends; otherwise as ``read_lines``."""
     read = blank = 0
-    with _noting(path, faults), _opened(path) as (file, most):
+    with _errors_as_faults(path, faults), _open(path) as (file, most):
         for number, data in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
             read += len(data)
             if len(data) > LONGEST_LINE:
@@ -78,14 +78,18 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path, faults: Faults) -> str:
-    """Return the whole text of a file, with its line ends as they are; empty where that is a fault."""
+    """Return the whole text of a file, with its line ends as they are; empty after a fault."""
     return _decoded(read_bytes(path, faults).removeprefix(_BOM), str(path), faults)
 
 
 def read_bytes(path: Path, faults: Faults) -> bytes:
     """Return a file's content, unzipped; empty after a fault."""
-    with _noting(path, faults), _opened(path) as (file, most):
-        data = b"".join(_blocks(file, min(most, LARGEST_WHOLE)))
+    with _errors_as_faults(path, faults), _open(path) as (file, most):
+        rest, blocks = min(most, LARGEST_WHOLE) + 1, []
+        while block := file.read(min(rest, 1 << 20)):  # one call for all would allocate the memory at once
+            blocks.append(block)
+            rest -= len(block)
+        data = b"".join(blocks)
         if len(data) > LARGEST_WHOLE:
             raise ValueError(f"is larger than {LARGEST_WHOLE >> 20} MiB; cut it into several files")
         if len(data) > most:
@@ -94,25 +98,17 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
     return b""
 
 
-def _blocks(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield a file's bytes until more than so many are read; one call for all would claim the memory at once."""
-    while most >= 0 and (block := file.read(min(most + 1, 1 << 20))):
-        most -= len(block)
-        yield block
-
-
 def _decoded(data: bytes, where: str, faults: Faults) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8"
-        faults.add(where, fact)
+        faults.add(where, f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8")
         return ""
 
 
 @contextmanager
-def _noting(path: Path, faults: Faults) -> Iterator[None]:
-    """Make faults of errors: whatever keeps the file from being read."""
+def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
+    """Add to the faults what keeps a file from being read, and end the block."""
     try:
         yield
     except (OSError, ValueError, EOFError, zlib.error) as error:
@@ -120,17 +116,17 @@ def _noting(path: Path, faults: Faults) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file; return it with the largest number of bytes to read."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a pipe could wait for ever
+def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file; yield it with the largest number of bytes to read."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block for ever
         raise ValueError("is a pipe or a device where a file is needed; write what it holds into a file")
-    most = max(_HARMLESS, MOST_UNZIPPED * found.st_size)
+    most = max(_HARMLESS, MOST_UNZIPPED * status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
             yield file, most
             return
-        if found.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: an honest bomb is known at once
+        if status.st_size >= _SIZE_BYTES:  # an archive ends with its unzipped size: most bombs state theirs
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is cut off, or {_BOMB}")

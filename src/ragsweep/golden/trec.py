@@ -1,4 +1,4 @@
-"""Write TREC run and qrels files, so that other tools can judge our rankings.
+"""Write TREC run and qrels files, so that other tools can evaluate our rankings.
 
 A run has lines ``question Q0 document rank score tag``, qrels have ``question iteration document grade``. Tools such as
 trec_eval (https://github.com/usnistgov/trec_eval) order a run by score, kept in single precision, and ignore the rank.
@@ -28,8 +28,8 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
     """Write rankings in the format of a run.
 
     Scores are written strictly falling, each lowered to the next smaller single-precision number where it is not below
-    the one before, so that every tool keeps our order, ties included. White space in ids is percent-encoded, and so is
-    what looks encoded already: ``urllib.parse.unquote`` gives every id back.
+    the one before, so that every tool keeps our order of ties. White space in ids is percent-encoded, and so is what
+    looks encoded already: ``urllib.parse.unquote`` restores every id.
 
     Args:
         run: Best first.
@@ -41,7 +41,7 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
         start = f"{_field(question)} Q0 "
         falling = strictly_falling(np.array([score for _, score in row], dtype=np.float32)).tolist()
         lines += [
-            f"{start}{_field(document)} {rank} {score:.9g}{end}"  # nine digits tell all single-precision numbers apart
+            f"{start}{_field(document)} {rank} {score:.9g}{end}"  # nine digits distinguish all single-precision numbers
             for rank, ((document, _), score) in enumerate(zip(row, falling, strict=True), start=1)
         ]
     return "".join(lines)
@@ -54,7 +54,7 @@ def write_qrels(qrels: Qrels) -> str:
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Make qrels of labels: the grade of a document is the best of its evidences."""
+    """Return labels as qrels; the grade of a document is the best of its evidences."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})

@@ -90,7 +90,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
         for name in QUESTION_COLUMNS:
             if name != "id" and name in row and row.text(name) != earlier.text(name):
                 row.fault(f'question "{identifier}" has another "{name}" in {earlier.where}; rows of one id must agree')
-    return [read_question(row.holding(_question_values(row))) for row in first.values()]
+    return [read_question(row.with_values(_question_values(row))) for row in first.values()]
 
 
 def _question_values(row: Row) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _labels(row: Row) -> list[Qrel]:
     code = cells.pop("grade", "1")
     start = cells.get("start", "")
     values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
-    return [Qrel(row.identifier("id"), read_evidence(row.holding(values)), code.strip())]
+    return [Qrel(row.identifier("id"), read_evidence(row.with_values(values)), code.strip())]
 
 
 def _attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: str) -> Found:
