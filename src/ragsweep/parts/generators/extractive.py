@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class PassageSentences(NamedTuple):
     vectors: Floats
 
 
+@dataclass(eq=False)
 class Extractive:
     """Quote the sentences whose vectors are nearest to the question's, in the context's order.
 
@@ -38,17 +41,17 @@ class Extractive:
     embedding of sentences, which production does beforehand.
     """
 
-    VERSION = "1"
-    NEEDS_CONTEXT = True
+    VERSION: ClassVar[str] = "1"
+    NEEDS_CONTEXT: ClassVar[bool] = True
 
-    def __init__(
-        self, embedder: Embedder, sentences: int = 2, threshold: float = 0.4, language: str = "english"
-    ) -> None:
-        self.embedder = embedder
-        self.sentences = sentences
-        self.threshold = threshold
-        self.language = language
-        self._cache: dict[str, PassageSentences] = {}
+    embedder: Embedder
+    sentences: int = 2
+    threshold: float = 0.4
+    language: str = "english"
+
+    def __post_init__(self) -> None:
+        """Cache what was read of passages; nothing is loaded before it is used."""
+        self._read_once = lru_cache(MOST)(self._read)
 
     def check(self) -> None:
         """Raise ConfigError for numbers out of range and for an unknown language."""
@@ -67,17 +70,19 @@ class Extractive:
         if any(request.passages for request in requests):
             self.embedder.embed_queries([requests[0].question])  # loads the model
         for number, request in enumerate(requests):
-            read = [self._sentences_of(passage.text) for passage in request.passages]
+            read = [self._read_once(passage.text) for passage in request.passages]
             begin = time.perf_counter()
             answer = self._answer(request.question, read)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
     def _answer(self, question: str, read: Sequence[PassageSentences]) -> Answer:
-        found = [(text, number) for number, some in enumerate(read, 1) for text in some.texts]
-        if not found:
+        quotable = [(text, number) for number, passage in enumerate(read, 1) for text in passage.texts]
+        if not quotable:
             return Answer(abstained=True)
-        vectors = np.concatenate([some.vectors for some in read if some.texts])
-        near = _cosines(vectors, self.embedder.embed_queries([question])[0])
+        vectors = np.concatenate([passage.vectors for passage in read if passage.texts])
+        query = self.embedder.embed_queries([question])[0]
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+        near = ((vectors @ query) / np.maximum(lengths, TINY)).astype(np.float32)
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
@@ -85,19 +90,12 @@ class Extractive:
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:
-                best.setdefault(found[n][0], n)
-        chosen = [found[n] for n in sorted(best.values())]  # in the context's order
+                best.setdefault(quotable[n][0], n)
+        chosen = [quotable[n] for n in sorted(best.values())]  # in the context's order
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
-    def _sentences_of(self, text: str) -> PassageSentences:
-        """Return a passage's sentences from the cache, else split and embed it."""
-        if text not in self._cache:
-            if len(self._cache) >= MOST:
-                self._cache.clear()
-            self._cache[text] = self._read(text)
-        return self._cache[text]
-
     def _read(self, passage: str) -> PassageSentences:
+        """Split a passage into sentences and embed these."""
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in split_long(passage, piece, LONGEST):
@@ -107,9 +105,3 @@ class Extractive:
         return PassageSentences(
             texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32)
         )
-
-
-def _cosines(vectors: Floats, query: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    near: Floats = (vectors @ query) / np.maximum(lengths, TINY)
-    return near.astype(np.float32)

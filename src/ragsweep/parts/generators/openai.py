@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
@@ -18,6 +19,7 @@ RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", 
 """Keys of the request that have an option of their own, or that would change the response."""
 
 
+@dataclass(eq=False)
 class OpenAI:
     """Answer each request by one call of ``POST {base_url}/chat/completions``.
 
@@ -26,35 +28,30 @@ class OpenAI:
     An answer declines where it begins with the prompt's refusals.
     """
 
-    VERSION = "1"
+    VERSION: ClassVar[str] = "1"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({
         "key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute",
     })  # fmt: skip
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        prompt: Prompt,
-        temperature: float | None = 0.0,
-        max_tokens: int | None = 512,
-        seed: int | None = 0,
-        extra: dict[str, Any] | None = None,
-        key_env: str | None = None,
-        timeout: float = 60,
-        deadline: float | None = 300,
-        retries: int = 5,
-        concurrency: int = 16,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-    ) -> None:
-        self.endpoint = Endpoint(
-            base_url, model, key_env, timeout, deadline, retries, concurrency, requests_per_minute, tokens_per_minute
-        )
-        self.model = model
-        self.prompt = prompt
-        self.sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, **(extra or {})}
-        self.extra = extra
+    base_url: str
+    model: str
+    prompt: Prompt
+    temperature: float | None = 0.0
+    max_tokens: int | None = 512
+    seed: int | None = 0
+    extra: dict[str, Any] | None = None
+    key_env: str | None = None
+    timeout: float = 60
+    deadline: float | None = 300
+    retries: int = 5
+    concurrency: int = 16
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        """Set up the service, without any call."""
+        limits = {name: getattr(self, name) for name in self.OPERATIONAL}
+        self.endpoint = Endpoint(self.base_url, self.model, **limits)
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
@@ -65,12 +62,9 @@ class OpenAI:
             if is_secret(name):  # the message omits its value
                 raise ConfigError(f"llm.extra.{name}: a secret in a config ends up in files; name it by llm.key_env")
             if name in RESERVED:
-                raise ConfigError(
-                    f"llm.extra.{name}: is no further key of the request; set llm.{name}, where it is one"
-                )
-        limit = self.sampling["max_tokens"]
-        if limit is not None and limit < 1:
-            raise ConfigError(f"llm.max_tokens is {limit}; it must be 1 or more, or null")
+                raise ConfigError(f"llm.extra.{name}: not a further key of the request; set llm.{name} if it exists")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
 
     def check_key(self) -> None:
         """Raise ConfigError where the key is not in the environment, without any call."""
@@ -85,18 +79,13 @@ class OpenAI:
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
-        limit = self.sampling["max_tokens"]
-        return CostEstimate(1, prompt + size.context + size.rest, math.nan if limit is None else limit, self.model)
+        return CostEstimate(1, prompt + size.context + size.rest, self.max_tokens or math.nan, self.model)
 
     async def _answer(self, request: Request) -> Answer:
         try:
-            reply = await self.endpoint.chat(self.prompt.messages(request), **self.sampling)
+            sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
+            reply = await self.endpoint.chat(self.prompt.messages(request), **sampling, **(self.extra or {}))
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
-        return Answer(
-            text=reply.text,
-            abstained=self.prompt.is_refusal(reply.text),
-            seconds=reply.seconds,
-            usage=reply.usage,
-            model=reply.model,
-        )
+        abstained = self.prompt.is_refusal(reply.text)
+        return Answer(reply.text, abstained, seconds=reply.seconds, usage=reply.usage, model=reply.model)

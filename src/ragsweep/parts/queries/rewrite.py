@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
@@ -66,17 +67,16 @@ class Rewrite:
         return self.llm.estimate_cost(size)
 
 
+@dataclass(frozen=True)
 class _Prompt:
     """Messages that ask for a query, in the place of the prompt that asks for an answer."""
 
-    citations = False
-
-    def __init__(self, instruction: str) -> None:
-        self._instruction = instruction
+    instruction: str
+    citations: ClassVar[bool] = False
 
     def messages(self, request: Request) -> list[dict[str, str]]:
         """Return the instruction and the fenced conversation, without passages."""
-        return fenced_messages(self._instruction, request)
+        return fenced_messages(self.instruction, request)
 
     def is_refusal(self, text: str) -> bool:
         """Return False: every text is a query."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -82,17 +83,8 @@ class Llm:
             reply = await self.endpoint.chat(messages, schema=SCHEMA, schema_name="route", **sampling)
         except CallFailed as failure:
             return Route(failed=failure.reason, usage=failure.usage)
-        search = _read(reply.text)
-        if search is None:
-            return Route(failed=MALFORMED, usage=reply.usage)
-        return Route(search, float(not search), usage=reply.usage)
-
-
-def _read(text: str) -> bool | None:
-    """Parse the decision; None for anything but an object with the one boolean."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    search = found.get("search") if isinstance(found, dict) else None
-    return search if isinstance(search, bool) else None
+        with suppress(ValueError):
+            match json.loads(reply.text):
+                case {"search": bool(search)}:
+                    return Route(search, float(not search), usage=reply.usage)
+        return Route(failed=MALFORMED, usage=reply.usage)

@@ -39,7 +39,7 @@ class Rule:
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide every request by its question alone."""
-        begins = re.compile("(?:" + "|".join(f"(?:{_bare(one)})" for one in self.conversation) + r")(?!\w)")
+        begins = re.compile("(?:" + "|".join(f"(?:{_bare(pattern)})" for pattern in self.conversation) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
             chat = len(re.findall(r"[\w']+", text)) <= self.most_words and begins.match(text) is not None
@@ -48,5 +48,5 @@ class Rule:
 
 def _bare(text: str) -> str:
     """Remove accents and capitals."""
-    parts = unicodedata.normalize("NFD", text)
-    return "".join(one for one in parts if not unicodedata.combining(one)).casefold()
+    characters = unicodedata.normalize("NFD", text)
+    return "".join(character for character in characters if not unicodedata.combining(character)).casefold()

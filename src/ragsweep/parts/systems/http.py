@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
@@ -14,8 +15,10 @@ from ragsweep.services.http_client import HttpRequest, Service
 from ragsweep.services.replies import MAX_TOKENS
 
 QUESTION, HISTORY = "{question}", "{history}"
+PATHS = ("answer", "contexts", "ids", "tokens_in", "tokens_out")
 
 
+@dataclass(eq=False)
 class Http:
     """POST each question as JSON to ``url``.
 
@@ -25,34 +28,32 @@ class Http:
     system changes, since its responses are stored.
     """
 
-    VERSION = "1"
-    OPERATIONAL = frozenset({"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"})
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset(
+        {"key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute"}
+    )
 
-    def __init__(
-        self,
-        url: str,
-        body: Mapping[str, Any],
-        answer: str,
-        contexts: str | None = None,
-        ids: str | None = None,
-        tokens_in: str | None = None,
-        tokens_out: str | None = None,
-        refusals: Sequence[str] = (),
-        version: str = "",
-        key_env: str | None = None,
-        timeout: float = 60,
-        deadline: float | None = 300,
-        retries: int = 5,
-        concurrency: int = 4,
-        requests_per_minute: float | None = None,
-    ) -> None:
-        self.url = url
-        self.body = body
-        self.answer = answer
-        self.paths = {"contexts": contexts, "ids": ids, "tokens_in": tokens_in, "tokens_out": tokens_out}
-        self.refusals = refusals
-        base, _, self.path = url.rpartition("/")
-        self.service = Service(base, key_env, timeout, retries, concurrency, deadline, requests_per_minute)
+    url: str
+    body: Mapping[str, Any]
+    answer: str
+    contexts: str | None = None
+    ids: str | None = None
+    tokens_in: str | None = None
+    tokens_out: str | None = None
+    refusals: Sequence[str] = ()
+    version: str = ""
+    key_env: str | None = None
+    timeout: float = 60
+    deadline: float | None = 300
+    retries: int = 5
+    concurrency: int = 4
+    requests_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        """Set up the service, without any call."""
+        base, _, self.path = self.url.rpartition("/")
+        self.service = Service(base, **{name: getattr(self, name) for name in self.OPERATIONAL})
+        self.paths = {name: getattr(self, name) for name in PATHS}
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config, without any call."""
@@ -61,7 +62,7 @@ class Http:
         self.service.check("system", "url")
         if QUESTION not in str(self.body):
             raise ConfigError(f"system.body must contain {QUESTION} somewhere, given {dict(self.body)!r}")
-        for name, path in {"answer": self.answer, **self.paths}.items():
+        for name, path in self.paths.items():
             try:
                 parse_path(path or "")
             except ValueError as fault:
@@ -81,24 +82,23 @@ class Http:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            found = await self.service.post(HttpRequest(self.path, _fill(self.body, request)), self._parse)
+            reply = await self.service.post(HttpRequest(self.path, _fill(self.body, request)), self._parse)
         except CallFailed as failure:
             self.service.session.meter.record(self.url, failure.usage)
             return Response(Answer(failed=failure.reason, usage=failure.usage))
-        self.service.session.meter.record(self.url, found.value.answer.usage)
-        return found.value._replace(answer=found.value.answer._replace(seconds=found.seconds))
+        self.service.session.meter.record(self.url, reply.value.answer.usage)
+        return reply.value._replace(answer=reply.value.answer._replace(seconds=reply.seconds))
 
     def _parse(self, body: Any) -> Response:
         try:
-            found = {name: value_at(body, path) for name, path in self.paths.items() if path}
-            answer = value_at(body, self.answer)
+            values = {name: None if path is None else value_at(body, path) for name, path in self.paths.items()}
         except PathNotFound as fault:
             raise ValueError(str(fault)) from None
-        read, written = found.get("tokens_in") or 0, found.get("tokens_out") or 0
+        read, written = values["tokens_in"] or 0, values["tokens_out"] or 0
         if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (read, written)):
             raise ValueError(f"the tokens are {[read, written]!r:.60}, not counts")
         usage = Usage(1, read, written)
-        return to_response(answer, found.get("contexts"), found.get("ids"), self.refusals, usage)
+        return to_response(values["answer"], values["contexts"], values["ids"], self.refusals, usage)
 
 
 def _fill(value: Any, request: Request) -> Any:

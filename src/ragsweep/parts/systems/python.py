@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 KEYS = ("answer", "contexts", "ids", "tokens_in", "tokens_out")
 
 
+@dataclass(eq=False)
 class Python:
     """Call ``function`` ("package.module.function") with each question.
 
@@ -35,14 +37,13 @@ class Python:
     something else changes on which the function depends.
     """
 
-    VERSION = "1"
-    OPERATIONAL = frozenset({"concurrency"})
+    VERSION: ClassVar[str] = "1"
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"concurrency"})
 
-    def __init__(self, function: str, refusals: Sequence[str] = (), version: str = "", concurrency: int = 1) -> None:
-        self.function = function
-        self.refusals = refusals
-        self.version = version
-        self.concurrency = concurrency
+    function: str
+    refusals: Sequence[str] = ()
+    version: str = ""
+    concurrency: int = 1
 
     def check(self) -> None:
         """Raise ConfigError for a function that is not trusted or does not exist."""
@@ -63,29 +64,30 @@ class Python:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the function's module and of the modules of its package that it imports."""
         names = {self.function.rpartition(".")[0], str(getattr(inspect.unwrap(self._function), "__module__", ""))}
-        known = [name for name in names if name in sys.modules and is_trusted(name)]
-        found = {name: digest for name in known if (digest := source_digest(name))}
-        return {"source": content_hash(found)} if found else {}
+        trusted = [name for name in names if name in sys.modules and is_trusted(name)]
+        digests = {name: digest for name in trusted if (digest := source_digest(name))}
+        return {"source": content_hash(digests)} if digests else {}
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
         module, _, name = self.function.rpartition(".")
         try:
-            called: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         except Exception as fault:  # a user's module may raise anything
             raise ConfigError(
                 f'system.function: cannot import "{self.function}": {type(fault).__name__}: {fault}'
             ) from fault
-        return called
+        return function
 
     @cached_property
     def _takes_history(self) -> bool:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return sum(one.kind in kinds for one in inspect.signature(self._function).parameters.values()) > 1
+        parameters = inspect.signature(self._function).parameters.values()
+        return sum(parameter.kind in kinds for parameter in parameters) > 1
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Call the function for every request, ``concurrency`` at a time."""
-        if self.concurrency == 1:
+        if self.concurrency == 1:  # in the caller's thread, where a function may expect to run
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return
@@ -100,13 +102,11 @@ class Python:
 
     def _respond(self, request: Request) -> Response:
         history = [{"role": turn.role, "content": turn.text} for turn in request.history]
+        arguments = (request.question, history) if self._takes_history else (request.question,)
         begin = time.perf_counter()
         try:
-            returned = (
-                self._function(request.question, history) if self._takes_history else self._function(request.question)
-            )
-            found = _parse(returned, self.refusals)
-            return found._replace(answer=found.answer._replace(seconds=time.perf_counter() - begin))
+            response = _parse(self._function(*arguments), self.refusals)
+            return response._replace(answer=response.answer._replace(seconds=time.perf_counter() - begin))
         except Exception:  # a user's function may raise anything
             _log.exception("%s raised an error for the question %r", self.function, request.question)
             return Response(Answer(failed=SYSTEM_RAISED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import starmap, zip_longest
 from typing import Any
 
 from ragsweep.core.types import Answer, Passage, Response, Usage
@@ -23,25 +24,25 @@ def to_response(answer: Any, texts: Any, ids: Any, refusals: Sequence[str], usag
     if answer is not None and not isinstance(answer, str):
         raise ValueError(f"the answer is {answer!r:.60}, not a text")
     text = (answer or "").strip()
-    lists = [_texts(name, given) for name, given in (("contexts", texts), ("ids", ids)) if given is not None]
-    if len({len(one) for one in lists}) > 1:
-        raise ValueError(f"there are {len(lists[0])} contexts and {len(lists[1])} ids")
-    length = len(lists[0]) if lists else 0
-    contexts = _texts("contexts", texts) if texts is not None else [""] * length
-    names = _texts("ids", ids) if ids is not None else [""] * length
+    contexts, names = _texts("contexts", texts), _texts("ids", ids)
+    if texts is not None and ids is not None and len(contexts) != len(names):
+        raise ValueError(f"there are {len(contexts)} contexts and {len(names)} ids")
+    passages = starmap(Passage, zip_longest(names, contexts, fillvalue=""))
     return Response(
         Answer(text, not text or begins_with_refusal(text, refusals), usage=usage),
-        tuple(Passage(name, context) for name, context in zip(names, contexts, strict=True) if name or context.strip()),
+        tuple(passage for passage in passages if passage.name or passage.text.strip()),
     )
 
 
-def _texts(name: str, given: Any) -> list[str]:
-    if not isinstance(given, list | tuple):
-        raise ValueError(f"the {name} are {given!r:.60}, not a list")
-    for one in given:
-        if not isinstance(one, str | int) or isinstance(one, bool):
-            raise ValueError(f"one of the {name} is {one!r:.60}, not a text")
-    return [str(one) for one in given]
+def _texts(name: str, values: Any) -> list[str]:
+    if values is None:
+        return []
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"the {name} are {values!r:.60}, not a list")
+    for value in values:
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise ValueError(f"one of the {name} is {value!r:.60}, not a text")
+    return [str(value) for value in values]
 
 
 class PathNotFound(ValueError):
@@ -50,18 +51,18 @@ class PathNotFound(ValueError):
 
 def parse_path(path: str) -> list[str | int]:
     """Split a path into names, positions, and "*" for all of a list. Raises ValueError for an invalid path."""
-    found: list[str | int] = []
+    steps: list[str | int] = []
     position = 0
     while position < len(path):
-        step = _STEP.match(path, position)
-        if step is None:
+        match = _STEP.match(path, position)
+        if match is None:
             raise ValueError(f"{path!r} is no path; write names and places as in data.sources[*].text")
-        name, index = step.groups()
-        found.append(name if name is not None else "*" if index == "*" else int(index))
-        position = step.end()
+        name, index = match.groups()
         if name == "*":
             raise ValueError(f"{path!r} is no path: all of a list are [*]")
-    return found
+        steps.append(name or (index if index == "*" else int(index)))
+        position = match.end()
+    return steps
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -79,9 +80,7 @@ def _value(value: Any, rest: list[str | int], seen: str) -> Any:
     if step == "*":
         if not isinstance(value, list):
             raise PathNotFound(f"there is no list at {seen or 'the top'}")
-        return [_value(one, rest[1:], f"{seen}[{n}]") for n, one in enumerate(value)]
-    if isinstance(step, str) and isinstance(value, dict) and step in value:
-        return _value(value[step], rest[1:], here)
-    if isinstance(step, int) and isinstance(value, list) and step < len(value):
+        return [_value(item, rest[1:], f"{seen}[{n}]") for n, item in enumerate(value)]
+    if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
         return _value(value[step], rest[1:], here)
     raise PathNotFound(f"there is nothing at {here}")
