@@ -16,18 +16,20 @@ from omegaconf import OmegaConf
 
 import forked
 from configs import composed
-from ragsweep.commands.ablate import ablate, tell, write
-from ragsweep.commands.ablate.cases import (
+from ragsweep.commands.ablate import (
     OPTIONS,
     Ablation,
     Case,
-    Preparing,
+    ablate,
     around,
+    experiments,
     neighbours,
     other_options,
     prepare,
+    show_changes,
     with_option,
     with_value,
+    write_sweep,
 )
 from ragsweep.commands.command_line import find_run
 from ragsweep.commands.effects import effects
@@ -164,7 +166,7 @@ def test_an_override_stands_for_the_values_it_sweeps() -> None:
 
 def recorded(folder: Path, *overrides: str) -> Result:
     """Make the result that a config of the small dataset would have, without running it."""
-    made = Preparing(None).experiment(overrides)
+    made = experiments(None)(overrides)
     parameters = {
         **made.parameters,
         "retriever": "bm25",
@@ -244,8 +246,8 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypa
     odd = (r"""prompt.system='Say \'no\', # or ${oc.env:HOME}, "é"'""", "top_k=3")
     cases = (Case("", ("top_k=5",)), Case("top_k", odd))
     found = Ablation(cases, {}, (), (), True)
-    assert (write(found, "ab" * 16), write(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
-    assert write(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
+    assert (write_sweep(found, "ab" * 16), write_sweep(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
+    assert write_sweep(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
     written = OmegaConf.load(tmp_path / "sweeps" / "ablate_abababab.yaml")
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
     read_command(["sweeps=ablate_abababab_2"], multirun=False)
@@ -261,7 +263,7 @@ def test_changes_are_told_by_how_much_they_matter(capsys: pytest.CaptureFixture[
         scores = [one + more for one, more in zip(base, normal(gain, 40, 0.01, len(parameters)), strict=True)]
         return scored({"ndcg": scores if parameters else base}, parameters={"a": "1", "b": "1", **parameters})
 
-    tell([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None, Terminal.current())
+    show_changes([result(0), result(0.1, a="2"), result(-0.3, b="2"), result(0.0, b="3")], None, Terminal.current())
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["worse", "better"]
     assert "b 1 -> 2" in lines[1]
@@ -315,7 +317,7 @@ def _read_back(folder: Path, run: str, capsys: pytest.CaptureFixture[str]) -> No
         ((parent,),) = connection.execute("SELECT parent FROM sweeps").fetchall()
         runs = [row[0] for row in connection.execute("SELECT run FROM records WHERE sweep IS NOT NULL ORDER BY job")]
     path = ["--path", str(folder / ".ragsweep")]
-    assert find_run(path[1], run).signature == find_run(path[1], runs[0]).signature
+    assert find_run(path[1], run).result.signature == find_run(path[1], runs[0]).result.signature
     margin = ["--margin", "context_recall=.02"]
     assert gate(["--baseline", run, "--candidate", runs[0], *margin, *path]) == 0
     assert gate(["--baseline", run, "--candidate", runs[1], *margin, *path]) in (1, 3)

@@ -101,7 +101,7 @@ def test_a_bad_label_is_refused_with_its_line(row: dict[str, Any], fault: str, t
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["calibrat"], 'did you mean "calibrate"'),
+        (["calibrat"], "invalid choice: 'calibrat'"),
         (["calibrate"], "LABELS"),
         (["calibrate", "x.csv"], "--run --verdicts is required"),
         (["calibrate", "x.csv", "--run", "a", "--verdicts", "b"], "not allowed with"),

@@ -1,11 +1,12 @@
-"""What the commands share: options read with one-line errors, and the runs and sweeps that they name."""
+"""What the commands share: options with one-line errors, output that may be cut off, recorded runs and sweeps."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -18,18 +19,27 @@ RUN = "MLflow run id of an evaluated config, or its beginning"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
 
 
-class Named(NamedTuple):
-    """A result, and the MLflow run that shows it."""
+class RecordedRun(NamedTuple):
+    """A result, and the id of the MLflow run that shows it."""
 
     run: str
     result: Result
+
+    def __str__(self) -> str:
+        """Return the config's name and the beginning of the id."""
+        return f"{self.result.name} ({self.run[:8]})"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The run in JSON types."""
+        return {"run_id": self.run, "name": self.result.name}
 
 
 class Parser(argparse.ArgumentParser):
     """A parser with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise ConfigError with what argparse found wrong."""
+        """Raise ConfigError with the fault that argparse found."""
         raise ConfigError(f"{self.prog.removeprefix('ragsweep ')}: {message.removeprefix('argument ')}; see --help")
 
 
@@ -38,15 +48,14 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"), help="folder of the ledger")
 
 
-def until_closed(command: Callable[[], int]) -> int:
-    """Return a printing command's status; 0 where the reader, such as head, has closed the pipe."""
+@contextmanager
+def ignore_closed_pipe() -> Iterator[None]:
+    """End the block without an error where the reader of the output, such as head, has closed the pipe."""
     try:
-        status = command()
+        yield
         sys.stdout.flush()  # here, and not when Python ends
-        return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def open_ledger(path: str) -> Ledger:
@@ -57,36 +66,19 @@ def open_ledger(path: str) -> Ledger:
     return Ledger(folder)
 
 
-def find_run(path: str, run: str) -> Result:
-    """Read the result of an MLflow run from the ledger; raises InputError where there is not just one such."""
-    return find_record(path, run)[1]
-
-
-def find_record(path: str, run: str) -> tuple[str, Result]:
-    """Return the whole id of an MLflow run, and its result; raises InputError where there is not just one such."""
+def find_run(path: str, run: str) -> RecordedRun:
+    """Read a result by its MLflow run, or the beginning of the id; raises InputError where not just one matches."""
     ledger = open_ledger(path)
-    found = ledger.of_run(run) if run else []
-    results = [(record.run or "", record.outcome) for record in found if isinstance(record.outcome, Result)]
-    if len(results) == 1:
-        return results[0]
-    if results:
-        raise InputError(f'{len(results)} runs begin with "{run}"; give more of the id')
-    if _parents(ledger, run):
+    records = ledger.of_run(run) if run else []
+    runs = [RecordedRun(record.run or "", record.outcome) for record in records if isinstance(record.outcome, Result)]
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        raise InputError(f'{len(runs)} runs begin with "{run}"; give more of the id')
+    if _sweep_ids(ledger, run):
         raise InputError(f'"{run}" is a sweep; name one of its configs, a child of it in MLflow')
-    why = "that config failed" if found else "run ids are shown in MLflow, and --path says which ledger is read"
+    why = "that config failed" if records else "run ids are shown in MLflow, and --path says which ledger is read"
     raise InputError(f'{path}: no result of a run "{run}"; {why}')
-
-
-def find_siblings(path: str, runs: Sequence[str]) -> list[Result]:
-    """Read all results of the sweep that every one of these runs belongs to; none where there is no such sweep.
-
-    ``runs`` are whole ids.
-    """
-    ledger = open_ledger(path)
-    sweep, *others = {record.sweep for run in runs for record in ledger.of_run(run)}
-    if others or sweep is None:
-        return []
-    return [one.outcome for one in ledger.records(sweep) if isinstance(one.outcome, Result)]
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
@@ -95,7 +87,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
     Raises InputError where there is not just one such sweep, or nothing of it was measured.
     """
     ledger = open_ledger(path)
-    sweeps = _parents(ledger, run)
+    sweeps = _sweep_ids(ledger, run)
     if len(sweeps) > 1:
         raise InputError(f'{len(sweeps)} sweeps begin with "{run}"; give more of the id')
     if not sweeps:
@@ -103,10 +95,15 @@ def find_sweep(path: str, run: str) -> list[Result]:
             "its id is that of the parent run in MLflow, and --path says which ledger is read"
         )  # fmt: skip
         raise InputError(f'{path}: no sweep "{run}"; {why}')
-    results = [record.outcome for record in ledger.records(sweeps[0]) if isinstance(record.outcome, Result)]
+    results = sweep_results(ledger, sweeps[0])
     if not results:
         raise InputError(f'no config of the sweep "{run}" was measured')
     return results
+
+
+def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
+    """Read the results of a sweep, in the order of its configs, without failed ones."""
+    return [record.outcome for record in ledger.records(sweep) if isinstance(record.outcome, Result)]
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
@@ -115,5 +112,5 @@ def usual_metrics(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys([*named, *headline(results)]))
 
 
-def _parents(ledger: Ledger, run: str) -> Sequence[str]:
+def _sweep_ids(ledger: Ledger, run: str) -> list[str]:
     return [sweep.id for sweep in ledger.sweeps() if run and sweep.parent.startswith(run)]

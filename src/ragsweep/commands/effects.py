@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
-from ragsweep.commands.command_line import Parser, add_path, find_sweep, until_closed, usual_metrics
+from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError
-from ragsweep.core.results import COMPLETE, Result
-from ragsweep.report.changes import aligned, markdown, table
+from ragsweep.core.results import COMPLETE
 from ragsweep.report.numbers import ROUNDING, with_interval
+from ragsweep.report.tables import log_table, markdown, to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.inference import factorial
-from ragsweep.stats.inference.factorial import Effect, Effects
+from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import score_matrix
 
 FORMAT = "ragsweep.effects/1"
 
-_ABOUT = """Say what each swept parameter does to a metric, averaged over the others, and how much more two of them do
+_ABOUT = """Show what each swept parameter does to a metric, averaged over the others, and how much more two of them do
 together than each alone (interactions). The intervals hold for all of it together, at 95 %. Of a full grid these are
-differences of plain averages; of any other sweep a model is fitted by least squares, which is said."""
+differences of plain averages; of any other sweep a model is fitted by least squares, and the output names it."""
 _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
     "full grid": "a full grid: differences of plain averages over its configs",
@@ -33,107 +31,81 @@ _METHODS = {
 
 def effects(arguments: Sequence[str]) -> int:
     """Run ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
-    parser = Parser(prog="ragsweep effects", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP", help="MLflow run id of a sweep's parent run, or its beginning")
     parser.add_argument("--metric", help="of this metric (the objective)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs")
     form.add_argument("--markdown", action="store_true", help="as a table")
     add_path(parser)
-    given = parser.parse_args(list(arguments))
-    results = _whole(find_sweep(given.path, given.sweep))
-    wanted = [given.metric] if given.metric else None
-    metric = shared_metrics(results, wanted, usual_metrics(results))[0]
+    options = parser.parse_args(arguments)
+    results = [result for result in find_sweep(options.path, options.sweep) if result.state == COMPLETE]
+    if len(results) < 2:
+        raise InputError(f"{len(results)} config of this sweep was measured as a whole; two are needed")
+    for result in results[1:]:
+        check_same_questions(results[0], result)
+    metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
     found = factorial.effects(factor_values(results), score_matrix(results, metric))
-    unit = results[0].summaries[metric].unit
-
-    def tell() -> int:
-        if given.json:
-            print(_as_json(metric, found))
-        elif given.markdown:
-            rows = [dict(zip(_COLUMNS, _cells(one, unit), strict=True)) for one in sorted(found.effects, key=_order)]
-            print(f"Effects on {metric}; {_METHODS[found.method]}\n\n{markdown(rows)}", end="")
+    ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
+    cells = [_cells(effect, results[0].summaries[metric].unit) for effect in ordered]
+    with ignore_closed_pipe():
+        if options.json:
+            document = {
+                "format": FORMAT,
+                "metric": metric,
+                "method": found.method,
+                "confidence_level": found.level,
+                "effects": log_table([_row(effect) for effect in ordered]),
+            }
+            print(to_json(document))
+        elif options.markdown:
+            rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cells]
+            print(f"Effects on {metric}; {method}\n\n{markdown(rows)}", end="")
         else:
-            _show(metric, unit, len(results), found)
-        return 0
-
-    return until_closed(tell)
-
-
-def _whole(results: Sequence[Result]) -> list[Result]:
-    """Drop PARTIAL and dropped results, and refuse results on other questions."""
-    whole = [result for result in results if result.state == COMPLETE]
-    if len(whole) < 2:
-        raise InputError(f"{len(whole)} config of this sweep was measured as a whole; two are needed")
-    for other in whole[1:]:
-        check_same_questions(whole[0], other)
-    return whole
+            terminal = Terminal.current()
+            terminal.line("effects", f"{metric} of {len(results)} configs; {method}")
+            terminal.aligned(cells or [["no parameter varies"]])
+            if hidden := sum(bool(effect.note) for effect in ordered):
+                terminal.line("note", f"{hidden} effects cannot be told from others with these configs")
+    return 0
 
 
-def _show(metric: str, unit: str, configs: int, found: Effects) -> None:
-    terminal = Terminal.current()
-    terminal.line("effects", f"{metric} of {configs} configs; {_METHODS[found.method]}")
-    if not found.effects:
-        terminal.line("", "no parameter varies")
-        return
-    for line in aligned([_cells(one, unit) for one in sorted(found.effects, key=_order)]):
-        terminal.line("", line)
-    if hidden := sum(bool(one.note) for one in found.effects):
-        terminal.line("note", f"{hidden} effects cannot be told from others with these configs")
-
-
-def _order(one: Effect) -> tuple[int, float]:
+def _order(effect: Effect) -> tuple[int, float]:
     """Order main effects before interactions, the largest first, inestimable ones last."""
-    return len(one.factors) + 10 * bool(one.note), -abs(one.estimate) if not one.note else 0.0
+    return len(effect.factors) + 10 * bool(effect.note), -abs(effect.estimate) if not effect.note else 0.0
 
 
-def _cells(one: Effect, unit: str) -> list[str]:
-    changed = ", ".join(map(_changed, one.factors, one.against, one.levels))
-    said = one.note or with_interval(one.estimate, one.low, one.high, unit)
+def _cells(effect: Effect, unit: str) -> list[str]:
     return [
-        "" if len(one.factors) == 1 else "together",
-        changed,
-        said,
-        "" if one.note or _sure(one) else "may be chance",
+        "" if len(effect.factors) == 1 else "together",
+        ", ".join(map(_change, effect.factors, effect.against, effect.levels)),
+        effect.note or with_interval(effect.estimate, effect.low, effect.high, unit),
+        "" if effect.note or _beyond_chance(effect) else "may be chance",
     ]
 
 
-def _changed(factor: str, before: str, after: str) -> str:
-    """Write a change; of an option that stays what varies in it alone: ``retriever hybrid_rrf k=60 -> k=20``."""
-    words = [text.split(" ") for text in (before, after)]
-    if words[0][0] != words[1][0] or len(words[0]) == 1:
+def _change(factor: str, before: str, after: str) -> str:
+    """Write a change; within one option only the differing words: ``retriever hybrid_rrf k=60 -> k=20``."""
+    first, second = before.split(" "), after.split(" ")
+    if first[0] != second[0] or len(first) == 1:
         return f"{factor} {before or '-'} -> {after or '-'}"
-    ends = [" ".join(word for word in one if word not in other) for one, other in (words, words[::-1])]
-    return f"{factor} {words[0][0]} {ends[0]} -> {ends[1]}"
+    old, new = ([word for word in words if word not in others] for words, others in ((first, second), (second, first)))
+    return f"{factor} {first[0]} {' '.join(old)} -> {' '.join(new)}"
 
 
-def _sure(one: Effect) -> bool:
-    return abs(one.estimate) > ROUNDING and (one.low > 0 or one.high < 0)
+def _beyond_chance(effect: Effect) -> bool:
+    return abs(effect.estimate) > ROUNDING and (effect.low > 0 or effect.high < 0)
 
 
-def _rows(found: Effects) -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": "main" if len(one.factors) == 1 else "interaction",
-            "factors": " x ".join(one.factors),
-            "from": " x ".join(one.against),
-            "to": " x ".join(one.levels),
-            "effect": one.estimate,
-            "low": one.low,
-            "high": one.high,
-            "beyond_chance": _sure(one),
-            "note": one.note,
-        }
-        for one in sorted(found.effects, key=_order)
-    ]
-
-
-def _as_json(metric: str, found: Effects) -> str:
-    document = {
-        "format": FORMAT,
-        "metric": metric,
-        "method": found.method,
-        "confidence_level": found.level,
-        "effects": table(_rows(found)),
+def _row(effect: Effect) -> dict[str, object]:
+    return {
+        "kind": "main" if len(effect.factors) == 1 else "interaction",
+        "factors": " x ".join(effect.factors),
+        "from": " x ".join(effect.against),
+        "to": " x ".join(effect.levels),
+        "effect": effect.estimate,
+        "low": effect.low,
+        "high": effect.high,
+        "beyond_chance": _beyond_chance(effect),
+        "note": effect.note,
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)

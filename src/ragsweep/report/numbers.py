@@ -61,6 +61,11 @@ def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
 
 
+def verdict_word(better: bool, worse: bool, same: bool) -> str:
+    """Return a word or two on whether a config is better than another."""
+    return "better" if better else "worse" if worse else "the same" if same else "cannot tell"
+
+
 def chance(p: float) -> str:
     """Write a p-value: ``p .031``, ``p < .001``; ``p -`` where there is none."""
     if not math.isfinite(p):

@@ -1,4 +1,4 @@
-"""Results as rows for people, and as one JSON and one CSV for programs. ``docs/results.md`` describes both formats."""
+"""Rows as markdown, JSON and CSV, and a sweep as one JSON and one CSV; ``docs/results.md`` describes both formats."""
 
 from __future__ import annotations
 
@@ -14,6 +14,45 @@ from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summa
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 
 RESULTS_FORMAT = "ragsweep.results/1"
+
+Row = Mapping[str, Any]
+"""A row of a table: column -> value."""
+
+
+def to_json(document: Any) -> str:
+    """Write strict JSON for people and programs: NaN and infinity become null."""
+    return json.dumps(_strict(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Return rows of the same columns as MLflow's log_table writes them: ``columns`` and ``data``."""
+    return {"columns": list(rows[0]) if rows else [], "data": [list(row.values()) for row in rows]}
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Write rows of the same columns as a table in markdown; texts cannot break out of their cells."""
+    if not rows:
+        return ""
+    lines = [
+        list(rows[0]),
+        ["---"] * len(rows[0]),
+        *([_markdown_cell(value) for value in row.values()] for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _markdown_cell(value: Any) -> str:
+    text = NOT_MEASURED if value is None or value == "" else str(value)
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """Write rows as CSV, each cell made harmless."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow([harmless(name) for name in header])
+    writer.writerows([harmless(cell) for cell in row] for row in rows)
+    return buffer.getvalue().encode("utf-8", "replace")
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:
@@ -103,15 +142,6 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
             line.update(_columns(name, result.summaries.get(name)))
     columns = list(dict.fromkeys(column for line in lines for column in line))
     return csv_table(columns, [[line.get(column, "") for column in columns] for line in lines])
-
-
-def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV, each cell made harmless."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow([harmless(name) for name in header])
-    writer.writerows([harmless(cell) for cell in row] for row in rows)
-    return buffer.getvalue().encode("utf-8", "replace")
 
 
 def _config(result: Result) -> dict[str, Any]:

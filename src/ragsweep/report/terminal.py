@@ -130,10 +130,16 @@ class Terminal:
             table.add_row(*map(Text, row))
         self.console.print(table)
 
-    def lines(self, said: Iterable[tuple[str, str]]) -> None:
-        """Print lines of a word and a text."""
-        for word, text in said:
-            self.line(word, text)
+    def lines(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Print lines of a label and a fact."""
+        for label, text in lines:
+            self.line(label, text)
+
+    def aligned(self, rows: Sequence[Sequence[str]]) -> None:
+        """Print rows without a header or a label, each column as wide as its widest text."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def failures(self, failures: Sequence[Failure]) -> None:
         """Print what failed and why."""

@@ -1,0 +1,300 @@
+"""``ragsweep gate``: may the candidate replace the baseline?"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, ignore_closed_pipe
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.golden.text_files import read_lines
+from ragsweep.report.numbers import amount, signed
+from ragsweep.report.tables import Row, log_table, markdown, to_json
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats import comparable
+from ragsweep.stats.gate import (
+    GAIN,
+    LEAST,
+    MARGIN,
+    MOST,
+    Check,
+    Condition,
+    check_direction,
+    check_same_coverage,
+    list_first,
+    run_checks,
+    with_worst_cases,
+)
+from ragsweep.stats.inference.slices import SMALL
+
+Decision = Literal["pass", "fail", "inconclusive", "refused"]
+EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
+FORMAT = "ragsweep.gate/1"
+
+_ABOUT = """Decide whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
+better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %
+confidence. pass: shown of all. fail: of one the opposite is shown. inconclusive: neither, the questions are too few.
+Runs on different golden sets or corpora are refused."""
+_HELP = {
+    MARGIN: """how much worse the candidate may be: ndcg_at_10=.02 in the metric's unit, ndcg_at_10=5%% of the
+baseline's mean; may be given several times, and each must hold""",
+    LEAST: """what must be shown: context_recall=.70, the mean is at least that (no baseline is needed);
+ndcg_at_10=+.02, it is better than the baseline's by that much""",
+    MOST: "of a metric of which less is better: latency_mean_ms=300, the mean is at most that",
+    "slice": """also for the questions with each value of this label (category, say); may be given several times. A
+slice of fewer than 20 questions can only make the gate fail""",
+    "each": """no single question may be worse by more than the margin: for a list of critical questions, which is no
+sample, so that chance does not come in""",
+}
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """The decision of a gate, and its basis. A refused pair has no checks, but a reason."""
+
+    decision: Decision
+    baseline: RecordedRun | None
+    candidate: RecordedRun
+    checks: Sequence[Check] = ()
+    factors: Sequence[comparable.Factor] = ()
+    notes: Sequence[str] = ()
+    reason: str = ""
+    questions: int = 0  # that were chosen; a metric may apply to a part of them
+
+
+def gate(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep gate``; return the exit status.
+
+    0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused: the two runs cannot be compared.
+    """
+    options = read(arguments)
+    candidate = find_run(options.path, options.candidate)
+    baseline = find_run(options.path, options.baseline) if options.baseline else None
+    decision = _decide(baseline, candidate, options)
+    for path, write in ((options.json, _as_json), (options.markdown, _as_markdown)):
+        if path:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(write(decision), encoding="utf-8")
+            except OSError as fault:
+                raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
+    with ignore_closed_pipe():
+        _show(decision, Terminal.current())
+    return EXIT_STATUS[decision.decision]
+
+
+def read(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command's options; raises ConfigError, in one line, for what means nothing."""
+    parser = Parser("ragsweep gate", description=_ABOUT, allow_abbrev=False)
+    parser.add_argument("--baseline", metavar="RUN", help=RUN)
+    parser.add_argument("--candidate", required=True, metavar="RUN", help=RUN)
+    for kind in (MARGIN, LEAST, MOST):
+        option = f"--{kind.replace(' ', '-')}"
+        parser.add_argument(option, action="append", default=[], metavar="METRIC=X", help=_HELP[kind])
+    parser.add_argument("--slice", action="append", default=[], metavar="LABEL", help=_HELP["slice"])
+    parser.add_argument("--questions", type=Path, metavar="FILE", help="only these questions: ids, one a line")
+    parser.add_argument("--each", action="store_true", help=_HELP["each"])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the decision for programs")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it for a comment, or a job's summary")
+    add_path(parser)
+    options = parser.parse_args(arguments)
+    typed = ((MARGIN, options.margin), (LEAST, options.at_least), (MOST, options.at_most))
+    options.conditions = [read_condition(text, kind) for kind, texts in typed for text in texts]
+    if not options.conditions:
+        raise ConfigError("gate: needs what to hold the candidate to: --margin, --at-least or --at-most METRIC=X")
+    if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
+        raise ConfigError(f"gate: {paired[0]} is measured against a baseline; name one with --baseline RUN")
+    if options.each and any(one.kind != MARGIN for one in options.conditions):
+        raise ConfigError(
+            "--each: a question is held to a --margin; give --at-least and --at-most in a call of their own"
+        )
+    if options.each and options.slice:
+        raise ConfigError("--each and --slice: a question by itself is in no slice; give one of the two")
+    keys = [(one.metric, one.kind) for one in options.conditions]
+    if twice := [key for n, key in enumerate(keys) if key in keys[:n]]:
+        raise ConfigError(f"--margin: {twice[0][0]} has two margins; give one")
+    return options
+
+
+def read_condition(text: str, kind: str = MARGIN) -> Condition:
+    """Read a margin, or a bound of a mean, with a sign a gain; raises ConfigError for an invalid one."""
+    metric, _, size = text.partition("=")
+    relative = kind == MARGIN and size.endswith("%")
+    try:
+        number = float(size.removesuffix("%") if relative else size)
+    except ValueError:
+        number = math.nan
+    if not metric or not math.isfinite(number) or (kind == MARGIN and number < 0):
+        form = "METRIC=NUMBER or METRIC=NUMBER%, such as ndcg_at_10=.02" if kind == MARGIN else (
+            "METRIC=NUMBER, such as context_recall=.70"
+        )  # fmt: skip
+        raise ConfigError(f'--{kind.replace(" ", "-")}: "{text}" is none; write {form}')
+    gain = kind == LEAST and size.startswith("+")
+    return Condition(metric, number / 100 if relative else number, GAIN if gain else kind, relative)
+
+
+def read_questions(path: Path, known: Collection[str]) -> list[str]:
+    """Read ids of questions, one a line; a line that begins with # is a comment.
+
+    Raises:
+        InputError: The file cannot be read or names none, or a line names a question that is not in the golden set.
+    """
+    faults, chosen = Faults(), dict[str, None]()
+    for where, line in read_lines(path, faults):
+        name = line.strip()
+        if name.startswith("#"):
+            continue
+        if name not in known:
+            near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many to list
+            faults.add(where, f'no question "{name}" in the golden set{near}')
+        chosen[name] = None
+    faults.raise_any()
+    if not chosen:
+        raise InputError(f"{path}: names no question; write ids, one a line")
+    return list(chosen)
+
+
+def _decide(baseline: RecordedRun | None, candidate: RecordedRun, options: argparse.Namespace) -> GateDecision:
+    """Decide whether the candidate is within each margin of the baseline, and keeps each bound.
+
+    All checks must pass for the gate to pass, so that none needs a correction for the others (an intersection-union
+    test: Berger, Technometrics 24, 1982); it fails where any of them fails.
+
+    Raises:
+        RagsweepError: A metric, a label or a question is unknown, or a metric cannot be gated.
+    """
+    before, after = (baseline or candidate).result, candidate.result
+    try:
+        comparable.check_same_questions(before, after)
+        check_same_coverage(before, after)
+        for result in (before, after):
+            comparable.check_whole(result)
+    except InputError as fault:
+        return GateDecision("refused", baseline, candidate, reason=str(fault))
+    metrics = comparable.shared_metrics([before, after], [one.metric for one in options.conditions], ())
+    for condition in options.conditions:
+        check_direction(condition, after)
+    for label in options.slice:
+        if label not in before.groups or label not in before.outcomes:
+            raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.groups)}')
+    ids = list(map(str, before.outcomes["question_id"]))
+    chosen = read_questions(options.questions, set(ids)) if options.questions else ids
+    checks, notes = list[Check](), list[str]()
+    if baseline and before.signature == after.signature:
+        notes.append("the config of both is one and the same")
+    if baseline and (redefined := comparable.redefined_metrics(before, after, metrics)):
+        notes.append(f"not measured in the same way in both: {', '.join(redefined)}")
+    for condition in options.conditions:
+        filled = with_worst_cases(before if condition.paired else None, after, condition.metric)
+        if worst := [name for name in filled.worst if name in set(chosen)]:
+            listed = f"{len(worst)} ({list_first(worst)})"
+            notes.append(f"{condition.metric}: failed or declined, counted as the worst case: {listed}")
+        checks += run_checks(condition, before, filled, set(chosen), options.slice, options.each)
+    notes += _notes(checks, options.slice, len(chosen))
+    decisions = {check.found.decision for check in checks if check.counts}
+    decision: Decision = "fail" if "fail" in decisions else "inconclusive" if "inconclusive" in decisions else "pass"
+    differing = comparable.factors(before, after)
+    return GateDecision(decision, baseline, candidate, checks, differing, notes, questions=len(chosen))
+
+
+def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
+    """Yield notes on questions and slices that are missing, or do not count."""
+    for check in checks:
+        if not check.label and check.found.questions < chosen:
+            yield f"{check.condition.metric}: {check.found.questions:,} of {chosen:,} questions have it in both"
+    sliced = {(check.label, check.condition.metric) for check in checks}
+    for label in labels:
+        for metric in dict.fromkeys(check.condition.metric for check in checks):
+            if (label, metric) not in sliced:
+                yield f"{metric}: no question that has it has a {label}, so that there is no slice"
+    if small := sum(not check.counts for check in checks):
+        yield f"{small} slices of fewer than {SMALL} questions do not count, as they do not fail"
+
+
+def _show(decision: GateDecision, terminal: Terminal) -> None:
+    terminal.line("gate", f"{decision.decision}: {_pair(decision)}")
+    if decision.reason:
+        terminal.line("refused", decision.reason)
+    for factor in decision.factors:
+        terminal.line("factor", str(factor))
+    terminal.aligned([_cells(check) for check in decision.checks])
+    for note in decision.notes:
+        terminal.line("note", note)
+
+
+def _pair(decision: GateDecision) -> str:
+    against = f" against {decision.baseline}" if decision.baseline else ""
+    return f"{decision.candidate}{against}" + (f", {decision.questions:,} questions" if decision.questions else "")
+
+
+def _cells(check: Check) -> list[str]:
+    """Return one check's cells: decision, questions, means, difference, and distance from the margin."""
+    found, unit, condition = check.found, check.unit, check.condition
+    before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
+    if math.isnan(found.low):
+        distance = found.note or f"the nearest {signed(found.slack, unit)} from it"
+    else:
+        distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
+        distance += f"; some {check.needed:,} questions would decide" if check.needed else ""
+    return [
+        found.decision if check.counts else f"({found.decision})",
+        condition.metric,
+        f"{check.label} {check.value}" if check.label else "all",
+        f"{found.questions} questions{' (few)' if check.small else ''}",
+        f"{before}{amount(found.candidate, unit)}",
+        signed(found.difference, unit) if condition.paired else "",
+        f"{LEAST if condition.kind == GAIN else condition.kind} {condition.written_size}",
+        distance,
+    ]
+
+
+def _row(check: Check) -> Row:
+    found, condition = dict(vars(check.found)), check.condition
+    return {
+        "metric": condition.metric,
+        "label": check.label,
+        "value": check.value,
+        "decision": found.pop("decision"),
+        "counts": check.counts,
+        "small": check.small,
+        **{name: value for name, value in found.items() if name != "level"},
+        "condition": condition.kind,
+        "margin": check.found.margin if condition.kind == MARGIN else condition.size,
+        "margin_given": str(condition),
+        "questions_needed": check.needed,
+    }
+
+
+def _as_json(decision: GateDecision) -> str:
+    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
+    facts = decision.candidate.result.dataset
+    document = {
+        "format": FORMAT,
+        "decision": decision.decision,
+        "exit_status": EXIT_STATUS[decision.decision],
+        "reason": decision.reason,
+        "baseline": decision.baseline and decision.baseline.facts,
+        "candidate": decision.candidate.facts,
+        "golden_set": facts.golden_digest,
+        "corpus": facts.corpus_digest,
+        "questions": decision.questions,
+        "confidence_level": decision.checks[0].found.level if decision.checks else None,
+        "factors": [vars(factor) for factor in decision.factors],
+        "notes": decision.notes,
+        "checks": log_table([_row(check) for check in decision.checks]),
+    }
+    return to_json(document) + "\n"
+
+
+def _as_markdown(decision: GateDecision) -> str:
+    """Write it for a comment on a change, or the summary of a job."""
+    columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
+    rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
+    lines = [decision.reason, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
+    listed = "".join(f"- {line}\n" for line in lines if line)
+    parts = (f"### gate: {decision.decision}\n", f"{_pair(decision)}\n", markdown(rows), listed)
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,208 @@
+"""The checks of a gate: a condition on a metric, over all questions and in slices."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.results import Result
+from ragsweep.stats import comparable
+from ragsweep.stats.inference import noninferiority
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.power import estimate_power, questions_needed
+from ragsweep.stats.inference.slices import SMALL
+
+MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
+
+_UNSCORED = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons for a missing score that lie with the config, not with the question."""
+MOST_LISTED = 5
+_ROUNDING = 1e-9
+_ONE_SIDED = 0.90
+"""A two-sided level whose ends are bounds at 95 % each."""
+
+
+class Condition(NamedTuple):
+    """A condition on one metric.
+
+    ``kind`` "margin": how much worse it may be, a number in its unit, or a share of the baseline's mean. "gain": how
+    much better it must be. "at least", "at most": a bound of its mean, without a baseline.
+    """
+
+    metric: str
+    size: float
+    kind: str = MARGIN
+    relative: bool = False
+
+    def __str__(self) -> str:
+        """Write it as it is typed."""
+        return f"{self.metric}={self.written_size}"
+
+    @property
+    def written_size(self) -> str:
+        """The size as it is typed: ``0.02``, ``5%``, ``+0.1``."""
+        return f"{self.size * 100:g}%" if self.relative else f"{'+' if self.kind == GAIN else ''}{self.size:g}"
+
+    @property
+    def paired(self) -> bool:
+        """Whether the candidate is compared with a baseline."""
+        return self.kind in (MARGIN, GAIN)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition, for all questions or in one slice.
+
+    ``needed`` is how many such questions would decide in four of five cases, were the two equal; None if unknown, or if
+    there are as many.
+    """
+
+    condition: Condition
+    unit: str
+    label: str
+    value: str
+    found: noninferiority.Gate
+    small: bool = False
+    needed: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts: a small slice only where it fails."""
+        return not self.small or self.found.decision == "fail"
+
+
+def check_same_coverage(before: Result, after: Result) -> None:
+    """Raise InputError where one config may leave more questions unscored than the other."""
+    first, second = (result.config.get("coverage") for result in (before, after))
+    if first != second:
+        raise InputError(
+            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}: one may leave questions"
+            " out that the other may not; run both with the same"
+        )
+
+
+def check_direction(condition: Condition, result: Result) -> None:
+    """Raise ConfigError for a bound on the side on which its metric cannot be too good."""
+    higher = bool(result.summaries[condition.metric].higher_is_better)
+    if not condition.paired and (condition.kind == MOST) == higher:
+        option, more = ("--at-least", "more") if higher else ("--at-most", "less")
+        raise ConfigError(f"{condition.metric}: {more} of it is better; bound it by {option}")
+
+
+class FilledCandidate(NamedTuple):
+    """A candidate with the worst score where it failed or declined, and the questions that have it, or have none."""
+
+    result: Result
+    worst: Sequence[str]
+    missing: Sequence[str]
+
+
+def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
+    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
+
+    A score should be there where the baseline was scored; without a baseline, where measuring failed, there was nothing
+    to measure, or the candidate declined to answer.
+    """
+    ids, scores = candidate.outcomes["question_id"], np.array(candidate.outcomes[metric], dtype=np.float64)
+    unscored = np.flatnonzero(np.isnan(scores)).tolist()
+    if baseline is not None:
+        known = dict(zip(baseline.outcomes["question_id"], baseline.outcomes[metric], strict=True))
+        lost = [n for n in unscored if not math.isnan(known.get(ids[n], math.nan))]
+    else:
+        reasons = {n: json.loads(candidate.outcomes["unscored"][n]).get(metric, "") for n in unscored}
+        lost = [n for n, reason in reasons.items() if failed(reason) or reason in _UNSCORED]
+    names, measured, summary = [ids[n] for n in lost], scores[~np.isnan(scores)], candidate.summaries[metric]
+    if not lost or summary.unit or not len(measured) or measured.min() < 0 or measured.max() > 1:
+        return FilledCandidate(candidate, (), names)
+    scores[lost] = 0.0 if summary.higher_is_better else 1.0
+    return FilledCandidate(replace(candidate, outcomes={**candidate.outcomes, metric: scores.tolist()}), names, ())
+
+
+def run_checks(
+    condition: Condition,
+    before: Result,
+    filled: FilledCandidate,
+    chosen: Collection[str],
+    labels: Sequence[str],
+    each: bool,
+) -> Iterator[Check]:
+    """Check a condition on the chosen questions as a whole, or ``each``, and in the slices of some labels."""
+    unit, results = before.summaries[condition.metric].unit, [before, filled.result]
+    matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
+    matrix = matrix.select_questions(np.array([name in chosen for name in matrix.questions], dtype=bool))
+    missing = [name for name in filled.missing if name in chosen]
+    if each:
+        yield Check(condition, unit, "each", "by itself", check_each(matrix, condition, missing))
+        return
+    same = condition.kind == MARGIN and before.signature == filled.result.signature
+    yield _check(condition, unit, ("", ""), matrix, missing, same)
+    values = comparable.labels_of(before, matrix.questions)
+    for label in labels:
+        for value in sorted(set(values[label]) - {""}):
+            part = matrix.select_questions(np.array([one == value for one in values[label]]))
+            yield _check(condition, unit, (label, value), part, (), same)
+
+
+def _check(
+    condition: Condition, unit: str, where: tuple[str, str], matrix: Matrix, missing: Sequence[str], same: bool
+) -> Check:
+    if condition.kind == MARGIN:
+        found = noninferiority.gate(matrix, condition.size, relative=condition.relative)
+    else:
+        test = noninferiority.superior if condition.kind == GAIN else noninferiority.reaches
+        found = test(matrix, condition.size)
+    if same and found.note == noninferiority.SAME:  # no sample: it is the same config
+        found = replace(found, decision="pass")
+    elif missing and found.decision == "pass":
+        found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(missing)}")
+    needed = None
+    if found.decision == "inconclusive" and condition.kind == MARGIN and matrix.questions:
+        needed = questions_needed(found.margin, float(estimate_power(matrix).spread[1]), level=_ONE_SIDED)
+        needed = needed if needed and needed > len(matrix.questions) else None
+    return Check(condition, unit, *where, found, bool(where[0]) and len(matrix.questions) < SMALL, needed)
+
+
+def check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> noninferiority.Gate:
+    """Decide question by question: none may be worse by more than the margin.
+
+    It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
+    that of the question that is nearest to the margin, or furthest beyond it.
+    """
+    baseline, candidate = matrix.values
+    allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
+    slack = matrix.better[1] - matrix.better[0] + allowed
+    beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
+    note = "" if len(slack) else "no question was scored in both"
+    if missing:
+        note = f"not scored in the candidate: {list_first(missing)}"
+    decision: noninferiority.Decision = "inconclusive" if note else "pass"
+    if beyond:
+        moved = [f"{matrix.questions[n]} {candidate[n] - baseline[n]:+.3g}" for n in beyond]
+        decision, note = "fail", f"{len(beyond)} worse by more: {list_first(moved)}"
+    before, after = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+    nearest_slack = float(slack.min()) if len(slack) else math.nan
+    return noninferiority.Gate(
+        decision,
+        before,
+        after,
+        after - before,
+        margin.size,
+        nearest_slack,
+        math.nan,
+        math.nan,
+        len(slack),
+        math.nan,
+        note,
+    )
+
+
+def list_first(names: Sequence[str]) -> str:
+    """Write the first few names."""
+    return ", ".join([*names[:MOST_LISTED], *(["..."] if len(names) > MOST_LISTED else [])])
