@@ -8,8 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from omegaconf import DictConfig, OmegaConf
 from safetensors.numpy import save_file
 
 import configs
@@ -32,7 +30,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.compose import PlainConfig, config_folder
+from ragsweep.sweep.compose import Composer, JobConfig, config_folder
 from ragsweep.sweep.session import Job, Session
 from toys import Letters, Words, built, corpus
 
@@ -195,30 +193,24 @@ CHANGES: Mapping[str, str] = {
 STAGES = {"chunk", "index", "retrieve", "drop", "fuse", "context", "generate", "route", "query", "respond"}
 
 
-@cache
-def composed(*lines: str) -> DictConfig:
-    """Compose a config once: that takes longer than all the rest."""
-    config = OmegaConf.create(configs.composed(*lines).written)
-    assert isinstance(config, DictConfig)
-    return config
+FEW = ("mrr", "ndcg_at_3", "latency_p50_ms", "context_recall", "context_ndcg", "context_tokens", "latency_p95_ms")
+"""The metrics of the option ``metrics=lean``: metrics are part of the signature, and slow to prepare."""
 
 
-def lean(*lines: str) -> DictConfig:
-    """Compose a config with few metrics: they are part of the signature, and slow to prepare."""
-    config = composed(*lines).copy()
-    config.metrics = {name: config.metrics[name] for name in ("mrr", "ndcg_at_3", "latency_p50_ms", *METRICS_NEEDED)}
-    return config
+Changed = Callable[..., Experiment]
 
 
-METRICS_NEEDED = ("context_recall", "context_ndcg", "context_tokens", "latency_p95_ms")
+@pytest.fixture(scope="module")
+def changed(data: dict[str, Path]) -> Changed:
+    """Prepare the config of these overrides with another value of a key, in YAML."""
+    composer = Composer(data["conf"])
 
+    def prepare(lines: Sequence[str], key: str = "", value: str = "") -> Experiment:
+        config = composer.compose(lines)
+        changes = {**config.changes, **({key: yaml.safe_load(value)} if key else {})}
+        return Session().prepare(Job(JobConfig(config.template, changes, ()), "", ()))
 
-def changed(config: DictConfig, key: str = "", value: str = "") -> Experiment:
-    """Prepare a config with another value of a key, as it is typed."""
-    copy = config.copy()
-    if key:
-        OmegaConf.update(copy, key, yaml.safe_load(value), merge=False)
-    return Session().prepare(Job(PlainConfig.of(copy, {}), "", ()))
+    return prepare
 
 
 def options() -> list[str]:
@@ -226,16 +218,12 @@ def options() -> list[str]:
     return sorted(f"{path.name}/{option.stem}" for path in folders for option in path.glob("*.yaml"))
 
 
-def keys(node: DictConfig, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of values, those that stand for another part of the config left out."""
-    for key in map(str, node):
-        raw = node._get_node(key)
-        if raw is not None and raw._is_interpolation() and str(raw._value()).count(".") == 0 and key in PARTS:
-            continue
-        value = OmegaConf.to_container(node)[key]  # type: ignore[call-overload,index]
+def keys(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of values, without those that stand for another part of the config."""
+    for key, value in node.items():
         if isinstance(value, dict):
-            yield from keys(node[key], f"{prefix}{key}.")
-        else:
+            yield from keys(value, f"{prefix}{key}.")
+        elif value != f"${{{key}}}" or key not in PARTS:
             yield f"{prefix}{key}"
 
 
@@ -248,13 +236,13 @@ def test_every_key_of_every_option_is_classified() -> None:
             by_group.setdefault(group, []).append(option)
     for together in zip_longest(*by_group.values()):  # to compose takes a fifth of a second
         chosen = [option for option in together if option]
-        config = composed(*(option.replace("/", "=") for option in chosen))
+        config = configs.composed(*(option.replace("/", "=") for option in chosen)).written
         for option in chosen:
             found = set(keys(config[option.split("/")[0]]))
             known = set(KEYS.get(option, {}))
             unclassified += sorted(f"{option}: {key}" for key in found - known)
             gone += sorted(f"{option}: {key}" for key in known - found if KEYS[option] is not EMBEDDER)
-    config = composed()
+    config = configs.composed().written
     groups = {option.split("/")[0] for option in options()}
     top = {key for key in keys(config) if key.split(".")[0] not in groups}
     assert (unclassified, gone) == ([], [])
@@ -276,6 +264,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
     (root / "tokenizer").write_text("{}", "utf-8")
+    metrics = yaml.safe_load((config_folder() / "metrics" / "retrieval.yaml").read_text("utf-8"))
+    (root / "conf" / "metrics").mkdir(parents=True)
+    (root / "conf" / "metrics" / "lean.yaml").write_text(json.dumps({name: metrics[name] for name in FEW}), "utf-8")
     return {path.name: path for path in root.iterdir()}
 
 
@@ -350,7 +341,7 @@ def _write_model(folder: Path, seed: int) -> None:
 def base(option: str, data: Mapping[str, Path]) -> list[str]:
     """Choose an option, and beside it what makes a graph of all stages from small data."""
     group, _, name = option.partition("/")
-    chosen = {"dataset": "beir", "embedder": "sentence_transformer", "retriever": "hybrid_rrf", "tracking": "mlflow"}
+    chosen = {"dataset": "beir", "embedder": "sentence_transformer", "retriever": "hybrid_rrf", "metrics": "lean"}
     chosen |= {group: name} if group else {}
     needed = {
         "dataset=beir": [f"dataset.path={data['beir']}"],
@@ -389,14 +380,23 @@ def begins(before: Experiment, after: Experiment) -> set[str]:
     return {node.stage for node in changed if all(given.address in old for given in node.inputs)}
 
 
+TWINS = {"embedder/minilm", "llm/ollama", "llm/vllm", "prompt/concise"}
+"""Options that have class and keys of another one in this table."""
+
 MUTATIONS = [
     (option, key)
     for option, known in KEYS.items()
     for key in known
     # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
-    if not option.startswith(("reranker/", "judge/"))
+    if not option.startswith(("reranker/", "judge/")) and option not in TWINS
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
 ]
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> dict[str, Experiment]:
+    """The unchanged config of each option."""
+    return {}
 
 
 @pytest.mark.parametrize(("option", "key"), MUTATIONS, ids=lambda part: part or "config")
@@ -404,16 +404,18 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     option: str,
     key: str,
     data: dict[str, Path],
-    prepared: dict[str, Experiment | None],
+    changed: Changed,
+    unchanged: dict[str, Experiment],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")  # a system of the user's is a function of theirs
-    group, config = option.partition("/")[0], lean(*base(option, data))
+    lines = base(option, data)
     names = (f"{option}.{key}", key, key.rpartition(".")[2])
     value = next(CHANGES[name] for name in names if name in CHANGES)
-    before = prepared.setdefault(option) or changed(config)
-    prepared[option] = before
-    after = changed(config, f"{group}.{key}".lstrip("."), value.format(**data))
+    if option not in unchanged:
+        unchanged[option] = changed(lines)
+    before = unchanged[option]
+    after = changed(lines, f"{option.partition('/')[0]}.{key}".lstrip("."), value.format(**data))
     does = KEYS[option][key]
     several = {"corpus": {SOURCE}, "embed": {"embed", "embed_queries"}, "timed": {"fuse", "latency"}}
     stages = several.get(does, {does} & STAGES)
@@ -421,12 +423,6 @@ def test_change_of_a_key_changes_what_it_should_and_nothing_else(
     assert (after.signature == before.signature) == (does == "-")
     if not stages:
         assert addresses(after).keys() == addresses(before).keys()
-
-
-@pytest.fixture(scope="module")
-def prepared() -> dict[str, Experiment | None]:
-    """The unchanged config of each option."""
-    return {}
 
 
 @pytest.mark.parametrize(
@@ -437,9 +433,11 @@ def prepared() -> dict[str, Experiment | None]:
         ("retriever@retriever.legs.bm25=none", {"index"}),
     ],
 )
-def test_another_class_is_another_computation(change: str, stages: set[str], data: dict[str, Path]) -> None:
+def test_another_class_is_another_computation(
+    change: str, stages: set[str], data: dict[str, Path], changed: Changed
+) -> None:
     lines = base("", data)
-    before, after = changed(lean(*lines)), changed(lean(*lines, change))
+    before, after = changed(lines), changed([*lines, change])
     assert begins(before, after) == stages
     assert after.signature != before.signature
 
@@ -447,74 +445,74 @@ def test_another_class_is_another_computation(change: str, stages: set[str], dat
 @pytest.mark.parametrize(
     "change", ["targets=none", "targets=rag", "targets.mrr.threshold=.6", "targets.top_score.share=.1"]
 )
-def test_another_target_is_the_same_result(change: str, data: dict[str, Path]) -> None:
+def test_another_target_is_the_same_result(change: str, data: dict[str, Path], changed: Changed) -> None:
     lines = base("", data)
-    before, after = changed(lean(*lines)), changed(lean(*lines, change))
+    before, after = changed(lines), changed([*lines, change])
     assert (begins(before, after), after.signature) == (set(), before.signature)
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    "change",
     [
-        ("metrics.more", "{_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}"),
-        ("metrics.mrr", "null"),
-        ("metrics.ndcg_at_3.cutoff", "4"),
-        ("metrics.ndcg_at_3.gain", "exponential"),
-        ("metrics.latency_p50_ms.quantile", ".4"),
-        ("metrics.latency_p50_ms.stage", "retrieve"),
+        "+metrics.more={_target_: ragsweep.parts.metrics.Ndcg, cutoff: 7}",
+        "metrics.mrr=null",
+        "metrics.ndcg_at_3.cutoff=4",
+        "metrics.ndcg_at_3.gain=exponential",
+        "metrics.latency_p50_ms.quantile=.4",
+        "metrics.latency_p50_ms.stage=retrieve",
     ],
 )
-def test_another_metric_is_another_result_of_the_same_stages(key: str, value: str, data: dict[str, Path]) -> None:
-    config = lean(*base("", data))
-    OmegaConf.set_struct(config, False)
-    before, after = changed(config), changed(config, key, value)
+def test_another_metric_is_another_result_of_the_same_stages(
+    change: str, data: dict[str, Path], changed: Changed
+) -> None:
+    lines = base("", data)
+    before, after = changed(lines), changed([*lines, change])
     assert addresses(after).keys() == addresses(before).keys()
     assert after.signature != before.signature
 
 
-def test_another_sample_of_questions_is_another_result_of_the_same_stages(data: dict[str, Path]) -> None:
-    config = lean(*base("", data))
-    config.dataset.limit = 2
-    samples = [changed(config, "dataset.seed", str(seed)) for seed in range(5)]
+def test_another_sample_of_questions_is_another_result_of_the_same_stages(
+    data: dict[str, Path], changed: Changed
+) -> None:
+    lines = [*base("", data), "dataset.limit=2"]
+    samples = [changed(lines, "dataset.seed", str(seed)) for seed in range(5)]
     assert len({tuple(addresses(sample)) for sample in samples}) == 1
     assert len({sample.signature for sample in samples}) > 1
 
 
-def test_metrics_have_no_key_that_nobody_knows() -> None:
-    config = composed()
-    found = {key.rpartition(".")[2] for key in keys(config.metrics)}
+def test_keys_of_metrics_are_the_classified_ones() -> None:
+    found = {key.rpartition(".")[2] for key in keys(configs.composed().written["metrics"])}
     assert found == {"_target_", "cutoff", "gain", "quantile", "stage"}
 
 
 # --- the same in other circumstances ------------------------------------------------------------------------------
 
-SHOW = (
-    "import sys; from configs import prepare; from ragsweep.sweep.session import Session\n"
-    "from ragsweep.stages.graph import walk\n"
-    "e = prepare(Session(), *sys.argv[1:]); print(e.signature, sorted(n.address for n in walk(e.graph.wanted)))"
-)
+SHOW = """
+import sys
+from configs import prepare
+from ragsweep.stages.graph import walk
+from ragsweep.sweep.session import Session
 
-
-def shown(lines: list[str], folder: Path, **environment: str) -> str:
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    command = [sys.executable, "-c", SHOW, *lines]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": paths, **environment})  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+experiment = prepare(Session(), *sys.argv[1:])
+print(experiment.signature, sorted(node.address for node in walk(experiment.graph.wanted)))
+"""
 
 
 def test_addresses_are_the_same_in_another_process_folder_locale_and_order(
-    data: dict[str, Path], tmp_path: Path
+    data: dict[str, Path], tmp_path: Path, changed: Changed
 ) -> None:
-    lines = base("", data)
-    here = changed(composed(*lines))
-    expected = f"{here.signature} {sorted(addresses(here))}\n"
-    assert shown(lines, tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo", LC_ALL="C") == expected
-    assert shown(list(reversed(lines)), data["beir"], PYTHONHASHSEED="8") == expected
+    lines = [line for line in base("", data) if line != "metrics=lean"]
+    here = changed(lines)
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, *reversed(lines)], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
+             "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C"},
+    )  # fmt: skip
+    assert done.stdout == f"{here.signature} {sorted(addresses(here))}\n"
 
 
-def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_path: Path) -> None:
+def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_path: Path, changed: Changed) -> None:
+    shutil.copytree(data["conf"], tmp_path, dirs_exist_ok=True)
     (tmp_path / "retriever").mkdir()
     text = "# another comment\nb: 0.75   # here too\nlanguage: english\nk1: 1.5\nbackend: bm25s\n"
     (tmp_path / "retriever" / "mine.yaml").write_text(text + "_target_: ragsweep.parts.retrievers.Bm25\n", "utf-8")
@@ -522,7 +520,7 @@ def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_pat
     mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
     command = read_command(mine, multirun=False, config_dir=str(tmp_path))
     found = Session().prepare(Job(compose_jobs(command)[0], "mine", tuple(mine)))
-    assert found.signature == changed(composed(*lines)).signature
+    assert found.signature == changed(lines).signature
 
 
 def edited(path: Path, old: bytes, new: bytes) -> None:
@@ -533,31 +531,33 @@ def edited(path: Path, old: bytes, new: bytes) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_corpus_edited_in_place_is_another(data: dict[str, Path], tmp_path: Path) -> None:
+def test_corpus_edited_in_place_is_another(data: dict[str, Path], tmp_path: Path, changed: Changed) -> None:
     copy = {**data, "beir": Path(shutil.copytree(data["beir"], tmp_path / "beir"))}
-    before = changed(lean(*base("", copy)))
+    before = changed(base("", copy))
     edited(copy["beir"] / "corpus.jsonl", b"the cat", b"the hat")
-    after = changed(lean(*base("", copy)))
+    after = changed(base("", copy))
     assert begins(before, after) == {SOURCE}
     assert after.signature != before.signature
 
 
 def test_golden_file_edited_in_place_is_another_result_of_the_same_stages(
-    data: dict[str, Path], tmp_path: Path
+    data: dict[str, Path], tmp_path: Path, changed: Changed
 ) -> None:
     copy = {**data, "jsonl": Path(shutil.copytree(data["jsonl"], tmp_path / "jsonl"))}
-    before = changed(lean(*base("dataset/jsonl", copy)))
+    before = changed(base("dataset/jsonl", copy))
     edited(copy["jsonl"] / "golden.jsonl", b'"d0"', b'"d1"')
-    after = changed(lean(*base("dataset/jsonl", copy)))
+    after = changed(base("dataset/jsonl", copy))
     assert addresses(after).keys() == addresses(before).keys()
     assert after.signature != before.signature
 
 
-def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, Path], tmp_path: Path) -> None:
+def test_weights_swapped_under_the_same_name_are_another_model(
+    data: dict[str, Path], tmp_path: Path, changed: Changed
+) -> None:
     copy = {**data, "model": Path(shutil.copytree(data["model"], tmp_path / "model"))}
-    before = changed(lean(*base("", copy)))
+    before = changed(base("", copy))
     shutil.copy(data["other"] / "model.safetensors", copy["model"] / "model.safetensors")
-    assert begins(before, changed(lean(*base("", copy)))) == {"embed", "embed_queries"}
+    assert begins(before, changed(base("", copy))) == {"embed", "embed_queries"}
 
 
 @pytest.mark.parametrize(
@@ -572,13 +572,13 @@ def test_weights_swapped_under_the_same_name_are_another_model(data: dict[str, P
     ],
 )
 def test_another_version_of_a_library_is_another_computation(
-    option: str, library: str, stage: str, data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    option: str, library: str, stage: str, data: dict[str, Path], monkeypatch: pytest.MonkeyPatch, changed: Changed
 ) -> None:
-    config = lean(*base(option, data))
-    before = changed(config)
+    lines = base(option, data)
+    before = changed(lines)
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == library else real(name))
-    assert begins(before, changed(config)) == {stage}
+    assert begins(before, changed(lines)) == {stage}
 
 
 # --- a change reaches what reads it, and no more ------------------------------------------------------------------

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from configs import composed
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.compose import config_folder, to_plain
-from test_addresses import JUDGE, OF_EMBEDDINGS, composed
+from ragsweep.sweep.compose import config_folder
+from test_addresses import JUDGE, OF_EMBEDDINGS
 
 PRESETS = ("openai", "ollama", "vllm")
 CHANGED: dict[str, Any] = {
@@ -76,7 +77,7 @@ def test_another_fence_is_another_verdict(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_metric_can_be_chosen_and_needs_a_judge() -> None:
-    config = to_plain(composed("metrics=ragas", "judge=ollama", "llm=extractive"))
+    config = composed("metrics=ragas", "judge=ollama", "llm=extractive").values
     judged = {name: metric for name, metric in config["metrics"].items() if "judge" in metric}
     assert len(judged) == 9
     for name, metric in judged.items():
