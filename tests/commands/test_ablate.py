@@ -15,6 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import forked
+from command_line import write_dataset
 from configs import composed
 from ragsweep.commands.ablate import (
     OPTIONS,
@@ -40,7 +41,6 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import choices, read_command
 from ragsweep.sweep.compose import config_folder
 from scored import normal, record, scored
-from test_cli import write_dataset
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -8,85 +8,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import mlflow
 import pytest
-from mlflow.entities import Run
 
 import forked
-from databases import add_tables
-
-ROOT = Path(__file__).parents[2]
-TEXTS = {
-    "cats": "The cat sleeps on the warm mat near the stove.",
-    "dogs": "Dogs guard the yard and bark at strangers.",
-    "bread": "Bread is baked from flour, water, salt and yeast.",
-    "ships": "Ships carry goods across the sea from port to port.",
-}
-GOLDEN = [
-    {"id": "q1", "question": "where does the cat rest", "category": "animals",
-     "evidence": [{"document": "cats", "anchor": "warm mat"}]},
-    {"id": "q2", "question": "what keeps the yard safe", "category": "animals",
-     "evidence": [{"document": "dogs", "anchor": "guard the yard"}]},
-    {"id": "q3", "question": "flour and water become what", "category": "food", "evidence": [{"document": "bread"}]},
-    {"id": "q4", "question": "price of a ship", "category": "unanswerable", "answerable": False,
-     "unanswerable_type": "out_of_database"},
-]  # fmt: skip
-
-Finished = subprocess.CompletedProcess[str]
-Ragsweep = Callable[..., Finished]
-
-
-def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) -> list[str]:
-    """Write the small dataset and return the overrides that choose it."""
-    corpus = [{"id": name, "text": text} for name, text in TEXTS.items()]
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    """An environment as a user's, whatever the test run itself has set."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
-    }
-    return {**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200"}
-
-
-@pytest.fixture
-def ragsweep(tmp_path: Path, environment: dict[str, str]) -> Ragsweep:
-    """Run the command in an empty folder."""
-
-    def call(*arguments: str, **variables: str) -> Finished:
-        if not any(one.startswith(("tracking", "plan=")) for one in arguments):
-            add_tables(tmp_path)
-        command = [sys.executable, str(ROOT / "run.py"), *arguments]
-        done: Finished = forked.library(command).run(
-            command, cwd=tmp_path, env={**environment, **variables}, capture_output=True, text=True, check=False,
-            timeout=180,
-        )  # fmt: skip
-        return done
-
-    return call
-
-
-def runs(folder: Path, kind: str) -> list[Run]:
-    """Find the runs of one kind, oldest first."""
-    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("ragsweep")
-    found = client.search_runs([experiment.experiment_id], f"tags.`ragsweep.kind` = '{kind}'")
-    return sorted(found, key=lambda run: run.info.start_time)
-
-
-def artifacts(folder: Path, run: Run, path: str = "") -> set[str]:
-    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    found = set()
-    for item in client.list_artifacts(run.info.run_id, path):
-        found |= artifacts(folder, run, item.path) if item.is_dir else {item.path}
-    return found
+from command_line import ROOT, Ragsweep, artifacts, runs, write_dataset
 
 
 def test_sweep_prints_plan_jobs_table_and_where_to_look(ragsweep: Ragsweep, tmp_path: Path) -> None:

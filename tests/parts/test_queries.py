@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from command_line import GOLDEN, write_dataset
 from configs import evaluate, prepare
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
@@ -21,7 +22,6 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.session import Session
-from test_cli import GOLDEN, write_dataset
 
 TALK = [
     {"id": "t1", "question": "And where does it sleep?", "evidence": [{"document": "cats"}],

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from command_line import ROOT, write_dataset
 from hostile import BOMBS, PAYLOADS, Payload
-from test_cli import ROOT, write_dataset
 
 CANARY = """
 import os

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import forked
+from command_line import ROOT, runs
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, DROPPED, Result
@@ -25,9 +26,6 @@ from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.command import read_command
-from test_cli import ROOT, environment, runs
-
-__all__ = ["environment"]
 
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}

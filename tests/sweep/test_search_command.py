@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from command_line import runs, write_dataset
 from one_process import in_one_process
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.search_command import trial_name
 from studies import select, stored_trials
-from test_cli import runs, write_dataset
 
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import ROOT, artifacts, runs, write_dataset
 from postgresql import Database, database
 from ragsweep.core.errors import InputError
 from ragsweep.core.locks import LAPSE, myself
@@ -23,10 +24,9 @@ from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.sweep.search_run import leave
 from studies import LEFT, ended_jobs, select, working
-from test_cli import ROOT, artifacts, environment, runs, write_dataset
 from test_search_command import SEARCH
 
-__all__ = ["database", "environment"]
+__all__ = ["database"]
 
 Command = subprocess.Popen[str]
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from command_line import GOLDEN, Finished, Ragsweep, write_dataset
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
-from test_cli import GOLDEN, Finished, Ragsweep, environment, ragsweep, write_dataset
-
-__all__ = ["environment", "ragsweep"]
 
 PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "flaky", "OMP_NUM_THREADS": "1"}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import forked
+from command_line import ROOT, runs, write_dataset
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
 from studies import stored_trials
-from test_cli import ROOT, runs, write_dataset
 from test_races import data as many_questions
 
 SAID = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from command_line import GOLDEN, write_dataset
 from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
 from ragsweep.sweep.session import Session
-from test_cli import GOLDEN, write_dataset
 from tiny_models import tiny_classifier
 
 __all__ = ["tiny_classifier"]

@@ -21,11 +21,9 @@ from urllib.parse import quote
 
 import pytest
 
+from command_line import ROOT, write_dataset
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.secrets import spellings
-from test_cli import ROOT, environment, write_dataset
-
-__all__ = ["environment"]
 
 CANARY = "cAnAry-7f3a91c2/e4+d8=b5"
 

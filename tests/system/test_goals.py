@@ -8,14 +8,12 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from command_line import Ragsweep, artifacts, runs, write_dataset
 from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.search.summary import read_summary
 from ragsweep.sweep.sweeping import run
-from test_cli import Ragsweep, artifacts, environment, ragsweep, runs, write_dataset
-
-__all__ = ["environment", "ragsweep"]
 
 SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
 BOTH = "objective=[context_ndcg,context_tokens]"

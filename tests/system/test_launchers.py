@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import forked
+from command_line import ROOT
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from test_bad_jobs import LAUNCHERS, PLUGINS
-from test_cli import ROOT
 from test_kills import TWINS
 
 GRID = ["retriever=twins", "retriever.alpha=0.2,0.6", "top_k=3,5"]

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Finished, Ragsweep, runs, write_dataset
 from ragsweep.core import secrets
 from ragsweep.core.secrets import MASK, Secrets, mask, refuse_secrets
 from test_canaries import forms
-from test_cli import Finished, Ragsweep, environment, ragsweep, runs, write_dataset
-
-__all__ = ["environment", "ragsweep"]
 
 KEY, ODD, OTHER, SWEPT, LITERAL, NESTED, QUOTED = (
     "cAnAry-typed/7f3a+91=", "cAnAry-odd-e4d8b5c1", "cAnAry-other-55aa01", "cAnAry-swept-0917bd", "cAnAry-literal-66fe",

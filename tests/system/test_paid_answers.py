@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import write_dataset
 from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import default_answer
@@ -20,7 +21,6 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.session import Job, Session
-from test_cli import write_dataset
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from command_line import ROOT, Ragsweep, write_dataset
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
-from test_cli import ROOT, Ragsweep, environment, ragsweep, write_dataset
-
-__all__ = ["environment", "ragsweep"]
 
 LISTENER = """
 import os, sys

@@ -14,11 +14,11 @@ import pytest
 from mlflow.entities import Run
 
 import forked
+from command_line import write_dataset
 from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import seals
 from ragsweep.records.ledger import Ledger
-from test_cli import write_dataset
 
 Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
