@@ -54,7 +54,7 @@ def ours(
     while taken := study.batch(batch, _sign):
         drawn: list[Values] = [dict(line.split("=", 1) for line in one.overrides) for one in taken]
         for one, values in zip(taken, drawn, strict=True):
-            study.settle(one, TrialOutcome((found.value(conditional(), values),)))
+            study.finish(one, TrialOutcome((found.value(conditional(), values),)))
         yield drawn
 
 

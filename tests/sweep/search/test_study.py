@@ -18,6 +18,7 @@ from ragsweep.core.locks import Holder, myself
 from ragsweep.sweep.search.loop import SearchLoop
 from ragsweep.sweep.search.samplers import CLASSES, check_sampler, seed_of
 from ragsweep.sweep.search.space import read_space
+from ragsweep.sweep.search.stopping import StopRule
 from ragsweep.sweep.search.storage import check_url, open_storage
 from ragsweep.sweep.search.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
 from ragsweep.sweep.search.summary import optimization_results
@@ -40,19 +41,19 @@ def completed(value: Any) -> JobReturn:
 
 
 class Program:
-    """Answers overrides by a function of their values, and remembers what it was asked."""
+    """Evaluate overrides by a function of their values, and list the jobs: number and overrides."""
 
-    def __init__(self, answer: Callable[[dict[str, str]], Any]) -> None:
-        self.answer = answer
-        self.asked: list[tuple[int, tuple[str, ...]]] = []
+    def __init__(self, evaluate: Callable[[dict[str, str]], Any]) -> None:
+        self.evaluate = evaluate
+        self.jobs: list[tuple[int, tuple[str, ...]]] = []
 
     def launch(self, jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
-        self.asked += [(first + number, tuple(job)) for number, job in enumerate(jobs)]
-        return [completed(self._answered(job)) for job in jobs]
+        self.jobs += [(first + number, tuple(job)) for number, job in enumerate(jobs)]
+        return [completed(self._result(job)) for job in jobs]
 
-    def _answered(self, job: list[str]) -> Any:
+    def _result(self, job: list[str]) -> Any:
         try:
-            return self.answer(dict(line.split("=", 1) for line in job))
+            return self.evaluate(dict(line.split("=", 1) for line in job))
         except Exception as fault:
             return fault
 
@@ -64,21 +65,23 @@ def bowl(values: dict[str, str]) -> float:
     return (float(values.get("x", 1)) - 2) ** 2 + int(values.get("y", 9)) / 10
 
 
-def opened(
+def open_in(
     folder: Path | None, params: Any = SPACE, sampler: str = "tpe", n_trials: int = 8, first: Any = (), **more: Any
 ) -> SharedStudy:
-    asked = StudyPlan("s", more.pop("directions", ("minimize",)), "t", {"name": sampler, "seed": 3}, n_trials, first,
-                  **more)  # fmt: skip
-    storage = open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
-    return open_study(asked, read_space([], params), storage)
+    directions = more.pop("directions", ("minimize",))
+    plan = StudyPlan("s", directions, "t", {"name": sampler, "seed": 3}, n_trials, first, **more)
+    return open_study(
+        plan, read_space([], params), open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
+    )
 
 
 def sign(overrides: Sequence[str]) -> tuple[str, str]:
     return " ".join(sorted(overrides)), ""
 
 
-def searched(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 0.0, bounds: Any = ()) -> SharedStudy:
-    SearchLoop(study, program.launch, sign, n_jobs, rate, bounds).run()
+def search(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 0.0, **more: Any) -> SharedStudy:
+    bounds, stop = more.get("bounds", ()), more.get("stop", StopRule())
+    SearchLoop(study, program.launch, more.get("sign", sign), n_jobs, rate, bounds, stop).run()
     return study
 
 
@@ -90,11 +93,11 @@ def test_a_resumed_study_has_the_trials_of_one_that_was_not_stopped(tmp_path: Pa
     params = {"x": "range(0,40)", "y": "range(0,50)"} if sampler in ("grid", "brute_force") else SPACE
     whole, begun, resumed = Program(bowl), Program(bowl), Program(bowl)
     (tmp_path / "whole").mkdir()
-    searched(opened(tmp_path / "whole", params, sampler, 9), whole)
-    searched(opened(tmp_path, params, sampler, 4), begun)
-    searched(opened(tmp_path, params, sampler, 9), resumed)
-    assert begun.asked + resumed.asked == whole.asked
-    assert len({job for _, job in whole.asked}) == 9  # and no draw is repeated
+    search(open_in(tmp_path / "whole", params, sampler, 9), whole)
+    search(open_in(tmp_path, params, sampler, 4), begun)
+    search(open_in(tmp_path, params, sampler, 9), resumed)
+    assert begun.jobs + resumed.jobs == whole.jobs
+    assert len({job for _, job in whole.jobs}) == 9  # and no draw is repeated
 
 
 def test_seeds_differ_between_trials_and_between_studies() -> None:
@@ -103,8 +106,8 @@ def test_seeds_differ_between_trials_and_between_studies() -> None:
 
 def test_no_config_is_evaluated_twice_and_a_space_without_more_ends_the_search() -> None:
     program = Program(lambda values: float(values["x"]))
-    study = searched(opened(None, {"x": "1,2,3"}, "random", 10), program)
-    assert sorted(job for _, job in program.asked) == [("x=1",), ("x=2",), ("x=3",)]
+    study = search(open_in(None, {"x": "1,2,3"}, "random", 10), program)
+    assert sorted(job for _, job in program.jobs) == [("x=1",), ("x=2",), ("x=3",)]
     assert study.is_exhausted()
     twins = [trial for trial in study.optuna.trials if "duplicate_of" in trial.user_attrs]
     for trial in twins:  # told what is known of the same config
@@ -113,8 +116,8 @@ def test_no_config_is_evaluated_twice_and_a_space_without_more_ends_the_search()
 
 def test_a_grid_goes_through_all_points_in_order() -> None:
     program = Program(lambda values: 1.0)
-    searched(opened(None, KINDS, "grid", 50), program)
-    assert [job for _, job in program.asked] == [
+    search(open_in(None, KINDS, "grid", 50), program)
+    assert [job for _, job in program.jobs] == [
         ("kind=plain",), ("kind=convex", "alpha=0.0"), ("kind=convex", "alpha=0.5"), ("kind=rrf", "k=20"),
         ("kind=rrf", "k=60"), ("kind=rrf", "k=80"),
     ]  # fmt: skip
@@ -123,15 +126,15 @@ def test_a_grid_goes_through_all_points_in_order() -> None:
 def test_what_is_enqueued_comes_first_and_is_known_to_the_sampler() -> None:
     first = (((), {"kind": "a", "x": 1.0}), (("x=3.5",), {"x": 3.5}))
     program = Program(bowl)
-    study = searched(opened(None, n_trials=4, first=first), program)
-    assert [job for _, job in program.asked][:2] == [(), ("x=3.5",)]
+    study = search(open_in(None, n_trials=4, first=first), program)
+    assert [job for _, job in program.jobs][:2] == [(), ("x=3.5",)]
     assert [trial.params for trial in study.optuna.trials[:2]] == [{"kind": "a", "x": 1.0}, {"x": 3.5}]
 
 
 def test_numbers_of_jobs_go_on_without_a_gap_in_batches() -> None:
     program = Program(bowl)
-    searched(opened(None, n_trials=7), program, n_jobs=3)
-    assert [number for number, _ in program.asked] == list(range(7))
+    search(open_in(None, n_trials=7), program, n_jobs=3)
+    assert [number for number, _ in program.jobs] == list(range(7))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "high", True, [1.0, 2.0], ValueError("broke")])
@@ -141,7 +144,7 @@ def test_what_is_no_number_is_a_failure_with_its_reason_and_no_value(value: Any)
             raise value
         return value
 
-    study = searched(opened(None, n_trials=2), Program(answer), rate=1.0)
+    study = search(open_in(None, n_trials=2), Program(answer), rate=1.0)
     assert [trial.state for trial in study.optuna.trials] == [optuna.trial.TrialState.FAIL] * 2
     assert all(trial.values is None and trial.user_attrs["reason"] for trial in study.optuna.trials)
     assert study.optuna.best_trials == []
@@ -150,8 +153,8 @@ def test_what_is_no_number_is_a_failure_with_its_reason_and_no_value(value: Any)
 def test_too_many_failures_stop_the_search_with_the_reasons_counted() -> None:
     program = Program(lambda values: 1.0 / 0)
     with pytest.raises(HydraException, match=r"3 of 10 trials failed, .*=0\.2: 3 x ZeroDivisionError"):
-        searched(opened(None, n_trials=10), program, rate=0.2)
-    assert len(program.asked) == 3
+        search(open_in(None, n_trials=10), program, rate=0.2)
+    assert len(program.jobs) == 3
 
 
 def test_objectives_have_directions_and_constraints_decide_what_is_best() -> None:
@@ -159,34 +162,34 @@ def test_objectives_have_directions_and_constraints_decide_what_is_best() -> Non
         return {"values": [float(values["x"]), 1.0], "measured": {"latency": float(values["x"]) * 100}}
 
     directions = read_directions(["maximize", "minimize"])
-    study = opened(None, {"x": "range(0,10)"}, n_trials=10, directions=directions)
-    searched(study, Program(answer), bounds=read_constraints(["latency <= 300"]))
+    study = open_in(None, {"x": "range(0,10)"}, n_trials=10, directions=directions)
+    search(study, Program(answer), bounds=read_constraints(["latency <= 300"]))
     assert optimization_results(study.optuna)["solutions"] == [{"params": {"x": 3}, "values": [3.0, 1.0]}]
 
 
 def test_a_constraint_on_what_was_not_measured_is_a_failure() -> None:
-    study = opened(None, n_trials=1)
-    searched(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
+    study = open_in(None, n_trials=1)
+    search(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
 
 
 def test_what_was_not_charged_does_not_count() -> None:
     program = Program(lambda values: {"values": 1.0, "charged": float(values["x"]) > 2})
-    study = searched(opened(None, {"x": "range(0,6)"}, "grid", 3), program)
-    assert [job for _, job in program.asked] == [(f"x={x}",) for x in range(6)]
-    assert study.charged() == 3
+    study = search(open_in(None, {"x": "range(0,6)"}, "grid", 3), program)
+    assert [job for _, job in program.jobs] == [(f"x={x}",) for x in range(6)]
+    assert study.count_charged() == 3
 
 
 def test_what_cannot_be_composed_is_not_launched() -> None:
-    program, study = Program(bowl), opened(None, {"x": "1,2"}, "grid", 2)
+    program, study = Program(bowl), open_in(None, {"x": "1,2"}, "grid", 2)
     refused = lambda overrides: (sign(overrides)[0], "no such key" if overrides == ("x=1",) else "")  # noqa: E731
     SearchLoop(study, program.launch, refused, 1, 1.0, ()).run()
-    assert [job for _, job in program.asked] == [("x=2",)]
+    assert [job for _, job in program.jobs] == [("x=2",)]
     assert study.optuna.trials[0].user_attrs["reason"] == "no such key"
 
 
 def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are_evaluated() -> None:
-    program, study = Program(bowl), opened(None, {"x": "range(0,6)"}, "grid", 6)
+    program, study = Program(bowl), open_in(None, {"x": "range(0,6)"}, "grid", 6)
 
     def launch(jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
         returned = program.launch(jobs, first)
@@ -195,7 +198,7 @@ def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are
         return returned
 
     SearchLoop(study, launch, sign, 3, 1.0, ()).run()
-    begun = [job for _, job in program.asked]
+    begun = [job for _, job in program.jobs]
     assert begun.count(("x=2",)) == ATTEMPTS
     states = {trial.params["x"]: trial.state.name for trial in evaluations(study.trials()).values()}
     assert states == {x: "FAIL" if x == 2 else "COMPLETE" for x in range(6)}
@@ -203,9 +206,9 @@ def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are
 
 
 def test_a_study_goes_on_only_with_what_it_was_begun_with(tmp_path: Path) -> None:
-    opened(tmp_path)
+    open_in(tmp_path)
     with pytest.raises(HydraException, match='study "s" was begun with another space'):
-        opened(tmp_path, {"x": "1,2"})
+        open_in(tmp_path, {"x": "1,2"})
 
 
 @pytest.mark.parametrize(
@@ -225,9 +228,9 @@ def test_a_sampler_is_refused_that_cannot_do_what_is_asked(
 
 
 def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path).optuna.set_user_attr("format", FORMAT + 1)
+    open_in(tmp_path).optuna.set_user_attr("format", FORMAT + 1)
     with pytest.raises(HydraException, match=f"was made by another version of ragsweep \\(format {FORMAT + 1}"):
-        opened(tmp_path)
+        open_in(tmp_path)
 
 
 @pytest.mark.parametrize("url", ["journal.log", "study.db", "redis://host", "mysql://host/db"])
@@ -250,33 +253,33 @@ def kill(one: Evaluation) -> None:
 
 
 def test_a_trial_of_a_dead_process_is_evaluated_again_and_its_late_result_refused(tmp_path: Path) -> None:
-    study = opened(tmp_path)
+    study = open_in(tmp_path)
     one = begun(study)
     kill(one)
-    again = begun(opened(tmp_path))
+    again = begun(open_in(tmp_path))
     assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, one.attempt + 1)
-    assert not study.settle(one, TrialOutcome((99.0,)))
-    assert study.settle(again, TrialOutcome((1.0,)))
-    assert not study.settle(again, TrialOutcome((2.0,)))
+    assert not study.finish(one, TrialOutcome((99.0,)))
+    assert study.finish(again, TrialOutcome((1.0,)))
+    assert not study.finish(again, TrialOutcome((2.0,)))
     assert [outcome.values for outcome in study.outcomes()] == [(1.0,)]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", pytest.param("qmc", marks=pytest.mark.nightly)])
 def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tmp_path: Path, sampler: str) -> None:
     whole, killed = Program(bowl), Program(bowl)
-    searched(opened(None, SPACE, sampler, 8), whole)
+    search(open_in(None, SPACE, sampler, 8), whole)
     for trials in (3, 5):
-        searched(opened(tmp_path, SPACE, sampler, trials), killed)
-        kill(begun(opened(tmp_path, SPACE, sampler, 8)))
-        opened(tmp_path, SPACE, sampler, 8).optuna.ask()  # and another one died before it had written anything
-    searched(opened(tmp_path, SPACE, sampler, 8), killed)
-    assert sorted(killed.asked) == sorted(whole.asked)
+        search(open_in(tmp_path, SPACE, sampler, trials), killed)
+        kill(begun(open_in(tmp_path, SPACE, sampler, 8)))
+        open_in(tmp_path, SPACE, sampler, 8).optuna.ask()  # and another one died before it had written anything
+    search(open_in(tmp_path, SPACE, sampler, 8), killed)
+    assert sorted(killed.jobs) == sorted(whole.jobs)
 
 
 def test_a_trial_whose_process_dies_again_and_again_fails(tmp_path: Path) -> None:
     for _ in range(ATTEMPTS):
-        kill(begun(opened(tmp_path, n_trials=1)))
-    study = opened(tmp_path, n_trials=1)
+        kill(begun(open_in(tmp_path, n_trials=1)))
+    study = open_in(tmp_path, n_trials=1)
     assert study.batch(1, sign) == []
     (outcome,) = study.outcomes()
     assert "died 3 times" in outcome.reason
@@ -284,36 +287,36 @@ def test_a_trial_whose_process_dies_again_and_again_fails(tmp_path: Path) -> Non
 
 
 def test_what_an_interrupted_process_gives_back_does_not_count_as_an_attempt(tmp_path: Path) -> None:
-    study = opened(tmp_path, n_trials=1)
+    study = open_in(tmp_path, n_trials=1)
     one = begun(study)
     study.release(lost=False)
     assert study.is_busy()
-    again = begun(opened(tmp_path, n_trials=1))
+    again = begun(open_in(tmp_path, n_trials=1))
     assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, 1)
-    assert not study.settle(one, TrialOutcome((1.0,)))
+    assert not study.finish(one, TrialOutcome((1.0,)))
 
 
 def test_an_enqueued_config_is_not_lost_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     first = ((("x=3.5",), {"x": 3.5}),)
-    study = opened(tmp_path, first=first)
+    study = open_in(tmp_path, first=first)
     ask = study.optuna.ask
     study.optuna.ask = lambda: ask() and None  # and its process dies
     assert study.batch(1, sign) == []
-    assert begun(opened(tmp_path, first=first)).overrides == ("x=3.5",)
+    assert begun(open_in(tmp_path, first=first)).overrides == ("x=3.5",)
 
 
 def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
-    study = opened(tmp_path, lapse=10)
+    study = open_in(tmp_path, lapse=10)
     one = begun(study)
     elsewhere = Holder("elsewhere", 1, "1")
     one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": list(vars(elsewhere).values())})
     for silent, expected in ((5, 0), (15, 1)):
         study.optuna.set_user_attr("heartbeat elsewhere 1 1", time.time() - silent)
-        assert [each.attempt for each in opened(tmp_path, n_trials=1, lapse=10).batch(1, sign)] == [2] * expected
+        assert [each.attempt for each in open_in(tmp_path, n_trials=1, lapse=10).batch(1, sign)] == [2] * expected
 
 
 def test_a_heartbeat_is_written_while_a_process_works_and_ends_with_it(tmp_path: Path) -> None:
-    study = opened(tmp_path, lapse=0.3)
+    study = open_in(tmp_path, lapse=0.3)
     beats = set()
     with study.heartbeat():
         end = time.monotonic() + 20

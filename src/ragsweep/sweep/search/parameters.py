@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -15,7 +14,7 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Most values of one parameter: more are taken for a mistyped range."""
+"""Most values of a range: more are taken for a mistyped one."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +58,16 @@ class Numeric:
 
     def extremes(self) -> tuple[str, ...]:
         """List the values that must all compose: every choice, or both ends of a range."""
-        return tuple(dict.fromkeys([self._text(self.low), self._text(self.high)]))
+        ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
+        return tuple(dict.fromkeys(ends))
 
     def suggest(self, trial: Any, name: str) -> str:
         """Suggest a value, as typed in an override."""
         if self.whole:
             low, high, step = int(self.low), int(self.high), int(self.step or 1)
             return str(trial.suggest_int(name, low, high, step=step, log=self.log))
-        drawn = float(trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log))
-        return repr(drawn) if self.step is None else self._step_text(round((drawn - self.low) / self.step))
+        value = float(trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log))
+        return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
         """Return Optuna's value for a value of a config, or None where it lies outside of the domain."""
@@ -83,9 +83,6 @@ class Numeric:
     def _step_text(self, number: int) -> str:
         """Write the value after some steps: .15, where a sum of floats is .15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
-        return str(int(value)) if self.whole else repr(float(value))
-
-    def _text(self, value: float) -> str:
         return str(int(value)) if self.whole else repr(float(value))
 
 
@@ -114,7 +111,7 @@ class Parameter:
 
 
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
-    """Parse one override. Raises HydraException, with its place."""
+    """Parse one override. Raises HydraException, with the place where it is written."""
     try:
         return OverridesParser.create(loader).parse_override(line)
     except HydraException as fault:
@@ -125,45 +122,38 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
     """Read a sweep in Hydra's syntax as a domain of Optuna's.
 
-    A range is half-open, as Hydra defines it. An interval includes both ends.
+    A range is half-open, as Hydra defines it. An interval includes both ends. Raises HydraException.
     """
-    value: Any = override.value()
-    log = "log" in getattr(value, "tags", ())
-    if isinstance(value, IntervalSweep):
-        assert value.start is not None
-        assert value.end is not None
-        return _interval(value.start, value.end, log, where)
-    if isinstance(value, RangeSweep):
-        return _range(value, log, where)
-    listed = tuple(_take_values(override.sweep_string_iterator(), where))
-    values = tuple(dict.fromkeys({"True": "true", "False": "false"}.get(value, value) for value in listed))
+    sweep: Any = override.value()
+    log = "log" in getattr(sweep, "tags", ())
+    if isinstance(sweep, IntervalSweep):
+        low: Any = sweep.start
+        high: Any = sweep.end
+        whole = isinstance(low, int) and isinstance(high, int)
+        _check_limits(low, high, log, where)
+        return Numeric(low, high, 1 if whole and not log else None, log, whole)
+    if isinstance(sweep, RangeSweep):
+        return _read_range(sweep, log, where)
     if log:
         raise HydraException(f"{where}: tag(log, ...) is for intervals and ranges, given {override.input_line!r}")
-    if not values:
+    texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
+    if not texts:
         raise HydraException(f"{where}: names no value, given {override.input_line!r}")
-    return Categorical(values)
+    return Categorical(tuple(texts))
 
 
-def _interval(start: float, end: float, log: bool, where: str) -> Numeric:
-    whole = isinstance(start, int) and isinstance(end, int)
-    _check_limits(start, end, log, where)
-    return Numeric(start, end, 1 if whole and not log else None, log, whole)
-
-
-def _range(value: RangeSweep, log: bool, where: str) -> Numeric:
-    start, stop, step = (value.start or 0), value.stop, value.step
-    assert stop is not None
+def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
+    start, step = sweep.start or 0, sweep.step
+    stop: Any = sweep.stop
     whole = all(isinstance(number, int) for number in (start, stop, step))
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        raise HydraException(f"{where}: holds {max(count, 0)} values, given range({start},{stop},{step})")
+        raise HydraException(f"{where}: has {max(count, 0)} values, given range({start},{stop},{step})")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))
     low, high = sorted([float(start), float(last)])
     _check_limits(low, high, log, where)
-    if log and abs(step) != 1:
-        raise HydraException(f"{where}: tag(log, range(...)) goes in steps of 1, given {step}; use an interval")
-    if log and not whole:
-        raise HydraException(f"{where}: tag(log, range(...)) is for whole numbers; use an interval")
+    if log and not (whole and abs(step) == 1):
+        raise HydraException(f"{where}: tag(log, range(...)) goes in whole steps of 1, given {step}; use an interval")
     return Numeric(low, high, None if log else abs(step), log, whole)
 
 
@@ -172,15 +162,6 @@ def _check_limits(low: float, high: float, log: bool, where: str) -> None:
         raise HydraException(f"{where}: must go from a lower to a higher number, given {low} to {high}")
     if log and low <= 0:
         raise HydraException(f"{where}: has no logarithm at {low}; begin above 0")
-
-
-def _take_values(values: Iterator[str], where: str) -> Sequence[str]:
-    found = []
-    for value in values:
-        found.append(value)
-        if len(found) > MOST:
-            raise HydraException(f"{where}: names more than {MOST} values")
-    return found
 
 
 def _parse_value(text: str) -> Any:

@@ -20,23 +20,20 @@ CLASSES: Mapping[str, str] = {
     "random": "RandomSampler",
     "brute_force": "BruteForceSampler",
 }
-_SINGLE_OBJECTIVE = ("cmaes",)
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
 """They draw conditional parameters and choices independently, and warn at each."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
     """Refuse an unknown sampler, or one that cannot do what is configured. Raises HydraException."""
-    name = settings.get("name")
-    where = "hydra/sweeper/sampler"
+    name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: no sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
-    seed = settings.get("seed")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, given {seed!r}")
-    if name in _SINGLE_OBJECTIVE and objectives > 1:
+    if name == "cmaes" and objectives > 1:
         raise HydraException(f"{where}={name}: supports one objective, given {objectives}; use tpe, gp or nsgaii")
-    if constraints and name in _SINGLE_OBJECTIVE:
+    if name == "cmaes" and constraints:
         raise HydraException(f"{where}={name}: supports no constraints; use tpe, gp or nsgaii")
 
 
@@ -57,18 +54,19 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
     """
     from optuna.samplers import BaseSampler, RandomSampler
 
-    seed = int(settings.get("seed") or 0)
+    name, study_seed = settings.get("name"), int(settings.get("seed") or 0)
 
     class Seeded(BaseSampler):
         def __init__(self) -> None:
-            self._inner: dict[int, Any] = {}
+            self._samplers: dict[int, Any] = {}
 
         def _of(self, study: Any, trial: Any) -> Any:
-            if trial.number not in self._inner:
+            if trial.number not in self._samplers:
                 number, random = draw(study, trial)
-                own, random = seed_of(seed, number), random or settings.get("name") == GRID
-                self._inner[trial.number] = RandomSampler(own) if random else create_sampler(settings, own)
-            return self._inner[trial.number]
+                seed = seed_of(study_seed, number)
+                new = RandomSampler(seed) if random or name == GRID else create_sampler(settings, seed)
+                self._samplers[trial.number] = new
+            return self._samplers[trial.number]
 
         def before_trial(self, study: Any, trial: Any) -> None:
             self._of(study, trial).before_trial(study, trial)
@@ -83,16 +81,12 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
             return self._of(study, trial).sample_independent(study, trial, param_name, param_distribution)
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Sequence[float] | None) -> None:
-            inner = self._inner.pop(trial.number, None)
-            if inner is not None and not _stops_study(settings):
-                inner.after_trial(study, trial, state, values)
+            sampler = self._samplers.pop(trial.number, None)
+            # brute_force calls study.stop when all is drawn, which works inside of ``optimize`` only
+            if sampler is not None and name != "brute_force":
+                sampler.after_trial(study, trial, state, values)
 
     return Seeded()
-
-
-def _stops_study(settings: Mapping[str, Any]) -> bool:
-    """Return whether a sampler calls ``study.stop`` when all is drawn, which works inside of ``optimize`` only."""
-    return settings.get("name") == "brute_force"
 
 
 def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
@@ -101,15 +95,15 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
     from optuna.exceptions import ExperimentalWarning
 
     name = str(settings["name"])
-    given = {key: value for key, value in settings.items() if key not in ("name", "seed")}
+    arguments = {key: value for key, value in settings.items() if key not in ("name", "seed")}
     if name in _WITHOUT_CONDITIONS:
-        given |= {"warn_independent_sampling": False, "independent_sampler": samplers.RandomSampler(seed)}
+        arguments |= {"warn_independent_sampling": False, "independent_sampler": samplers.RandomSampler(seed)}
     if name == "qmc":  # one sequence for the study, of which each trial takes the next point
-        given["warn_asynchronous_seeding"] = False
+        arguments["warn_asynchronous_seeding"] = False
         seed = seed_of(int(settings.get("seed") or 0), -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         try:
-            return getattr(samplers, CLASSES[name])(seed=seed, **given)
+            return getattr(samplers, CLASSES[name])(seed=seed, **arguments)
         except TypeError as fault:
             raise HydraException(f"hydra.sweeper.sampler: {str(fault).rpartition('() ')[2]}") from None

@@ -44,12 +44,16 @@ class SearchSettings:
     plots: bool
 
     @staticmethod
-    def read(given: Mapping[str, Any]) -> SearchSettings:
+    def read(values: Mapping[str, Any]) -> SearchSettings:
         """Read the settings. Raises HydraException, with the key, for values that mean nothing."""
-        plain = {key: _plain(value) for key, value in given.items()}
-        race = check_race(given.get("race"))
-        _check_count(plain, "n_trials")
-        _check_count(plain, "n_jobs")
+        plain: dict[str, Any] = {
+            key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+            for key, value in values.items()
+        }
+        race = check_race(values.get("race"))
+        for key in ("n_trials", "n_jobs"):
+            if isinstance(plain[key], bool) or not isinstance(plain[key], int) or plain[key] < 1:
+                raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, given {plain[key]!r}")
         rate = plain["max_failure_rate"]
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, given {rate!r}")
@@ -61,15 +65,16 @@ class SearchSettings:
         directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])
         check_sampler(sampler, len(directions), len(constraints))
         check_url(plain["storage"])
-        _check_race(race, directions)
-        kept = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
+        if race and len(directions) > 1:
+            raise HydraException(f"{_WHERE}.race: a race compares one number, and direction names {len(directions)}")
+        unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(
-            **{key: plain[key] for key in kept},
+            **{key: plain[key] for key in unchanged},
             sampler=sampler,
             directions=directions,
             constraints=constraints,
             params=params,
-            enqueue=_read_lists(plain["enqueue"]),
+            enqueue=_read_enqueue(plain["enqueue"]),
             max_failure_rate=float(rate),
             default=bool(plain["default"]),
             lapse=float(plain["lapse"]),
@@ -81,29 +86,12 @@ class SearchSettings:
         )
 
 
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-
-
-def _check_race(race: Race | None, directions: tuple[str, ...]) -> None:
-    if race is None:
-        return
-    if len(directions) > 1:
-        raise HydraException(f"{_WHERE}.race: a race compares one number, and direction names {len(directions)}")
-
-
-def _check_count(plain: Mapping[str, Any], key: str) -> None:
-    value = plain[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, given {value!r}")
-
-
-def _read_lists(given: Any) -> tuple[tuple[str, ...], ...]:
-    lists = given or []
+def _read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
+    lists = setting or []
     if not isinstance(lists, list) or not all(
-        isinstance(one, list) and all(isinstance(line, str) for line in one) for one in lists
+        isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
     ):
         raise HydraException(
-            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], given {given!r}'
+            f'{_WHERE}.enqueue: must be lists of overrides such as [[a=1], ["b=2", "c=3"]], given {setting!r}'
         )
     return tuple(map(tuple, lists))

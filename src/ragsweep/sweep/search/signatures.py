@@ -43,11 +43,10 @@ class SearchComposer(NamedTuple):
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:
         """Compose as Hydra's launchers do."""
-
-        def compose(overrides: Sequence[str]) -> TrialConfig:
-            return _HydraConfig.of(loader.load_sweep_config(master, list(overrides)))
-
-        return cls(compose, loader, str(master.hydra.job.name), lambda: master)
+        return cls(
+            lambda overrides: _HydraConfig(loader.load_sweep_config(master, list(overrides))),
+            loader, str(master.hydra.job.name), lambda: master,
+        )  # fmt: skip
 
     def sign(self, overrides: Sequence[str]) -> tuple[str, str]:
         """Hash the config that overrides compose to, however they are typed.
@@ -55,46 +54,41 @@ class SearchComposer(NamedTuple):
         Also returns why the config cannot be composed, or an empty text; then the overrides are hashed.
         """
         try:
-            written = self.compose(overrides).written
-        except (HydraException, OmegaConfBaseException, RagsweepError) as fault:
-            return _hash(repr(sorted(overrides))), f"cannot be composed: {str(fault).splitlines()[0]}"
-        return _hash(json.dumps(written, default=str)), ""
+            text, fault = json.dumps(self.compose(overrides).written, default=str), ""
+        except (HydraException, OmegaConfBaseException, RagsweepError) as error:
+            text, fault = repr(sorted(overrides)), f"cannot be composed: {str(error).splitlines()[0]}"
+        return hashlib.sha256(text.encode()).hexdigest(), fault
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
         """Return the values of parameters in a config: of a group its option, of a key its value."""
         config = self.compose(overrides)
-        found: dict[str, Any] = {}
-        for one in parameters:
-            key = parse_override(f"{one.name}=0", "").key_or_group
-            if one.name in config.choices or key in config.choices:
-                found[one.name] = config.choices.get(one.name, config.choices.get(key))
-                continue
-            node: Any = config.values
-            for part in key.split("."):
-                node = node.get(part) if isinstance(node, Mapping) else None
-            if node is not None:
-                found[one.name] = node
-        return found
-
-
-class _HydraConfig(NamedTuple):
-    values: Mapping[str, Any]
-    written: Mapping[str, Any]
-    choices: Mapping[str, str]
-
-    @classmethod
-    def of(cls, config: DictConfig) -> _HydraConfig:
-        written: Any = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
-        choices = written.pop("hydra")["runtime"]["choices"]
         values: dict[str, Any] = {}
-        for key in written:
+        for name in (parameter.name for parameter in parameters):
+            key = parse_override(f"{name}=0", "").key_or_group
+            value: Any = config.choices.get(name, config.choices.get(key))
+            if value is None:
+                value = config.values
+                for part in key.split("."):
+                    value = value.get(part) if isinstance(value, Mapping) else None
+            if value is not None:
+                values[name] = value
+        return values
+
+
+class _HydraConfig:
+    def __init__(self, config: DictConfig) -> None:
+        self._config = config
+        written: Any = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        self.choices: dict[str, str] = written.pop("hydra")["runtime"]["choices"]
+        self.written: dict[str, Any] = written
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        values: dict[str, Any] = {}
+        for key in self.written:
             try:
-                one = OmegaConf.select(config, str(key), throw_on_missing=False)
-                values[str(key)] = OmegaConf.to_container(one, resolve=True) if OmegaConf.is_config(one) else one
+                value = OmegaConf.select(self._config, str(key), throw_on_missing=False)
+                values[key] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
             except OmegaConfBaseException:
                 continue  # a key that cannot be resolved has no value
-        return cls(values, written, choices)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+        return values

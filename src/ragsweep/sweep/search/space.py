@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from ragsweep.sweep.search.parameters import (
@@ -20,9 +21,6 @@ from ragsweep.sweep.search.parameters import (
     parse_override,
     read_domain,
 )
-
-FORM = '{over: "interval(0,1)", when: parent=value}'
-"""How a conditional parameter is written."""
 
 
 @dataclass(frozen=True)
@@ -36,49 +34,57 @@ class Space:
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists: key -> value as typed."""
         values: dict[str, str] = {}
-        for one in self.parameters:
-            if one.exists(values):
-                values[one.name] = one.domain.suggest(trial, one.name)
+        for parameter in self.parameters:
+            if parameter.exists(values):
+                values[parameter.name] = parameter.domain.suggest(trial, parameter.name)
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """Write out the overrides of a trial."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
-        places = {name: number for number, name in enumerate(self.order)}
-        return tuple(sorted(lines, key=lambda line: places.get(line.partition("=")[0], len(places))))
+        positions = {name: number for number, name in enumerate(self.order)}
+        return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
 
     def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return Optuna's values for a config, as far as they lie in the space.
 
         A parameter whose value lies outside is left out, and with it those that depend on it.
         """
-        found: dict[str, Any] = {}
-        values: dict[str, str] = {}
-        for one in self.parameters:
-            if one.exists(values) and one.name in config:
-                taken = one.domain.locate(config[one.name])
-                if taken is not None:
-                    found[one.name] = taken
-                    values[one.name] = str(taken)
-        return found
+        located: dict[str, Any] = {}
+        texts: dict[str, str] = {}
+        for parameter in self.parameters:
+            if parameter.exists(texts) and parameter.name in config:
+                value = parameter.domain.locate(config[parameter.name])
+                if value is not None:
+                    located[parameter.name] = value
+                    texts[parameter.name] = str(value)
+        return located
 
-    def optuna_values(self, values: Mapping[str, str]) -> dict[str, Any]:
+    def optuna_values(self, point: Mapping[str, str]) -> dict[str, Any]:
         """Return Optuna's values for a point as typed."""
-        plain: dict[str, Any] = {}
-        for one in self.parameters:
-            if one.name in values:
-                text = values[one.name]
-                plain[one.name] = text if isinstance(one.domain, Categorical) else one.domain.locate(float(text))
-        return plain
+        domains = {parameter.name: parameter.domain for parameter in self.parameters}
+        return {
+            name: text if isinstance(domains[name], Categorical) else domains[name].locate(float(text))
+            for name, text in point.items()
+        }
 
     def points(self) -> Iterator[dict[str, str]]:
         """Yield all points, the last parameter changing first. Raises HydraException for a continuous parameter."""
-        endless = [one.name for one in self.parameters if one.domain.listed() is None]
+        endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
         if endless:
             raise HydraException(
                 f"hydra/sweeper/sampler=grid: {', '.join(endless)} has no end of values; use range(start,stop,step)"
             )
         return self._points(self.parameters, {})
+
+    def _points(self, parameters: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
+        if not parameters:
+            yield values
+        elif not parameters[0].exists(values):
+            yield from self._points(parameters[1:], values)
+        else:
+            for text in parameters[0].domain.listed() or ():
+                yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self, default: bool = True) -> list[tuple[str, ...]]:
         """List overrides that contain each choice and each end of each range once: all must compose.
@@ -86,71 +92,33 @@ class Space:
         A conditional parameter is tried with each value of its parent; all others have their first value. With
         ``default`` the config without any searched key comes first.
         """
-        found = [self.fixed] if default else []
-        for one in self.parameters:
-            for values in self._parent_values(one):
-                tried = [self._with_first_values({**values, one.name: value}) for value in one.domain.extremes()]
-                found += [self.overrides(each) for each in tried]
-        return list(dict.fromkeys(found or [self.fixed]))
-
-    def description(self) -> list[Any]:
-        """Describe the space in plain values, for comparison."""
-        return [[one.name, repr(one.domain), *map(str, one.when)] for one in self.parameters]
+        probes = [self.fixed] if default else []
+        for parameter in self.parameters:
+            for parents in self._parent_values(parameter):
+                for text in parameter.domain.extremes():
+                    probes.append(self.overrides(self._with_first_values({**parents, parameter.name: text})))
+        return list(dict.fromkeys(probes or [self.fixed]))
 
     def _with_first_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """Complete a point by the first value of every other parameter that exists."""
-        found: dict[str, str] = {}
-        for one in self.parameters:
-            if one.exists(found):
-                found[one.name] = values.get(one.name, one.domain.extremes()[0])
-        return found
-
-    def _points(self, left: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
-        if not left:
-            yield values
-        elif not left[0].exists(values):
-            yield from self._points(left[1:], values)
-        else:
-            for value in left[0].domain.listed() or ():
-                yield from self._points(left[1:], {**values, left[0].name: value})
+        point: dict[str, str] = {}
+        for parameter in self.parameters:
+            if parameter.exists(point):
+                point[parameter.name] = values.get(parameter.name, parameter.domain.extremes()[0])
+        return point
 
     def _parent_values(self, parameter: Parameter) -> list[dict[str, str]]:
         """List the values of all ancestors with which a parameter exists."""
-        found: list[dict[str, str]] = [{}]
+        lists: list[dict[str, str]] = [{}]
         for condition in parameter.when:
-            parent = next(one for one in self.parameters if one.name == condition.parent)
+            parent = next(each for each in self.parameters if each.name == condition.parent)
             above = self._parent_values(parent)
-            found = [{**a, **b, condition.parent: v} for a in found for b in above for v in condition.values]
-        return found
+            lists = [{**a, **b, condition.parent: text} for a in lists for b in above for text in condition.values]
+        return lists
 
-
-def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
-    """Read the space from ``params`` and the command line, which takes precedence.
-
-    Raises HydraException for what cannot be read, for unknown parents or values of parents, and for circles.
-    """
-    overrides, conditions, places = [], {}, {}
-    for key, given in (params or {}).items():
-        where = f"{PARAMS}.{key}"
-        over, when = _read_parameter(given, where)
-        overrides.append(parse_override(f"{key}={over}", where, loader))
-        conditions[overrides[-1].get_key_element()] = [_read_condition(one, where) for one in when]
-        places[overrides[-1].get_key_element()] = where
-    for line in typed:
-        overrides.append(parse_override(line, "", loader))
-        places[overrides[-1].get_key_element()] = f'"{line}"'
-    last = {one.get_key_element(): one for one in overrides}
-    found, fixed = {}, {}
-    for name, override in last.items():
-        if override.is_sweep_override():
-            when_all = tuple(conditions.get(name, ()))
-            found[name] = Parameter(name, read_domain(override, places[name]), when_all)
-        else:
-            fixed[name] = override.get_value_element_as_str()
-    chosen = {one.get_key_element() for one in overrides[len(params or {}) :]}
-    everything = {name: conditions.get(name, []) for name in last}
-    space = _apply_conditions(found, fixed, everything, chosen)
-    return replace(space, order=tuple(last))
+    def description(self) -> list[Any]:
+        """Describe the space in plain values, for comparison."""
+        return [[each.name, repr(each.domain), *map(str, each.when)] for each in self.parameters]
 
 
 def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
@@ -158,85 +126,116 @@ def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...
     return tuple({parse_override(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
 
 
+def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
+    """Read the space from ``params`` and the command line, which takes precedence.
+
+    Raises HydraException for what cannot be read, for unknown parents or values of parents, and for circles.
+    """
+    written: dict[str, tuple[Override, str]] = {}  # by key: the override, and where it is written
+    conditions: dict[str, list[Condition]] = {}
+    for key, value in (params or {}).items():
+        where = f"{PARAMS}.{key}"
+        sweep, when = _split_parameter(value, where)
+        override = parse_override(f"{key}={sweep}", where, loader)
+        written[override.get_key_element()] = override, where
+        conditions[override.get_key_element()] = [_read_condition(line, where) for line in when]
+    command_line = [parse_override(line, "", loader) for line in typed]
+    for line, override in zip(typed, command_line, strict=True):
+        written[override.get_key_element()] = override, f'"{line}"'
+    domains: dict[str, Categorical | Numeric] = {}
+    fixed: dict[str, str] = {}
+    for name, (override, where) in written.items():
+        if override.is_sweep_override():
+            domains[name] = read_domain(override, where)
+        else:
+            fixed[name] = override.get_value_element_as_str()
+            domains[name] = Categorical((fixed[name],))
+    narrowed = {override.get_key_element() for override in command_line} | fixed.keys()
+    for name, listed in conditions.items():
+        for condition in listed:
+            _check_condition(name, condition, domains, condition.parent in narrowed)
+    return _apply_conditions(domains, fixed, conditions)
+
+
 def _apply_conditions(
-    found: dict[str, Parameter], fixed: dict[str, str], everything: dict[str, list[Condition]], chosen: set[str]
+    domains: Mapping[str, Categorical | Numeric], fixed: Mapping[str, str], conditions: Mapping[str, list[Condition]]
 ) -> Space:
     """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
 
     Where the command line narrows the values of a parent, parameters that depend on the others are dropped.
     """
-    known = {**{name: one.domain for name, one in found.items()}, **{n: Categorical((v,)) for n, v in fixed.items()}}
-    for name, conditions in everything.items():
-        for condition in conditions:
-            _check_condition(name, condition, known, condition.parent in chosen | fixed.keys())
-    graph = {name: {condition.parent for condition in conditions} for name, conditions in everything.items()}
+    parameters: list[Parameter] = []
+    gone: set[str] = set()
+    for name in _sort_by_dependency(list(domains), conditions):
+        possible, unresolved = True, []
+        for condition in conditions.get(name, ()):
+            texts = domains[condition.parent].listed() or ()
+            left = tuple(text for text in condition.values if text in texts)
+            possible &= bool(left) and condition.parent not in gone
+            if condition.parent not in fixed:
+                unresolved.append(Condition(condition.parent, left))
+        if not possible:
+            gone.add(name)
+        elif name not in fixed:
+            parameters.append(Parameter(name, domains[name], tuple(unresolved)))
+    lines = tuple(f"{name}={text}" for name, text in fixed.items() if name not in gone)
+    return Space(tuple(parameters), lines, tuple(domains))
+
+
+def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[Condition]]) -> list[str]:
+    """Sort keys into generations, each in the order in which it is written. Raises HydraException for a circle."""
+    sorter = TopologicalSorter({name: {each.parent for each in conditions.get(name, ())} for name in names})
     try:
-        order = list(TopologicalSorter(graph).static_order())
+        sorter.prepare()
     except CycleError as fault:
         circle = " -> ".join(fault.args[1])
         raise HydraException(f"{PARAMS}: {circle}: each exists only beside the other; remove a condition") from None
-    depth = dict.fromkeys(order, 0)
-    for name in order:
-        depth[name] = max((depth[parent] + 1 for parent in graph.get(name, ())), default=0)
-    kept: list[Parameter] = []
-    gone: set[str] = set()
-    for name in sorted(everything, key=lambda one: depth[one]):
-        open_, possible = [], True
-        for condition in everything[name]:
-            if condition.parent in fixed:
-                possible &= condition.parent not in gone and fixed[condition.parent] in condition.values
-            else:
-                values = known[condition.parent].listed() or ()
-                left = tuple(value for value in condition.values if value in values)
-                possible &= condition.parent not in gone and bool(left)
-                open_.append(Condition(condition.parent, left))
-        if not possible:
-            gone.add(name)
-        elif name in found:
-            kept.append(Parameter(name, found[name].domain, tuple(open_)))
-    lines = tuple(f"{name}={value}" for name, value in fixed.items() if name not in gone)
-    return Space(tuple(kept), lines)
+    order: list[str] = []
+    while sorter.is_active():
+        generation = sorter.get_ready()
+        order += sorted(generation, key=names.index)
+        sorter.done(*generation)
+    return order
 
 
-def _read_parameter(given: Any, where: str) -> tuple[str, list[str]]:
+def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     """Split a parameter as written into its sweep and its conditions."""
-    if not isinstance(given, Mapping):
-        return str(given), []
-    if "over" not in given or set(given) - {"over", "when"} or not isinstance(given["over"], str):
-        raise HydraException(f"{where}: must be a sweep, or {FORM} with what has commas in quotes, given {given!r}")
-    when = given.get("when")
-    if when is None:
-        return given["over"], []
-    listed = when if isinstance(when, list) else [when]
-    if not all(isinstance(one, str) for one in listed):
+    if not isinstance(value, Mapping):
+        return str(value), []
+    if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
+        form = '{over: "interval(0,1)", when: parent=value}'
+        raise HydraException(f"{where}: must be a sweep, or {form} with what has commas in quotes, given {value!r}")
+    when = value.get("when")
+    lines = when if isinstance(when, list) else [] if when is None else [when]
+    if not all(isinstance(line, str) for line in lines):
         raise HydraException(f'{where}: when must be "parent=value", or a list of such, given {when!r}')
-    return given["over"], listed
+    return value["over"], lines
 
 
 def _read_condition(line: str, where: str) -> Condition:
-    override = parse_override(line, f"{where}.when", None)
-    name = override.get_key_element()
-    chosen = read_domain(override, f"{where}.when") if override.is_sweep_override() else None
-    if isinstance(chosen, Numeric):
-        values = chosen.listed()
+    where = f"{where}.when"
+    override = parse_override(line, where)
+    if override.is_sweep_override():
+        values = read_domain(override, where).listed()
     else:
-        values = chosen.values if chosen else (override.get_value_element_as_str(),)
+        values = (override.get_value_element_as_str(),)
     if values is None:
-        raise HydraException(f'{where}.when: name values, given "{line}"')
-    return Condition(name, values)
+        raise HydraException(f'{where}: name values, given "{line}"')
+    return Condition(override.get_key_element(), values)
 
 
 def _check_condition(
-    name: str, condition: Condition, known: Mapping[str, Categorical | Numeric], lenient: bool
+    name: str, condition: Condition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
+    """Raise HydraException for an unknown parent, or a value that it never has; one ``narrowed`` may not have all."""
     where = f"{PARAMS}.{name}.when"
-    if condition.parent not in known:
-        near = difflib.get_close_matches(condition.parent, known, 1)
+    if condition.parent not in domains:
+        near = difflib.get_close_matches(condition.parent, domains, 1)
         hint = f'; did you mean "{near[0]}"?' if near else "; it must be searched as well, or be typed"
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
-    values = known[condition.parent].listed()
+    values = domains[condition.parent].listed()
     if values is None:
         raise HydraException(f"{where}: {condition.parent} has no end of values; depend on one with choices")
     unknown = [value for value in condition.values if value not in values]
-    if unknown and not lenient:
+    if unknown and not narrowed:
         raise HydraException(f"{where}: {condition.parent} never is {unknown[0]}; it is one of {', '.join(values[:9])}")

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hydra.errors import HydraException
@@ -24,89 +24,89 @@ class StopRule:
     seconds: float | None = None  # since this process began; jobs under way are finished
     patience: int | None = None  # evaluations in a row without an improvement
     by: tuple[float, ...] | None = None  # the smallest improvement, an objective; None: as jobs return it
-    budget: tuple[tuple[str, float], ...] = ()  # of what jobs return as their cost
+    budget: Mapping[str, float] = field(default_factory=dict)  # of what jobs return as their cost
 
     def plain(self) -> dict[str, Any]:
         """Return the rule in plain values."""
-        return {**asdict(self), "by": list(self.by) if self.by else None, "budget": dict(self.budget)}
+        return {**asdict(self), "by": list(self.by) if self.by else None}
 
-    def why(self, done: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
+    def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
         """Return why to stop after these outcomes in their order, or an empty text."""
         if self.seconds is not None and elapsed >= self.seconds:
             return f"its time is up: {_WHERE}.seconds={self.seconds:g}"
         spent = Counter[str]()
-        for one in done:
-            spent.update(dict(one.cost))
-        for name, limit in self.budget:
+        for outcome in outcomes:
+            spent.update(outcome.cost)
+        for name, limit in self.budget.items():
             if spent[name] >= limit:
                 key = f"budget.{name}" if name else "budget"
                 return f"its budget is spent: {_WHERE}.{key}={limit:g}, used {spent[name]:g}"
-        return self._without_improvement(done, directions)
+        return self._without_improvement(outcomes, directions)
 
-    def _without_improvement(self, done: Sequence[TrialOutcome], directions: Sequence[str]) -> str:
-        if self.patience is None or len(done) <= self.patience:
+    def _without_improvement(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> str:
+        if self.patience is None or len(outcomes) <= self.patience:
             return ""
-        by = self.by or _detectable(done, len(directions))
-        before, last = (_points(part, directions) for part in (done[: -self.patience], done[-self.patience :]))
-        if not before or any(not _within(before, one, by) for one in last):
+        by = self.by or _detectable(outcomes, len(directions))
+        before = _points(outcomes[: -self.patience], directions)
+        last = _points(outcomes[-self.patience :], directions)
+        if not before or any(not _is_matched(point, before, by) for point in last):
             return ""
         what = "is better than the best before" if len(directions) == 1 else "joins the front of those before"
-        margin = f" by more than {', '.join(f'{one:.3g}' for one in by)}" if any(by) else ""
+        margin = f" by more than {', '.join(f'{least:.3g}' for least in by)}" if any(by) else ""
         return f"none of the last {self.patience} evaluations {what}{margin}: {_WHERE}.patience={self.patience}"
 
 
-def read_stop(given: Any, objectives: int) -> StopRule:
+def read_stop(setting: Any, objectives: int) -> StopRule:
     """Read the key ``stop``. Raises HydraException for what means nothing."""
-    if given is None:
+    if setting is None:
         return StopRule()
-    if not isinstance(given, Mapping):
-        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {given!r}")
-    for key in given:
+    if not isinstance(setting, Mapping):
+        raise HydraException(f"{_WHERE}: must be a mapping with {', '.join(_KEYS)}, given {setting!r}")
+    for key in setting:
         if key not in _KEYS:
             raise HydraException(f"{_WHERE}.{key}: there is no such key; known: {', '.join(_KEYS)}")
-    patience, by, budget = given.get("patience"), given.get("by"), given.get("budget")
+    seconds, patience, by, budget = (setting.get(key) for key in _KEYS)
     if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
         raise HydraException(f"{_WHERE}.patience: must be a whole number of at least 1, given {patience!r}")
     if by is not None and patience is None:
-        raise HydraException(f"{_WHERE}.by: says how much better is better, and needs {_WHERE}.patience")
-    margins = None if by is None else tuple(_limit(one, "by", 0) for one in (by if isinstance(by, list) else [by]))
+        raise HydraException(f"{_WHERE}.by: is the smallest improvement, and needs {_WHERE}.patience")
+    margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
     if margins is not None and len(margins) != objectives:
         raise HydraException(f"{_WHERE}.by: {len(margins)} numbers for {objectives} objectives; give one for each")
-    limits = budget if isinstance(budget, Mapping) else {} if budget is None else {"": budget}
-    seconds = given.get("seconds")
+    limits = budget if isinstance(budget, Mapping) else {"": budget}
     return StopRule(
         None if seconds is None else _limit(seconds, "seconds", 1e-9),
         patience,
         margins,
-        tuple((str(name), _limit(one, f"budget.{name}", 0)) for name, one in limits.items() if one is not None),
+        {str(name): _limit(each, f"budget.{name}", 0) for name, each in limits.items() if each is not None},
     )
 
 
 def _limit(value: Any, key: str, least: float) -> float:
     number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
     if not (math.isfinite(number) and number >= least):
-        raise HydraException(f"{_WHERE}.{key}: must be a number {'of at least' if not least else 'above'} 0,"
-                             f" given {value!r}")  # fmt: skip
+        bound = "above" if least else "of at least"
+        raise HydraException(f"{_WHERE}.{key}: must be a number {bound} 0, given {value!r}")
     return number
 
 
-def _detectable(done: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
+def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
     """Return the median of the smallest detectable differences; 0 where no job returns any."""
-    known = [one.differences for one in done if len(one.differences) == objectives]
-    columns = [[one for one in column if math.isfinite(one)] for column in zip(*known, strict=True)]
+    known = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
+    columns = [[least for least in column if math.isfinite(least)] for column in zip(*known, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
 
 
-def _points(done: Sequence[TrialOutcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
+def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
     """List the values of feasible outcomes, so that more is better."""
-    signs = [1 if one == "maximize" else -1 for one in directions]
+    signs = [1 if direction == "maximize" else -1 for direction in directions]
     return [
-        tuple(sign * value for sign, value in zip(signs, one.values, strict=True))
-        for one in done
-        if one.values and one.feasible
+        tuple(sign * value for sign, value in zip(signs, outcome.values, strict=True))
+        for outcome in outcomes
+        if outcome.values and outcome.feasible
     ]
 
 
-def _within(before: Sequence[tuple[float, ...]], point: tuple[float, ...], by: Sequence[float]) -> bool:
+def _is_matched(point: tuple[float, ...], before: Sequence[tuple[float, ...]], by: Sequence[float]) -> bool:
     """Return whether an earlier point is at most ``by`` worse than this one in every objective."""
-    return any(all(old >= new - least for old, new, least in zip(other, point, by, strict=True)) for other in before)
+    return any(all(old >= new - least for old, new, least in zip(each, point, by, strict=True)) for each in before)

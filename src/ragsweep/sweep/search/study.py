@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,14 +24,14 @@ from ragsweep.sweep.search.trials import (
     TWIN,
     Evaluation,
     TrialOutcome,
+    count_final_duplicates,
     draw_number,
-    duplicates_at_end,
     evaluations,
     is_charged,
-    owner,
-    read_outcome_of,
-    retried,
+    read_trial,
     retry_attributes,
+    superseded,
+    trial_owner,
     write_outcome,
 )
 
@@ -68,15 +66,6 @@ class StudyPlan:
     lapse: float = 90.0  # seconds without a heartbeat after which a process counts as dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
 
-    def identity(self, space: Space) -> dict[str, Any]:
-        """Return what must stay the same when a study is continued."""
-        return {"space": space.description(), "direction": list(self.directions), "subject": self.subject}
-
-
-def digest(plain: Any) -> str:
-    """Hash plain values."""
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-
 
 @dataclass
 class SharedStudy:
@@ -89,7 +78,6 @@ class SharedStudy:
     space: Space
     storage: Storage
     optuna: Any  # Optuna's study
-    _open: dict[int, Evaluation] = field(default_factory=dict, repr=False)  # what this process evaluates, by trial
     _points: list[dict[str, str]] | None = field(default=None, repr=False)
 
     def trials(self) -> list[Any]:
@@ -98,80 +86,168 @@ class SharedStudy:
 
     def outcomes(self) -> list[TrialOutcome]:
         """List the outcomes of all jobs that ended, in the order in which they were begun."""
-        found = map(read_outcome_of, evaluations(self.trials()).values())
-        return [one for one in found if one is not None]
+        outcomes = map(read_trial, evaluations(self.trials()).values())
+        return [outcome for outcome in outcomes if outcome is not None]
 
-    def charged(self) -> int:
+    def count_charged(self) -> int:
         """Count the jobs that count as trials of the study, those under way included."""
         return sum(map(is_charged, evaluations(self.trials()).values()))
 
     def is_busy(self) -> bool:
         """Return whether jobs are under way, or wait for another attempt."""
-        return any(not one.state.is_finished() for one in evaluations(self.trials()).values())
-
-    def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Take up to ``most`` trials for this process, those of dead processes included.
-
-        A trial that is begun for the last time is taken by itself: if its process dies again, that trial did it.
-        """
-        taken: list[Evaluation] = []
-        with self.storage.exclusive():
-            self._requeue(lambda trial: not self._is_owned(trial), lost=True)
-            while len(taken) < most:
-                waiting = self._waiting()
-                known = waiting.user_attrs.get(EVALUATION) if waiting else None
-                if known is None and self.charged() >= self.plan.n_trials:
-                    break
-                last = known is not None and known["attempt"] == ATTEMPTS
-                if last and taken:
-                    break
-                trial = self._next(waiting)
-                if trial is None:
-                    break
-                one = self._admit(trial, sign)
-                if one:
-                    self._open[one.trial.number] = one
-                    taken.append(one)
-                if one and last:
-                    break
-        return taken
-
-    def settle(self, one: Evaluation, outcome: TrialOutcome) -> bool:
-        """Record the outcome of a trial; False where another process has taken it over."""
-        with self.storage.exclusive():
-            self._open.pop(one.trial.number, None)
-            if one.trial.number not in self._running():
-                return False
-            write_outcome(self.optuna, one.trial, outcome)
-            return True
-
-    def report(self, one: Evaluation, step: int, value: float) -> None:
-        """Report what a trial measured so far."""
-        from optuna.exceptions import UpdateFinishedTrialError
-
-        with suppress(UpdateFinishedTrialError):  # another process took it over
-            one.trial.report(value, step)
-
-    def release(self, lost: bool) -> None:
-        """Leave this process's trials to another attempt; ``lost``: this one counts, as a process died of it."""
-        with self.storage.exclusive():
-            self._requeue(lambda trial: trial.number in self._open, lost)
-            self._open.clear()
-
-    def stopped(self, rule: Mapping[str, Any]) -> str:
-        """Return why the study was ended before it had all trials under the same rule, or an empty text."""
-        known = self.optuna.user_attrs.get(_STOPPED) or {}
-        return str(known.get("why", "")) if known.get("by") == rule else ""
-
-    def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
-        """Write down why the study is ended, and under which rule."""
-        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
+        return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
     def is_exhausted(self) -> bool:
         """Return whether no new config is found any more."""
         if self.plan.sampler.get("name") == GRID:
             return self._next_point() is None
-        return duplicates_at_end(self.trials()) >= EXHAUSTED or self._all_known()
+        return count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points()
+
+    def stop_reason(self, rule: Mapping[str, Any]) -> str:
+        """Return why the study was ended before it had all trials under the same rule, or an empty text."""
+        stopped = self.optuna.user_attrs.get(_STOPPED) or {}
+        return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
+
+    def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
+        """Write down why the study is ended, and under which rule."""
+        self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
+
+    # --- the life of a trial -------------------------------------------------------------------------------------
+
+    def batch(self, most: int, sign: Sign) -> list[Evaluation]:
+        """Take up to ``most`` trials for this process, those of dead processes included, by the number of the job.
+
+        A trial that is begun for the last time is taken by itself: if its process dies again, that trial did it.
+        """
+        batch: list[Evaluation] = []
+        with self.storage.exclusive():
+            self._requeue(lambda trial: not self._is_owned(trial), lost=True)
+            while len(batch) < most:
+                waiting = self._waiting()
+                known = waiting.user_attrs.get(EVALUATION) if waiting else None
+                if known is None and self.count_charged() >= self.plan.n_trials:
+                    break
+                last = known is not None and known["attempt"] == ATTEMPTS
+                if last and batch:
+                    break
+                trial = self._next(waiting)
+                if trial is None:
+                    break
+                if evaluation := self._admit(trial, sign):
+                    batch.append(evaluation)
+                    if last:
+                        break
+        return sorted(batch, key=lambda evaluation: evaluation.job)
+
+    def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
+        """Enqueue the running trials of which a condition holds again, and fail them.
+
+        In this order: a process that dies in between leaves a trial that waits and one to be failed.
+        """
+        from optuna.trial import TrialState
+
+        trials = self.trials()
+        enqueued = superseded(trials)
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and condition(trial):
+                attributes = retry_attributes(trial, lost)
+                if attributes and trial.number not in enqueued:
+                    self.optuna.enqueue_trial(attributes.get(LOCATED, {}), user_attrs=attributes)
+                self.optuna.tell(trial.number, state=TrialState.FAIL)
+
+    def _is_owned(self, trial: Any) -> bool:
+        """Return whether a living process evaluates a trial; on this machine a process lives until it is gone."""
+        owner = trial_owner(trial)
+        if owner is None or owner == myself():
+            return owner is not None
+        beaten = self.optuna.user_attrs.get(_heartbeat_key(owner), 0.0)
+        return owner.lives(0.0) and time.time() - beaten < self.plan.lapse
+
+    def _waiting(self) -> Any:
+        """Return the trial that Optuna would begin next, or None."""
+        from optuna.trial import TrialState
+
+        return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
+
+    def _next(self, waiting: Any) -> Any:
+        """Return the next trial to be evaluated, or None where there is none."""
+        if waiting is None:
+            known = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
+            first = next((config for config in self.plan.first if list(config[0]) not in known), None)
+            if first:
+                overrides, located = list(first[0]), dict(first[1])
+                self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
+            elif self.is_exhausted():
+                return None
+            elif self.plan.sampler.get("name") == GRID:
+                number = self._next_point()
+                assert self._points is not None
+                assert number is not None
+                located = self.space.optuna_values(self._points[number])
+                self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
+        return self.optuna.ask()
+
+    def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
+        """Take a trial for this process; None for a duplicate, and for one that cannot be composed."""
+        overrides, known = self._overrides(trial), trial.user_attrs.get(EVALUATION)
+        if known:
+            attempt = known["attempt"]
+            evaluation = Evaluation(trial, known["job"], overrides, known["signature"], attempt, known["retry_of"])
+            fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if attempt > ATTEMPTS else ""
+        else:
+            signature, fault = sign(overrides)
+            jobs = evaluations(self.trials())
+            twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == signature), None)
+            if twin:
+                trial.set_user_attr(TWIN, twin.number)
+                underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is under way")
+                write_outcome(self.optuna, trial, read_trial(twin) or underway)
+                return None
+            evaluation = Evaluation(trial, len(jobs), overrides, signature)
+        evaluation.claim()
+        if fault:
+            write_outcome(self.optuna, trial, TrialOutcome(reason=fault))
+            return None
+        return evaluation
+
+    def _overrides(self, trial: Any) -> tuple[str, ...]:
+        """Draw the values of a trial, and return its overrides."""
+        enqueued = trial.user_attrs.get(OVERRIDES)
+        if enqueued is None:
+            values = self.space.suggest(trial)
+            if self.plan.extend:
+                self.plan.extend(trial)
+            more = {key: str(value) for key, value in trial.params.items() if key not in values}
+            return self.space.overrides({**values, **more})
+        for parameter in self.space.parameters:
+            if parameter.name in trial.user_attrs[LOCATED]:
+                parameter.domain.suggest(trial, parameter.name)
+        if EVALUATION in trial.user_attrs and self.plan.extend:
+            self.plan.extend(trial)
+        return tuple(enqueued)
+
+    def report(self, evaluation: Evaluation, step: int, value: float) -> None:
+        """Report what a trial measured so far."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        with suppress(UpdateFinishedTrialError):  # another process took it over
+            evaluation.trial.report(value, step)
+
+    def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
+        """Record the outcome of a trial; return False where another process has taken it over."""
+        from optuna.trial import TrialState
+
+        with self.storage.exclusive():
+            running = self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            if evaluation.trial.number not in {trial.number for trial in running}:
+                return False
+            write_outcome(self.optuna, evaluation.trial, outcome)
+            return True
+
+    def release(self, lost: bool) -> None:
+        """Leave this process's trials to another attempt; ``lost``: this one counts, as a process died of it."""
+        with self.storage.exclusive():
+            self._requeue(lambda trial: trial_owner(trial) == myself(), lost)
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
@@ -195,106 +271,12 @@ class SharedStudy:
             ended.set()
             thread.join(5)
 
-    def _is_owned(self, trial: Any) -> bool:
-        """Return whether a living process evaluates a trial; on this machine a process lives until it is gone."""
-        holder = owner(trial)
-        if holder is None or holder == myself():
-            return holder is not None
-        beaten = self.optuna.user_attrs.get(_heartbeat_key(holder), 0.0)
-        return holder.lives(0.0) and time.time() - beaten < self.plan.lapse
+    # --- finite spaces -------------------------------------------------------------------------------------------
 
-    def _running(self) -> set[int]:
-        from optuna.trial import TrialState
-
-        return {one.number for one in self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))}
-
-    def _waiting(self) -> Any:
-        """Return the trial that Optuna would begin next, or None."""
-        from optuna.trial import TrialState
-
-        return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
-
-    def _requeue(self, condition: Callable[[Any], bool], lost: bool) -> None:
-        """Enqueue the running trials of which a condition holds again, and fail them.
-
-        In this order: a process that dies in between leaves a trial that waits and one to be failed.
-        """
-        from optuna.trial import TrialState
-
-        trials = self.trials()
-        before = retried(trials)
-        for trial in trials:
-            if trial.state == TrialState.RUNNING and condition(trial):
-                attributes = retry_attributes(trial, lost)
-                if attributes and trial.number not in before:
-                    self.optuna.enqueue_trial(attributes.get(LOCATED, {}), user_attrs=attributes)
-                self.optuna.tell(trial.number, state=TrialState.FAIL)
-
-    def _next(self, waiting: Any) -> Any:
-        """Return the next trial to be evaluated, or None where there is none."""
-        if waiting is None:
-            known = [one.user_attrs.get(OVERRIDES) for one in self.trials()]
-            first = next((one for one in self.plan.first if list(one[0]) not in known), None)
-            if first:
-                overrides, located = list(first[0]), dict(first[1])
-                self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
-            elif self.is_exhausted():
-                return None
-            elif self.plan.sampler.get("name") == GRID:
-                number = self._next_point()
-                assert self._points is not None
-                assert number is not None
-                located = self.space.optuna_values(self._points[number])
-                self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
-        return self.optuna.ask()
-
-    def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Take a trial for this process; None for a duplicate, and for one that cannot be composed."""
-        overrides, known = self._overrides(trial), trial.user_attrs.get(EVALUATION)
-        if known:
-            one = Evaluation(trial, known["job"], overrides, known["signature"], known["attempt"], known["retry_of"])
-            one.own()
-            fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if one.attempt > ATTEMPTS else ""
-        else:
-            signature, fault = sign(overrides)
-            jobs = evaluations(self.trials())
-            twin = next((each for each in jobs.values() if each.user_attrs[EVALUATION]["signature"] == signature), None)
-            if twin:
-                self._repeat(trial, twin)
-                return None
-            one = Evaluation(trial, len(jobs), overrides, signature)
-            one.own()
-        if fault:
-            write_outcome(self.optuna, trial, TrialOutcome(reason=fault))
-            return None
-        return one
-
-    def _repeat(self, trial: Any, twin: Any) -> None:
-        """End a trial whose config another one has, with the same values."""
-        trial.set_user_attr(TWIN, twin.number)
-        underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is under way")
-        write_outcome(self.optuna, trial, read_outcome_of(twin) or underway)
-
-    def _overrides(self, trial: Any) -> tuple[str, ...]:
-        """Let a trial draw its values, and return its overrides."""
-        given = trial.user_attrs.get(OVERRIDES)
-        if given is not None:
-            for one in self.space.parameters:
-                if one.name in trial.user_attrs[LOCATED]:
-                    one.domain.suggest(trial, one.name)
-            if EVALUATION in trial.user_attrs and self.plan.extend:
-                self.plan.extend(trial)
-            return tuple(given)
-        values = self.space.suggest(trial)
-        if self.plan.extend:
-            self.plan.extend(trial)
-        more = {key: str(value) for key, value in trial.params.items() if key not in values}
-        return self.space.overrides({**values, **more})
-
-    def _all_known(self) -> bool:
+    def _has_all_points(self) -> bool:
         """Return whether each point of a small space has a trial."""
         if self._points is None:
-            finite = all(one.domain.listed() is not None for one in self.space.parameters)
+            finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
             self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
         if not 0 < len(self._points) <= SMALL:
             return False
@@ -315,12 +297,13 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions: Any = list(plan.directions)
+    identity = {"space": space.description(), "direction": list(plan.directions), "subject": plan.subject}
     with storage.exclusive():
         study = optuna.create_study(
             study_name=plan.name, storage=storage.optuna, sampler=seeded_sampler(plan.sampler, _draw),
             directions=directions, load_if_exists=True,
         )  # fmt: skip
-        identity, known = plan.identity(space), study.user_attrs
+        known = study.user_attrs
         if _IDENTITY not in known:
             study.set_user_attr(_FORMAT, FORMAT)
             study.set_user_attr(_IDENTITY, identity)
@@ -340,8 +323,8 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     """Number a draw, and decide whether it is random: where the sampler repeats itself, or all values are fixed."""
     trials = study.get_trials(deepcopy=False)
-    again = EVALUATION in trial.user_attrs
-    return draw_number(trials, trial.number), again or duplicates_at_end(trials) >= REPEATED
+    is_retry = EVALUATION in trial.user_attrs
+    return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED
 
 
 def _heartbeat_key(holder: Holder) -> str:

@@ -7,25 +7,27 @@ the study whenever a process leaves it, so that a finished search is shown and s
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from ragsweep.sweep.search import plots
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.study import SharedStudy
-from ragsweep.sweep.search.trials import EVALUATION, REASON, TWIN, evaluations, retried
+from ragsweep.sweep.search.trials import EVALUATION, REASON, TWIN, evaluations, superseded
 
-FOLDER, FILE = "searches", "study.json"
+FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"
-STUDY, SAMPLER, TRIALS = "ragsweep.study", "ragsweep.sampler", "ragsweep.trials"
-TRIAL, STATE, SECONDS, STOPPED = (
-    "ragsweep.trial", "ragsweep.trial_state", "ragsweep.trial_seconds", "ragsweep.stopped"
-)  # fmt: skip
 WORDS = {"COMPLETE": "complete", "FAIL": "failed", "PRUNED": "pruned", "REPEATED": "repeated", "RUNNING": "running",
          "WAITING": "waiting"}  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,28 +51,27 @@ class StudySummary:
 
     def broken(self) -> dict[int, str]:
         """Return the constraints that each infeasible job breaks."""
-        names = {job: ", ".join(one.get("broken", ())) for job, one in self.trials.items()}
-        return {job: text for job, text in names.items() if text}
+        return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the parent run."""
         counts = ", ".join(f"{count} {WORDS.get(state, state)}" for state, count in sorted(self.states.items()))
-        found = {STUDY: self.study, SAMPLER: self.sampler, TRIALS: counts, STOPPED: self.stopped}
-        return {name: value for name, value in found.items() if value}
+        tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
+        return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
     def trial_tags(self) -> dict[int, dict[str, str]]:
         """Return the tags of each job's run."""
-        found = {}
-        for job, one in self.trials.items():
-            found[job] = {TRIAL: str(one["trial"]), STATE: str(one["state"])}
-            if "seconds" in one:
-                found[job][SECONDS] = f"{one['seconds']:.3f}"
-        return found
+        tags = {}
+        for job, trial in self.trials.items():
+            tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
+            if "seconds" in trial:
+                tags[job]["ragsweep.trial_seconds"] = f"{trial['seconds']:.3f}"
+        return tags
 
 
 def study_folder(ledger: Path, sweep: str) -> Path:
     """Return the folder of a search's summary; ``ledger`` is the ledger's file."""
-    return ledger.parent / FOLDER / sweep
+    return ledger.parent / "searches" / sweep
 
 
 def read_summary(folder: Path) -> StudySummary | None:
@@ -79,26 +80,31 @@ def read_summary(folder: Path) -> StudySummary | None:
         plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
         assert plain["format"] == FORMAT
         return StudySummary(
-            plain["study"],
-            str(plain["sampler"].get("name", "")),
-            plain["states"],
-            int(plain["n_trials"]),
-            plain["stopped"],
-            plain["stop"],
-            tuple(plain["constraints"]),
-            {int(one["job"]): one for one in plain["trials"] if "job" in one},
-            {f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.png"))},
+            **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
+            sampler=str(plain["sampler"].get("name", "")),
+            constraints=tuple(plain["constraints"]),
+            trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
+            pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.png"))},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
         return None
 
 
-def write_summary(plain: Mapping[str, Any], folder: Path) -> None:
-    """Write the summary in one piece."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{FILE}.{os.getpid()}.partial"  # several processes may end at once
+def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
+    """Write a study's best trials into the folder of the sweep, and its summary and plots into that of the search."""
+    OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
+    target = Path(settings.folder) if settings.folder else folder
+    target.mkdir(parents=True, exist_ok=True)
+    plain = summarise(study, settings)
+    partial = target / f"{FILE}.{os.getpid()}.partial"  # several processes may end at once
     partial.write_text(json.dumps(plain, indent=1, default=str), encoding="utf-8")
-    partial.replace(folder / FILE)
+    partial.replace(target / FILE)
+    if settings.plots:
+        names, count = settings.objectives, len(settings.directions)
+        if len(names) != count:
+            names = ("objective",) if count == 1 else tuple(f"objective {number + 1}" for number in range(count))
+        plots.draw(study.optuna, names, target / "plots")
+    _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])
 
 
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
@@ -108,26 +114,49 @@ def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     had the same config. ``feasible`` is false where a constraint is broken; a ``best`` trial is not dominated.
     """
     trials = list(_describe_trials(study))
-    states = Counter("REPEATED" if TWIN in one else one["state"] for one in trials)
-    complete = study.charged() >= study.plan.n_trials  # another process may have gone on where one stopped
+    states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)
+    complete = study.count_charged() >= study.plan.n_trials  # another process may have gone on where one stopped
     return {
         "format": FORMAT,
         "study": study.plan.name,
         "sampler": dict(study.plan.sampler),
         "directions": list(study.plan.directions),
-        "constraints": [str(one) for one in settings.constraints],
+        "constraints": list(map(str, settings.constraints)),
         "n_trials": study.plan.n_trials,
         "stop": settings.stop_given,
-        "stopped": "" if complete else study.stopped(settings.stop.plain()),
+        "stopped": "" if complete else study.stop_reason(settings.stop.plain()),
         "states": dict(states),
         "trials": trials,
     }
 
 
+def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
+    trials = study.trials()
+    jobs = {trial.number: trial.user_attrs[EVALUATION] for trial in evaluations(trials).values()}
+    best, retried = {trial.number for trial in best_trials(study.optuna)}, superseded(trials)
+    for trial in trials:
+        if trial.number in retried:
+            continue
+        facts: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
+        if job := jobs.get(trial.number):
+            facts |= {"job": job["job"], "overrides": job["overrides"]}
+        if TWIN in trial.user_attrs:
+            facts[TWIN] = trial.user_attrs[TWIN]
+        if trial.duration is not None:
+            facts["seconds"] = trial.duration.total_seconds()
+        if trial.values is not None:
+            broken = [name for name, value in trial.constraints.items() if value > 0]
+            facts |= {"values": list(trial.values), "feasible": not broken, "best": trial.number in best}
+            facts |= {"broken": broken} if broken else {}
+        if reason := trial.user_attrs.get(REASON):
+            facts["reason"] = reason
+        yield facts
+
+
 def best_trials(study: Any) -> list[Any]:
     """Return the feasible trials of an Optuna study that no other one dominates, each config once."""
-    found = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
-    return [trial for trial in found if all(value <= 0 for value in trial.constraints.values())]
+    trials = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
+    return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
 
 
 def optimization_results(study: Any) -> dict[str, Any]:
@@ -135,34 +164,4 @@ def optimization_results(study: Any) -> dict[str, Any]:
     best = best_trials(study)
     if len(study.directions) == 1:
         return {"name": "optuna", **({"best_params": best[0].params, "best_value": best[0].value} if best else {})}
-    return {"name": "optuna", "solutions": [{"params": one.params, "values": list(one.values)} for one in best]}
-
-
-def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
-    trials = study.trials()
-    jobs = {trial.number: trial.user_attrs[EVALUATION] for trial in evaluations(trials).values()}
-    best, superseded = {trial.number for trial in best_trials(study.optuna)}, retried(trials)
-    for trial in trials:
-        if trial.number in superseded:
-            continue
-        found: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
-        if known := jobs.get(trial.number):
-            found |= {"job": known["job"], "overrides": known["overrides"]}
-        if TWIN in trial.user_attrs:
-            found[TWIN] = trial.user_attrs[TWIN]
-        if trial.duration is not None:
-            found["seconds"] = trial.duration.total_seconds()
-        if trial.values is not None:
-            broken = [name for name, value in trial.constraints.items() if value > 0]
-            found |= {"values": list(trial.values), "feasible": not broken, "best": trial.number in best}
-            found |= {"broken": broken} if broken else {}
-        if reason := trial.user_attrs.get(REASON):
-            found["reason"] = reason
-        yield found
-
-
-def objective_names(given: Sequence[str], objectives: int) -> tuple[str, ...]:
-    """Return the names of the objectives: as configured, else by their positions."""
-    if len(given) == objectives:
-        return tuple(given)
-    return ("objective",) if objectives == 1 else tuple(f"objective {number + 1}" for number in range(objectives))
+    return {"name": "optuna", "solutions": [{"params": each.params, "values": list(each.values)} for each in best]}

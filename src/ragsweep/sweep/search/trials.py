@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -41,37 +41,39 @@ class TrialOutcome:
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: tuple[tuple[str, float], ...] = ()  # of each constraint; 0 or less: it is met
+    violations: Mapping[str, float] = field(default_factory=dict)  # of each constraint; 0 or less: it is met
     charged: bool = True  # whether it counts as one of the study's trials
-    cost: tuple[tuple[str, float], ...] = ()  # by name; a single number has an empty name
+    cost: Mapping[str, float] = field(default_factory=dict)  # by name; a single number has an empty name
     differences: tuple[float, ...] = ()  # the smallest detectable, an objective; NaN: unknown
     pruned: bool = False  # dropped by a race before it was evaluated in full
 
     @property
     def feasible(self) -> bool:
         """Whether all constraints are met."""
-        return all(violation <= 0 for _, violation in self.violations)
+        return all(violation <= 0 for violation in self.violations.values())
 
 
-def read_directions(given: Any) -> tuple[str, ...]:
+def read_directions(setting: Any) -> tuple[str, ...]:
     """Read the key ``direction``: one, or a list with one for each objective. Raises HydraException."""
-    given = "minimize" if given is None else given
-    listed = tuple(str(getattr(one, "name", one)) for one in (given if isinstance(given, list) else [given]))
-    if not listed or any(one not in DIRECTIONS for one in listed):
-        raise HydraException(f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {given!r}")
-    return listed
+    listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
+    directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
+    if not directions or any(direction not in DIRECTIONS for direction in directions):
+        raise HydraException(
+            f"hydra.sweeper.direction: must be minimize, maximize or a list of these, given {setting!r}"
+        )
+    return directions
 
 
-def read_constraints(given: Any) -> tuple[Constraint, ...]:
+def read_constraints(setting: Any) -> tuple[Constraint, ...]:
     """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException."""
-    if given is not None and not isinstance(given, list):
-        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {given!r}')
+    if setting is not None and not isinstance(setting, list):
+        raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], given {setting!r}')
     constraints = []
-    for line in given or []:
-        found = _CONSTRAINT.fullmatch(str(line))
+    for line in setting or []:
+        parts = _CONSTRAINT.fullmatch(str(line))
         try:
-            assert found is not None
-            constraints.append(Constraint(found[1], found[2] == "<=", float(found[3])))
+            assert parts is not None
+            constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
         except (AssertionError, ValueError):
             raise HydraException(
                 f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, given "{line}"'
@@ -91,46 +93,44 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
         return TrialOutcome(reason=_failure(job))
     returned = job.return_value
     plain = returned if isinstance(returned, Mapping) else {"values": returned}
-    spent = TrialOutcome(
+    cost, differences = plain.get("cost"), plain.get("differences")
+    costs = cost if isinstance(cost, Mapping) else {"": cost}
+    outcome = TrialOutcome(
         charged=plain.get("charged", True) is not False,
-        cost=_cost(plain.get("cost")),
-        differences=tuple(math.nan if one is None else one for one in map(_number, _listed(plain.get("differences")))),
+        cost={str(name): number for name, value in costs.items() if (number := _number(value))},
+        differences=tuple(
+            math.nan if (number := _number(value)) is None else number
+            for value in ([] if differences is None else _to_list(differences))
+        ),
     )
-    values = _listed(plain["values"]) if plain.get("values") is not None else [None]
+    values = _to_list(plain.get("values"))
     if len(values) != objectives:
-        return replace(spent, reason=f"returned {len(values)} values for {objectives} objectives")
-    numbers = [_number(value) for value in values]
-    for position, (value, number) in enumerate(zip(values, numbers, strict=True)):
-        if number is None:
-            which = f" for objective {position + 1}" if objectives > 1 else ""
-            given = str(plain.get("reason") or "")
-            return replace(spent, reason=given or f"returned {value!r}{which}, which is no number")
-    violations = []
+        return replace(outcome, reason=f"returned {len(values)} values for {objectives} objectives")
+    numbers = []
+    for position, value in enumerate(values):
+        if (number := _number(value)) is None:
+            objective = f" for objective {position + 1}" if objectives > 1 else ""
+            reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is no number"
+            return replace(outcome, reason=reason)
+        numbers.append(number)
+    violations = {}
     for constraint in constraints:
-        measured = _number((plain.get("measured") or {}).get(constraint.name))
-        if measured is None:
-            return replace(spent, reason=f'did not measure "{constraint.name}", which is constrained')
-        violations.append((str(constraint), constraint.violation(measured)))
-    found = tuple(number for number in numbers if number is not None)
-    return replace(spent, values=found, violations=tuple(violations))
+        if (number := _number((plain.get("measured") or {}).get(constraint.name))) is None:
+            return replace(outcome, reason=f'did not measure "{constraint.name}", which is constrained')
+        violations[str(constraint)] = constraint.violation(number)
+    return replace(outcome, values=tuple(numbers), violations=violations)
 
 
-def _listed(given: Any) -> list[Any]:
-    if given is None:
-        return []
-    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-
-
-def _cost(given: Any) -> tuple[tuple[str, float], ...]:
-    named = given if isinstance(given, Mapping) else {"": given}
-    numbers = {str(name): _number(value) for name, value in named.items()}
-    return tuple((name, number) for name, number in numbers.items() if number)
+def _to_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
 def _number(value: Any) -> float | None:
     """Return a value as a finite number, else None."""
+    if value is None or isinstance(value, bool | str):
+        return None
     try:
-        number = float(value) if not isinstance(value, bool | str) and value is not None else math.nan
+        number = float(value)
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
@@ -162,7 +162,7 @@ class Evaluation:
     attempt: int = 1
     retry_of: int | None = None  # the number of the trial of the previous attempt
 
-    def own(self) -> None:
+    def claim(self) -> None:
         """Write into the trial that this process evaluates it."""
         me = myself()
         self.trial.set_user_attr(
@@ -172,10 +172,10 @@ class Evaluation:
         )  # fmt: skip
 
 
-def owner(trial: Any) -> Holder | None:
+def trial_owner(trial: Any) -> Holder | None:
     """Return the process that began a trial; None where it ended before it could write that."""
-    given = trial.user_attrs.get(EVALUATION, {}).get("owner")
-    return Holder(*given) if given else None
+    owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
+    return Holder(*owner) if owner else None
 
 
 def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
@@ -190,13 +190,13 @@ def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
     """Return the last trial of each job, by the number of the job."""
-    found = {one.user_attrs[EVALUATION]["job"]: one for one in trials if EVALUATION in one.user_attrs}
-    return dict(sorted(found.items()))
+    last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
+    return dict(sorted(last.items()))
 
 
-def retried(trials: Iterable[Any]) -> set[int]:
+def superseded(trials: Iterable[Any]) -> set[int]:
     """Return the numbers of the trials that were enqueued again."""
-    return {one.user_attrs[EVALUATION]["retry_of"] for one in trials if EVALUATION in one.user_attrs} - {None}
+    return {trial.user_attrs.get(EVALUATION, {}).get("retry_of") for trial in trials} - {None}
 
 
 def is_charged(trial: Any) -> bool:
@@ -211,7 +211,7 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
     if outcome.cost:
         trial.set_user_attr(COST, dict(outcome.cost))
     if outcome.differences:
-        trial.set_user_attr(DIFFERENCES, [one if math.isfinite(one) else None for one in outcome.differences])
+        trial.set_user_attr(DIFFERENCES, [None if math.isnan(least) else least for least in outcome.differences])
     if not outcome.charged:
         trial.set_user_attr(CHARGED, False)
     if outcome.reason:
@@ -220,31 +220,31 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
     elif outcome.pruned:
         study.tell(trial, state=TrialState.PRUNED)
     else:
-        for name, violation in outcome.violations:
+        for name, violation in outcome.violations.items():
             trial.set_constraint(name, violation)
         study.tell(trial, list(outcome.values))
 
 
-def read_outcome_of(trial: Any) -> TrialOutcome | None:
-    """Read the outcome of a trial; None while it runs."""
+def read_trial(trial: Any) -> TrialOutcome | None:
+    """Read the outcome of a trial from Optuna; None while it runs."""
     from optuna.trial import TrialState
 
     if not trial.state.is_finished():
         return None
-    known = trial.user_attrs
+    attributes = trial.user_attrs
     complete = trial.state == TrialState.COMPLETE
     return TrialOutcome(
-        tuple(trial.values) if complete else (),
-        str(known.get(REASON, "failed")) if trial.state == TrialState.FAIL else "",
-        tuple(trial.constraints.items()) if complete else (),
-        is_charged(trial),
-        tuple(known.get(COST, {}).items()),
-        tuple(math.nan if one is None else one for one in known.get(DIFFERENCES, ())),
-        trial.state == TrialState.PRUNED,
+        values=tuple(trial.values) if complete else (),
+        reason=str(attributes.get(REASON, "failed")) if trial.state == TrialState.FAIL else "",
+        violations=dict(trial.constraints) if complete else {},
+        charged=is_charged(trial),
+        cost=attributes.get(COST, {}),
+        differences=tuple(math.nan if least is None else least for least in attributes.get(DIFFERENCES, ())),
+        pruned=trial.state == TrialState.PRUNED,
     )
 
 
-def duplicates_at_end(trials: Sequence[Any]) -> int:
+def count_final_duplicates(trials: Sequence[Any]) -> int:
     """Count the duplicates that a study ends with."""
     count = 0
     for trial in reversed(trials):
@@ -259,10 +259,9 @@ def draw_number(trials: Sequence[Any], number: int) -> int:
     """Return the number of a trial among those that were drawn: without retries, and without abandoned trials."""
     from optuna.trial import TrialState
 
-    again = {one.number for one in trials if one.user_attrs.get(EVALUATION, {}).get("retry_of") is not None}
-    lost = {
-        one.number
-        for one in trials
-        if one.state == TrialState.FAIL and EVALUATION not in one.user_attrs and TWIN not in one.user_attrs
-    }
-    return number - sum(1 for one in again | lost if one < number)
+    def is_drawn(trial: Any) -> bool:
+        if EVALUATION in trial.user_attrs:
+            return trial.user_attrs[EVALUATION]["retry_of"] is None
+        return trial.state != TrialState.FAIL or TWIN in trial.user_attrs
+
+    return number - sum(trial.number < number and not is_drawn(trial) for trial in trials)
