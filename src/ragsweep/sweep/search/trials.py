@@ -259,9 +259,9 @@ def draw_number(trials: Sequence[Any], number: int) -> int:
     """Return the number of a trial among those that were drawn: without retries, and without abandoned trials."""
     from optuna.trial import TrialState
 
-    def is_drawn(trial: Any) -> bool:
+    def is_drawn(trial: Any) -> Any:
         if EVALUATION in trial.user_attrs:
             return trial.user_attrs[EVALUATION]["retry_of"] is None
         return trial.state != TrialState.FAIL or TWIN in trial.user_attrs
 
-    return number - sum(trial.number < number and not is_drawn(trial) for trial in trials)
+    return number - sum(1 for trial in trials if trial.number < number and not is_drawn(trial))
