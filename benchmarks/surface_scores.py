@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ragsweep.core.types import Chunks, Rankings
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.questions import tabulate
+from ragsweep.evaluation.question_table import tabulate
 from ragsweep.golden.clusters import clusters
 from ragsweep.parts.fusion import convex, reciprocal_rank
 from ragsweep.parts.metrics import Ndcg

@@ -26,7 +26,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.types import Answer, Embeddings, Rankings, Spans
-from ragsweep.evaluation.answering import cacheable_answers, packed
+from ragsweep.evaluation.answering import cacheable, packed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 
@@ -118,7 +118,7 @@ class Small:
         self.score = Node("rerank", Spec("small.Score", "1"), (self.rank,), self._score, "rows", result=np.ndarray)
         self.answer = Node(
             "generate", Spec("small.Answer", "1"), (self.rank,), self._answer, "rows", result=np.ndarray,
-            cacheable=cacheable_answers,
+            cacheable=cacheable(Answer),
         )  # fmt: skip
 
     def _chunk(self, work: StageContext, rows: Rows) -> Spans:

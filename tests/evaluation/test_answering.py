@@ -18,16 +18,14 @@ from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Requ
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
     QuestionKey,
-    answers_in,
     ask_all,
-    cacheable_answers,
-    cacheable_verdicts,
+    cacheable,
     case_key,
     packed,
     question_key,
     read_question_key,
     request_key,
-    verdicts_in,
+    unpacked,
 )
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
@@ -42,8 +40,8 @@ TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), WORDS),
 
 @given(st.lists(ANSWERS, max_size=4), st.lists(VERDICTS, max_size=4))
 def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer], verdicts: list[Judgement]) -> None:
-    assert str(answers_in(packed(answers))) == str(answers)  # as text, since NaN is not NaN
-    assert str(verdicts_in(packed(verdicts))) == str(verdicts)
+    assert str(unpacked(packed(answers), Answer)) == str(answers)  # as text, since NaN is not NaN
+    assert str(unpacked(packed(verdicts), Judgement)) == str(verdicts)
     assert packed(answers).dtype.kind == "S"
 
 
@@ -73,11 +71,11 @@ def test_request_is_known_by_question_history_and_passages_and_their_order() -> 
 
 
 def test_what_failed_does_not_last_and_what_is_lacking_does() -> None:
-    assert cacheable_answers(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
+    assert cacheable(Answer)(packed([Answer("x"), Answer(failed="timed out"), Answer(abstained=True)])).tolist() == [
         True, False, True,
     ]  # fmt: skip
     verdicts = [Judgement(0.5), Judgement(reason=NO_REFERENCE), Judgement(reason="timed out")]
-    assert cacheable_verdicts(packed(verdicts)).tolist() == [True, True, False]
+    assert cacheable(Judgement)(packed(verdicts)).tolist() == [True, True, False]
 
 
 # --- rows by content, in a store ---------------------------------------------------------------------------------
@@ -91,11 +89,11 @@ def node(ask: Ask) -> Node:
     def compute(work: StageContext, rows: Rows) -> Any:
         return ask_all(work, rows, {key: key.upper() for key in rows}, ask)
 
-    return Node("generate", Spec("g", "1"), (), compute, "rows", result=np.ndarray, cacheable=cacheable_answers)
+    return Node("generate", Spec("g", "1"), (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer))
 
 
 def texts(rows: Any) -> list[str]:
-    return [answer.text or answer.failed for answer in answers_in(rows)]
+    return [answer.text or answer.failed for answer in unpacked(rows, Answer)]
 
 
 def test_what_failed_is_returned_and_asked_again_by_the_next_process_only(tmp_path: Path) -> None:
@@ -153,5 +151,5 @@ def test_part_that_breaks_its_contract_is_told(numbers: list[int]) -> None:
 
 
 def test_numbers_that_are_not_finite_are_as_unknown() -> None:
-    (answer,) = answers_in(packed([Answer("x", support=math.inf)]))
+    (answer,) = unpacked(packed([Answer("x", support=math.inf)]), Answer)
     assert math.isnan(answer.support)

@@ -17,10 +17,9 @@ from configs import prepare
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
-from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Scores
-from ragsweep.evaluation import scoring
+from ragsweep.core.types import Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation.evaluator import Evaluator
-from ragsweep.parts.metrics import Recall
+from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
 from ragsweep.sweep.session import Session
 from ragsweep.testing.metrics import example
 from test_evaluator import experiment
@@ -92,7 +91,7 @@ def test_metric_with_a_typo_is_nan_with_error_and_line_and_the_others_are_measur
 
 
 def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:
-    (reason,) = set(scoring.scored(Within(), example()).reasons)
+    (reason,) = set(score_metric(Within(), example()).reasons)
     assert f"({HERE}:{line_of(Within.score, 'loads')})" in reason
 
 
@@ -107,7 +106,7 @@ def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:
     ],
 )
 def test_what_are_no_scores_is_a_failure_at_the_method(found: Any, said: str) -> None:
-    scores = scoring.scored(Odd(found), example())
+    scores = score_metric(Odd(found), example())
     assert np.isnan(scores.values).all()
     (reason,) = set(scores.reasons)
     assert said in reason
@@ -115,7 +114,7 @@ def test_what_are_no_scores_is_a_failure_at_the_method(found: Any, said: str) ->
 
 
 def test_score_that_is_missing_without_a_reason_gets_one() -> None:
-    scores = scoring.scored(Odd(Scores(np.full(10, np.nan), np.full(10, ""))), example())
+    scores = score_metric(Odd(Scores(np.full(10, np.nan), np.full(10, ""))), example())
     assert set(scores.reasons) == {"the metric states no reason"}
 
 
@@ -125,7 +124,7 @@ def test_what_would_fail_for_every_config_is_raised() -> None:
             raise ConfigError("no model")
 
     with pytest.raises(ConfigError, match="no model"):
-        scoring.scored(Refuses(), example())
+        score_metric(Refuses(), example())
 
 
 def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
@@ -137,34 +136,10 @@ def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
             raise KeyError("verdict")
 
     found: dict[int, Judgement] = {}
-    scoring.judged(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
+    catch_judge_errors(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
     assert found[1].value == 0.5
     assert sorted(found) == [0, 1, 2]
     assert found[0].reason.startswith(f"KeyError: 'verdict' ({HERE}:")
-
-
-class Answered(Own):
-    """Reads everything of a question that was answered."""
-
-    name = "answered"
-
-    def score(self, view: EvaluationView) -> Scores:
-        assert view.answers is not None
-        (said,), (passages,) = view.answers.answers, view.answers.passages
-        assert isinstance(said, Answer)
-        assert said.text
-        assert passages[0].text
-        assert view.context.shape == (1, view.top_k)
-        assert view.first_rank.tolist() == [1] * len(view.evidence_question)
-        assert view.evidence_covered.all()
-        return super().score(view)
-
-
-def test_metrics_of_others_are_tried_on_one_question_before_anything_runs() -> None:
-    metrics = (Recall(cutoff=3), Own(), Typo(), Answered())
-    found = scoring.faults(metrics, experiment().dataset, answered=True, routed=True)
-    assert list(found) == ["typo"]
-    assert f"({HERE}:" in found["typo"]
 
 
 def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(

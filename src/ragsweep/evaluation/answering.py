@@ -1,4 +1,4 @@
-"""What stands between a context and its scores: requests and cases by their content, answers and verdicts as rows."""
+"""Keys of questions, requests and cases by their content; answers, judgements and the like as stored rows."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Rows, StageContext, content_hash
+from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 
 Packed = NDArray[np.bytes_]
 """One JSON object in ASCII a row."""
 
-Item = TypeVar("Item", Answer, Judgement, Route, Response)
+Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
 """How many results that cost no call are kept together, and within how many seconds."""
 
 
-# --- keys: what is asked, and nothing else -----------------------------------------------------------------------
+# --- keys --------------------------------------------------------------------------------------------------------
 
 
 class QuestionKey(NamedTuple):
@@ -47,9 +47,9 @@ class QuestionKey(NamedTuple):
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
     """Return a question's key, with the first of its right answers for a judge."""
-    said = question.expected[0] if reference and question.expected else ""
+    answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
-    return QuestionKey(question.text, question.history, question.needs_retrieval, said, searched, written)
+    return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
 
 
 def wording_key(question: Question) -> QuestionKey:
@@ -77,107 +77,82 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack answers, verdicts and the like as rows, without default values and NaN."""
+    """Pack answers, judgements and the like as rows, without default values and NaN."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
 
-def answers_in(rows: Packed) -> list[Answer]:
-    """Read answers."""
-    return [Answer(**_with_usage(json.loads(row))) for row in rows.tolist()]
+def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
+    """Read rows of one kind, as :func:`packed` wrote them."""
+    return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 
-def verdicts_in(rows: Packed) -> list[Judgement]:
-    """Read verdicts."""
-    return [Judgement(**_with_usage(json.loads(row))) for row in rows.tolist()]
+def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
+    """Return what decides which rows of a kind may be stored: those that did not fail."""
+    return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
-def routes_in(rows: Packed) -> list[Route]:
-    """Read routes."""
-    return [Route(**_with_usage(json.loads(row))) for row in rows.tolist()]
-
-
-def responses_in(rows: Packed) -> list[Response]:
-    """Read responses."""
-    found = [json.loads(row) for row in rows.tolist()]
-    return [
-        Response(Answer(**_with_usage(one["answer"])), tuple(Passage(*passage) for passage in one["contexts"]))
-        for one in found
-    ]
-
-
-def cacheable_routes(rows: Packed) -> NDArray[np.bool_]:
-    """Return which routes may be stored."""
-    return np.array([not route.failed for route in routes_in(rows)], dtype=bool)
-
-
-def cacheable_responses(rows: Packed) -> NDArray[np.bool_]:
-    """Return which responses may be stored."""
-    return np.array([not response.answer.failed for response in responses_in(rows)], dtype=bool)
-
-
-def cacheable_answers(rows: Packed) -> NDArray[np.bool_]:
-    """Return which answers may be stored."""
-    return np.array([not answer.failed for answer in answers_in(rows)], dtype=bool)
-
-
-def cacheable_verdicts(rows: Packed) -> NDArray[np.bool_]:
-    """Return which verdicts may be stored."""
-    return np.array([not failed(verdict.reason) for verdict in verdicts_in(rows)], dtype=bool)
+def _has_failed(item: Answer | Judgement | Route | Response) -> bool:
+    if isinstance(item, Judgement):
+        return failed(item.reason)
+    return bool(item.answer.failed if isinstance(item, Response) else item.failed)
 
 
 def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
     if isinstance(item, Response):
         return {"answer": _plain(item.answer), "contexts": item.contexts}
-    usual = type(item)._field_defaults
-    kept = {name: value for name, value in item._asdict().items() if not _same(value, usual[name])}
-    return {name: list(value) if isinstance(value, Usage) else value for name, value in kept.items()}
+    plain = {}
+    for name, value in item._asdict().items():
+        is_nan = isinstance(value, float) and not math.isfinite(value)
+        if value != type(item)._field_defaults[name] and not is_nan:
+            plain[name] = list(value) if isinstance(value, Usage) else value
+    return plain
 
 
-def _same(value: Any, usual: Any) -> bool:
-    return bool(value == usual) or (isinstance(value, float) and not math.isfinite(value))
-
-
-def _with_usage(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "usage": Usage(*plain["usage"])} if "usage" in plain else plain
+def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
+    if kind is Response:
+        return Response(_item(plain["answer"], Answer), tuple(Passage(*passage) for passage in plain["contexts"]))
+    if "usage" in plain:
+        plain = {**plain, "usage": Usage(*plain["usage"])}
+    return kind(**plain)
 
 
 # --- asking many at once -----------------------------------------------------------------------------------------
 
 
-class ResultCollector(Generic[Item]):
+class ResultCollector:
     """Collect results in order of arrival and store them at once: a paid result is not paid twice."""
 
     def __init__(self, work: StageContext, rows: Rows) -> None:
         self._work = work
         self._rows = rows
-        self._found: dict[int, Item] = {}
+        self._results: dict[int, Any] = {}
         self._waiting: list[int] = []
         self._kept = time.monotonic()
 
-    def done(self, number: int, item: Item) -> None:
+    def done(self, number: int, item: Answer | Judgement | Route | Response) -> None:
         """Take the result of one row."""
         assert 0 <= number < len(self._rows), f"there is no request {number}"
-        assert number not in self._found, f"request {number} was answered twice"
-        self._found[number] = item
+        assert number not in self._results, f"request {number} was answered twice"
+        self._results[number] = item
         self._waiting.append(number)
         late = len(self._waiting) >= KEPT_TOGETHER or time.monotonic() - self._kept >= KEPT_WITHIN
         usage = item.answer.usage if isinstance(item, Response) else item.usage
         if usage.calls or late:
             self.keep()
-        self._work.progress(len(self._found), len(self._rows))
+        self._work.progress(len(self._results), len(self._rows))
 
     def keep(self) -> None:
         """Store the results that have arrived."""
         if self._waiting:
-            self._work.keep([self._rows[n] for n in self._waiting], packed([self._found[n] for n in self._waiting]))
+            self._work.keep([self._rows[n] for n in self._waiting], packed([self._results[n] for n in self._waiting]))
         self._waiting, self._kept = [], time.monotonic()
 
     def all(self) -> Packed:
         """Return the results of all rows. Raises AssertionError where one is missing: its part broke its contract."""
-        missing = [n for n in range(len(self._rows)) if n not in self._found]
+        missing = [n for n in range(len(self._rows)) if n not in self._results]
         assert not missing, f"{len(missing)} of {len(self._rows)} requests were left without a result"
-        return packed([self._found[n] for n in range(len(self._rows))])
+        return packed([self._results[n] for n in range(len(self._rows))])
 
 
 def ask_all(
@@ -187,9 +162,24 @@ def ask_all(
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
     """Request all rows; ``contents`` maps keys to requests. Results before a failure are kept."""
-    asked: ResultCollector[Any] = ResultCollector(work, rows)
+    results = ResultCollector(work, rows)
     try:
-        ask([contents[key] for key in rows], asked.done)
+        ask([contents[key] for key in rows], results.done)
     finally:
-        asked.keep()
-    return asked.all()
+        results.keep()
+    return results.all()
+
+
+def wording_node(
+    stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
+) -> Node:
+    """Make the node of a part's results for questions; rows are keys of their wording."""
+
+    def compute(work: StageContext, rows: Rows) -> Packed:
+        questions = list(map(read_question_key, rows))
+        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, questions, strict=True)}
+        return ask_all(work, rows, contents, ask)
+
+    return Node(
+        stage, spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(kind), check=key_check(part)
+    )  # fmt: skip

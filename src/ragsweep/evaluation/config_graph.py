@@ -1,4 +1,4 @@
-"""The graph of one config, as its callers see it."""
+"""The nodes of one config that an evaluation, a plan and a signature read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragsweep.core.identity import Node
-from ragsweep.core.types import Chunks
+from ragsweep.core.identity import Node, Spec
+from ragsweep.core.types import Chunks, Corpus
+from ragsweep.stages.graph import SOURCE
 
 
-class Compared(NamedTuple):
+class ApproximateLeg(NamedTuple):
     """A leg with an approximate index, and the exact search that it is compared with."""
 
     found: Node
@@ -23,12 +24,12 @@ class PaidStage(NamedTuple):
     part: Any
     node: Node
     reader: Node | None = None  # None where the rows of both are the same
-    uses: tuple[str, ...] = ("question",)  # fields of Case that stand in what it is asked
+    uses: tuple[str, ...] = ("question",)  # fields of Case that its requests contain
 
 
 @dataclass(frozen=True)
 class ConfigGraph:
-    """The nodes of one config that callers read."""
+    """The nodes of one config."""
 
     corpus: Node
     chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
@@ -40,19 +41,19 @@ class ConfigGraph:
     ranking: Node
     context: Node
     latency: Mapping[str, Node]
-    approximate: Mapping[str, Compared]  # by leg
+    approximate: Mapping[str, ApproximateLeg]  # by leg
     answer: Node | None = None  # None where the config names no generator
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
-    located: Node | None = None  # where the context of a system that exists already stands
+    located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None where the golden set says which questions need the corpus
     query: Node | None = None  # what questions with a history are searched with; None where that is their text
-    callers: tuple[PaidStage, ...] = ()
+    paid_stages: tuple[PaidStage, ...] = ()
 
     @property
     def own(self) -> tuple[Node, ...]:
         """List what the config itself consists of."""
-        written = (self.query,) if self.query else ()
-        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *written, *self.asked)
+        query = (self.query,) if self.query else ()
+        return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
     def budgeted(self) -> bool:
@@ -70,6 +71,12 @@ class ConfigGraph:
         return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 
-def chunks_of(laid: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
+def corpus_node(corpus: Corpus) -> Node:
+    """Make the node of a corpus, which is not computed."""
+    spec = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
+    return Node(SOURCE, spec, (), lambda work, rows: corpus, stored=False)
+
+
+def chunks_of(graph: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
     """Join a chunking's spans with the texts they belong to."""
-    return Chunks(get(laid.corpus), get(laid.chunks), laid.chunks.address)
+    return Chunks(get(graph.corpus), get(graph.chunks), graph.chunks.address)

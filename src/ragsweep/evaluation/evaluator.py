@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node
+from ragsweep.core.identity import Node, content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, PARTIAL, DatasetFacts, Result
 from ragsweep.core.types import (
@@ -18,25 +18,31 @@ from ragsweep.core.types import (
     Answer,
     Answers,
     Dataset,
-    Division,
     Embeddings,
     EvaluationView,
     IndexComparison,
     Judgement,
     Metric,
-    Question,
     Rankings,
     Route,
     Usage,
 )
-from ragsweep.evaluation import scoring
-from ragsweep.evaluation.answering import answers_in, routes_in, verdicts_in
+from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
-from ragsweep.evaluation.evidence import Coverage, cover, view
-from ragsweep.evaluation.generation import passages, ranking_key, without_lost, write_queries
-from ragsweep.evaluation.question_table import ChunkNames, RunTexts, outcomes, qrels_text, run_text
-from ragsweep.evaluation.questions import QuestionTable, has_evidence, tabulate
-from ragsweep.evaluation.scoring import compare
+from ragsweep.evaluation.evidence import Coverage, cover
+from ragsweep.evaluation.evidence import view as make_view
+from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
+from ragsweep.evaluation.question_table import (
+    ChunkNames,
+    QuestionTable,
+    RunTexts,
+    has_evidence,
+    outcomes,
+    qrels_text,
+    run_text,
+    tabulate,
+)
+from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
 from ragsweep.services.usage import Pricing, no_prices
@@ -45,15 +51,13 @@ from ragsweep.stages.graph import Wanted, walk
 from ragsweep.stats.intervals import quantile
 from ragsweep.stats.summaries import collect_scores
 
-__all__ = ["Evaluator", "Experiment", "has_evidence"]
-
 CUT_WARNING = 0.01
 """Share of tokens that the embedder never read from which on a warning is due."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One config made ready: everything is built and checked, nothing is computed yet."""
+    """One config, built and checked; nothing is computed yet."""
 
     name: str
     overrides: tuple[str, ...]
@@ -66,22 +70,25 @@ class Experiment:
     threshold: float  # share of an evidence's characters that a chunk must hold to cover it
     signature: str
     coverage: float = 0.0  # share of a metric's questions that must be scored
-    targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> what says whether its value is good
+    targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
     price: Pricing = no_prices
     currency: str = ""
 
     @property
     def wanted(self) -> list[Wanted]:
-        """List the nodes that the evaluation needs."""
-        known, laid = tabulate(self.dataset.golden.questions), self.graph
-        whole = [Wanted(node, ()) for node in (laid.chunks, laid.counts, *laid.embeddings)]
-        probed = [Wanted(node, known.probed) for node in laid.latency.values()]
-        exact = [Wanted(leg.exact, known.queries) for leg in laid.approximate.values()]
-        answers = [Wanted(laid.answer, known.answered)] if laid.answer else []
-        verdicts = [Wanted(node, known.judged) for node in laid.verdicts.values()]
-        routes = [Wanted(laid.route, known.wordings)] if laid.route else []
-        written = [Wanted(laid.query, [known.wordings[n] for n in known.conversations])] if laid.query else []
-        return [Wanted(laid.context, known.queries), *whole, *exact, *routes, *written, *answers, *verdicts, *probed]
+        """List the nodes that the evaluation needs, with their rows."""
+        table, graph = tabulate(self.dataset.golden.questions), self.graph
+        wanted = [Wanted(graph.context, table.queries)]
+        wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]
+        wanted += [Wanted(leg.exact, table.queries) for leg in graph.approximate.values()]
+        if graph.route:
+            wanted.append(Wanted(graph.route, table.wordings))
+        if graph.query:
+            wanted.append(Wanted(graph.query, [table.wordings[n] for n in table.conversations]))
+        if graph.answer:
+            wanted.append(Wanted(graph.answer, table.answered))
+        wanted += [Wanted(node, table.judged) for node in graph.verdicts.values()]
+        return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
 
 
 class Covered(NamedTuple):
@@ -102,16 +109,19 @@ class Evaluator:
         """Run the config and score it. Latency is measured last, when everything is warm."""
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
-        graph = experiment.graph
-        routes, known = self._routed(graph, experiment.dataset.golden.questions)
-        queries, known = write_queries(self.executor, graph, known)
-        rankings = self._ranked(graph.ranking, known)
+        graph, table = experiment.graph, tabulate(experiment.dataset.golden.questions)
+        routes = None
+        if graph.route:
+            routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
+            table = tabulate(table.questions, bytes(route.search for route in routes))
+        queries, table = write_queries(self.executor, graph, table)
+        rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        looked = replace(self._view(experiment, known, rankings, queries), routes=routes, queries=queries)
-        scores = {one.name: without_lost(scoring.scored(one, looked), queries) for one in experiment.metrics}
-        table = collect_scores(experiment.metrics, scores)
-        ranked = ranking_key(graph, known)
-        summaries = table.summarise()
+        view = replace(self._view(experiment, table, rankings, queries), routes=routes, queries=queries)
+        scores = {one.name: drop_unwritten(score_metric(one, view), queries) for one in experiment.metrics}
+        collected = collect_scores(experiment.metrics, scores)
+        summaries = collected.summarise()
+        address = content_hash([graph.ranking.address, table.written]) if table.written else graph.ranking.address
         return Result(
             signature=experiment.signature,
             name=experiment.name,
@@ -122,96 +132,81 @@ class Evaluator:
             summaries=summaries,
             targets=evaluate_targets(experiment.targets, summaries),
             groups={
-                label: {value: table.summarise(rows) for value, rows in values.items()}
-                for label, values in known.groups.items()
+                label: {value: collected.summarise(rows) for value, rows in values.items()}
+                for label, values in table.groups.items()
             },
-            outcomes=outcomes(looked, known, scores, dict(zip(scores, table.reasons, strict=True)), names),
-            rankings=RunTexts({ranked: lambda: run_text(known.questions, rankings, names, experiment.name)}),
-            qrels=RunTexts({ranked: lambda: qrels_text(coverage, names)}),
+            outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names),
+            rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
+            qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
             stages=self._stages(before, graph),
-            latency=stage_latency(looked),
+            latency=_stage_latency(view),
             indexes=self._indexes(graph),
-            **self._reranked(experiment, known, rankings),
-            warnings=(*self._warnings(experiment), *_warnings_of(looked.answers)),
+            **self._reranked(experiment, table, rankings),
+            warnings=tuple(self._warnings(experiment, view.answers)),
             started=started,
             ended=time.time(),
-            addresses={stage: node.address for stage, node in _named(graph).items()},
-            usage=_usage(known, looked, experiment.price),
+            addresses={
+                "chunk": graph.chunks.address, "ranking": graph.ranking.address, "context": graph.context.address,
+            },
+            usage=_usage(table, view, experiment.price),
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
-        )
-
-    def _routed(self, graph: ConfigGraph, questions: Sequence[Question]) -> tuple[list[Route] | None, QuestionTable]:
-        """Ask the router, where there is one, which questions are searched for."""
-        known = tabulate(questions)
-        if graph.route is None:
-            return None, known
-        routes = routes_in(self.executor.get(graph.route, known.wordings))
-        return routes, tabulate(questions, bytes(route.search for route in routes))
+        )  # fmt: skip
 
     def _view(
-        self, experiment: Experiment, known: QuestionTable, rankings: Rankings, queries: Sequence[Answer] | None
+        self, experiment: Experiment, table: QuestionTable, rankings: Rankings, queries: Sequence[Answer] | None
     ) -> EvaluationView:
-        """Gather all that metrics look at. Latency comes last, when everything is warm."""
+        """Gather the input of metrics. Latency comes last, when everything is warm."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
-        context = self._ranked(graph.context, known)
-        approximate = self._approximate(graph, known, coverage)
-        length = _length(context) if graph.budgeted else None
-        answers = self._answers(graph, known, names, context)
-        verdicts = {name: verdicts_in(self.executor.get(node, known.judged)) for name, node in graph.verdicts.items()}
-        latency = self._latency(graph, known)
-        if queries:  # one that nobody was asked for took no time
-            timed = [one._replace(seconds=0.0) if np.isnan(one.seconds) else one for one in queries]
-            latency["query"] = _seconds(timed, known)
-        if answers:
-            latency["generate"] = _seconds(answers.answers, known)
-            answers = answers._replace(cut=_length(rankings.first(experiment.top_k)) - _length(context))
-        looked = view(coverage, rankings, experiment.top_k, latency, approximate, length)
-        return replace(looked, answers=answers, judgements=verdicts)
-
-    def _answers(
-        self, graph: ConfigGraph, known: QuestionTable, names: ChunkNames, context: Rankings
-    ) -> Answers | None:
-        """Ask for an answer to every question; None where the config names no generator."""
-        if graph.answer is None:
-            return None
-        said = answers_in(self.executor.get(graph.answer, known.answered))
-        return Answers(said, passages(names, context), np.zeros(len(said), dtype=np.int64))
-
-    def _reranked(self, experiment: Experiment, known: QuestionTable, after: Rankings) -> dict[str, Any]:
-        """Score the ranking before reranking, and describe the changes; empty without a reranker."""
-        if not experiment.graph.candidates:
-            return {}
-        coverage = self._covered(experiment).coverage
-        before = self._ranked(experiment.graph.first_stage, known)
-        looked = view(coverage, before, experiment.top_k, {})
-        told = [m for m in experiment.metrics if "evidence" in m.needs and "exact" not in m.needs]
-        table = collect_scores(told, {metric.name: scoring.scored(metric, looked) for metric in told})
-        scored = self._ranked(experiment.graph.reranked, known).first(experiment.graph.candidates)
-        moved = compare(before, after, coverage, scored)
-        return {"first_stage": table.summarise(), "reranking": moved.plain()}
-
-    def _ranked(self, node: Node, known: QuestionTable) -> Rankings:
-        """Rank for all questions that need retrieval; conversation gets an empty ranking."""
-        found: Rankings = self.executor.get(node, known.queries)
-        if len(known.rows) == len(known.questions):
-            return found
-        positions = np.full((len(known.questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)
-        scores = np.full(positions.shape, -np.inf, dtype=np.float32)
-        positions[known.rows], scores[known.rows] = found.positions, found.scores
-        return Rankings(positions, scores, found.chunks)
-
-    def _approximate(self, graph: ConfigGraph, known: QuestionTable, coverage: Coverage) -> dict[str, IndexComparison]:
-        legs = {}
+        context = self._ranked(graph.context, table)
+        approximate = {}
         for name, nodes in graph.approximate.items():
-            found, exact = (self._ranked(node, known) for node in nodes)
-            legs[name] = IndexComparison(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
-        return legs
-
-    def _latency(self, graph: ConfigGraph, known: QuestionTable) -> dict[str, NDArray[np.float64]]:
-        return {
-            stage: np.append(self.executor.get(node, known.probed), np.nan)[known.probe]
+            found, exact = (self._ranked(node, table) for node in nodes)
+            approximate[name] = IndexComparison(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
+        length = _lengths(context)
+        answers = None
+        if graph.answer:
+            cut = _lengths(rankings.first(experiment.top_k)) - length
+            items = unpacked(self.executor.get(graph.answer, table.answered), Answer)
+            answers = Answers(items, passages(names, context), cut)
+        verdicts = {
+            name: unpacked(self.executor.get(node, table.judged), Judgement) for name, node in graph.verdicts.items()
+        }
+        latency = {
+            stage: np.append(self.executor.get(node, table.probed), np.nan)[table.probe]
             for stage, node in graph.latency.items()
         }
+        if queries:  # a query that was not written took no time
+            seconds = [0.0 if np.isnan(query.seconds) else query.seconds for query in queries]
+            latency["query"] = _probed_seconds(seconds, table)
+        if answers:
+            latency["generate"] = _probed_seconds([answer.seconds for answer in answers.answers], table)
+        cut_at = length if graph.budgeted else None
+        view = make_view(coverage, rankings, experiment.top_k, latency, approximate, cut_at)
+        return replace(view, answers=answers, judgements=verdicts)
+
+    def _reranked(self, experiment: Experiment, table: QuestionTable, after: Rankings) -> dict[str, Any]:
+        """Score the ranking before reranking, and describe the changes; empty without a reranker."""
+        graph = experiment.graph
+        if not graph.candidates:
+            return {}
+        coverage = self._covered(experiment).coverage
+        before = self._ranked(graph.first_stage, table)
+        view = make_view(coverage, before, experiment.top_k, {})
+        metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
+        collected = collect_scores(metrics, {metric.name: score_metric(metric, view) for metric in metrics})
+        candidates = self._ranked(graph.reranked, table).first(graph.candidates)
+        movement = compare(before, after, coverage, candidates)
+        return {"first_stage": collected.summarise(), "reranking": movement.plain()}
+
+    def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
+        """Rank for all questions that need retrieval; conversation gets an empty ranking."""
+        found: Rankings = self.executor.get(node, table.queries)
+        if len(table.rows) == len(table.questions):
+            return found
+        positions = np.full((len(table.questions), found.positions.shape[1]), NO_CHUNK, dtype=np.int32)
+        scores = np.full(positions.shape, -np.inf, dtype=np.float32)
+        positions[table.rows], scores[table.rows] = found.positions, found.scores
+        return Rankings(positions, scores, found.chunks)
 
     def _covered(self, experiment: Experiment) -> Covered:
         golden = experiment.dataset.golden
@@ -226,115 +221,95 @@ class Evaluator:
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Return this config's share of the executor's counts, and of tokens beyond its embedder's limit."""
         shares = [_cut_share(self.executor.get(node)) for node in graph.embeddings]
-        spent = _since(before, self.executor.work)
+        stages: dict[str, dict[str, float]] = {}
+        for stage, work in self.executor.work.items():
+            old = vars(before.get(stage, StageWork()))
+            stages[stage] = {name: value - old[name] for name, value in vars(work).items()}
         for node in walk(graph.own):
-            if node.stage in spent:  # what it cost when it was computed, be that today or long ago
-                known = spent[node.stage].get("first_seconds", 0.0)
-                spent[node.stage]["first_seconds"] = known + self.executor.seconds(node)
+            if node.stage in stages:  # what it cost when it was computed, be that today or long ago
+                seconds = stages[node.stage].get("first_seconds", 0.0)
+                stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
         if shares:
-            spent["embed"]["tokens_cut_share"] = max(shares)
-        return spent
+            stages["embed"]["tokens_cut_share"] = max(shares)
+        return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Return the seconds to build each index, whenever that was, and its bytes; NaN where unknown."""
-        told = {}
+        indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
                 size = self.executor.size(node)
-                seconds = self.executor.seconds(node) or np.nan
-                told[f"index/{node.label}".rstrip("/")] = {
-                    "seconds": seconds,
+                indexes[f"index/{node.label}".rstrip("/")] = {
+                    "seconds": self.executor.seconds(node) or np.nan,
                     "bytes": np.nan if size is None else size,
                 }
-        return told
+        return indexes
 
-    def _warnings(self, experiment: Experiment) -> list[str]:
-        said = []
-        if experiment.graph.located:
-            unknown = self.executor.get(experiment.graph.located).unknown
-            if unknown:
-                said.append(
-                    f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
-                    " the ids of documents (or document:start-end), or texts as the corpus has them"
-                )
+    def _warnings(self, experiment: Experiment, answers: Answers | None) -> Iterator[str]:
+        located = experiment.graph.located
+        if located and (unknown := self.executor.get(located).unknown):
+            yield (
+                f"{unknown} contexts of the system were not found in the corpus, and cover no evidence; let it give"
+                " the ids of documents (or document:start-end), or texts as the corpus has them"
+            )
         for node in experiment.graph.embeddings:
             embeddings = self.executor.get(node)
             share = _cut_share(embeddings)
             if share >= CUT_WARNING:
                 cut = int((embeddings.tokens > embeddings.tokens_read).sum())
-                said.append(
+                yield (
                     f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
                     " longer than its window; choose a smaller chunker.size"
                 )
-        return said
+        models = sorted({answer.model for answer in answers.answers if answer.model} if answers else ())
+        if len(models) > 1:  # of one address
+            named = ", ".join(models)
+            yield f"the answers are of several models ({named}): what the service serves has changed; name one"
 
 
-def _length(context: Rankings) -> NDArray[np.int64]:
+def _lengths(rankings: Rankings) -> NDArray[np.int64]:
     """Count the chunks of every ranking."""
-    return np.asarray(np.count_nonzero(context.positions != NO_CHUNK, axis=1), dtype=np.int64)
+    return np.asarray(np.count_nonzero(rankings.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
-def _seconds(answers: Sequence[Answer], known: QuestionTable) -> NDArray[np.float64]:
-    """Take the seconds of the answers to the questions that are probed, as they were measured when they were made."""
-    seconds = np.array([answer.seconds for answer in answers], dtype=np.float64)
-    return np.where(known.probe < len(known.probed), seconds, np.nan)
-
-
-def _usage(known: QuestionTable, looked: EvaluationView, price: Pricing) -> dict[str, dict[str, float]]:
-    """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
-    said: list[tuple[str, Sequence[Answer | Judgement | Route]]] = [
-        ("judge", some) for some in looked.judgements.values()
-    ]
-    if looked.answers:
-        said.append(("generate", looked.answers.answers))
-    if looked.routes:
-        said.append(("route", looked.routes))
-    if looked.queries:
-        said.append(("query", looked.queries))
-    spent: dict[str, dict[str, float]] = {}
-    for stage, items in said:
-        total = spent.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
-        distinct = list(dict(zip(known.judged, items, strict=True)).values())
-        for one in distinct:
-            for name, amount in one.usage._asdict().items():
-                total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-        if stage != "route":  # which names no model
-            total["money"] = total.get("money", 0.0) + _money(distinct, price)
-    return {stage: _priced(total) for stage, total in spent.items()}
-
-
-def _priced(total: dict[str, float]) -> dict[str, float]:
-    """Leave out the money where nothing was called, or where it is not known."""
-    unknown = not total["calls"] or np.isnan(total.get("money", np.nan))
-    return {name: amount for name, amount in total.items() if name != "money"} if unknown else total
-
-
-def _money(items: Iterable[Answer | Judgement | Route], price: Pricing) -> float:
-    """Price answers or judgements; NaN where a model has no price, since a part is no sum."""
-    priced = [price(one.model, one.usage) for one in items if not isinstance(one, Route)]
-    return float(sum(priced))
-
-
-def _warnings_of(answers: Answers | None) -> list[str]:
-    """Warn where one address holds the answers of several models: a service has changed its model."""
-    models = sorted({answer.model for answer in answers.answers if answer.model} if answers else ())
-    if len(models) < 2:
-        return []
-    return [f"the answers are of several models ({', '.join(models)}): what the service serves has changed; name one"]
+def _probed_seconds(seconds: Sequence[float], table: QuestionTable) -> NDArray[np.float64]:
+    """Keep the seconds of the probed questions, as they were measured when the answer was made."""
+    return np.where(table.probe < len(table.probed), np.array(seconds, dtype=np.float64), np.nan)
 
 
 def _cut_share(embeddings: Embeddings) -> float:
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
-def _named(graph: ConfigGraph) -> dict[str, Node]:
-    return {"chunk": graph.chunks, "ranking": graph.ranking, "context": graph.context}
+def _usage(table: QuestionTable, view: EvaluationView, price: Pricing) -> dict[str, dict[str, float]]:
+    """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
+    items: list[tuple[str, Sequence[Any]]] = [("judge", verdicts) for verdicts in view.judgements.values()]
+    items += [("generate", view.answers.answers)] if view.answers else []
+    items += [("route", view.routes)] if view.routes else []
+    items += [("query", view.queries)] if view.queries else []
+    usage: dict[str, dict[str, float]] = {}
+    for stage, rows in items:
+        total = usage.setdefault(stage, dict.fromkeys(Usage._fields, 0.0))
+        distinct = list(dict(zip(table.judged, rows, strict=True)).values())
+        for one in distinct:
+            for name, amount in one.usage._asdict().items():
+                total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
+        if stage != "route":  # which names no model; NaN where a model has no price
+            total["money"] = total.get("money", 0.0) + float(sum(price(one.model, one.usage) for one in distinct))
+    for total in usage.values():
+        if not total["calls"] or np.isnan(total.get("money", 0.0)):
+            total.pop("money", None)
+    return usage
 
 
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
     """Return the facts of questions and corpus."""
-    questions = dataset.golden.questions
+    questions, division = dataset.golden.questions, dataset.division
+    divided: dict[str, Any] = {} if division is None else {
+        "partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole,
+        "held": division.held,
+    }  # fmt: skip
     return DatasetFacts(
         name=dataset.name,
         corpus_digest=dataset.corpus.digest,
@@ -345,37 +320,17 @@ def facts(dataset: Dataset) -> DatasetFacts:
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
         notes=(*dataset.notes, *peculiarities(questions)),
-        **_division(dataset.division),
+        **divided,
     )
 
 
-def _division(division: Division | None) -> dict[str, Any]:
-    if division is None:
-        return {}
-    return {"partition": division.name, "partition_digest": division.digest, "whole_digest": division.whole,
-            "held": division.held}  # fmt: skip
-
-
-def stage_latency(looked: EvaluationView) -> dict[str, dict[str, float]]:
+def _stage_latency(view: EvaluationView) -> dict[str, dict[str, float]]:
     """Sum up each stage's probe: how many questions, and milliseconds by mean and quantile."""
-    summed = {}
-    for stage, seconds in looked.latency.items():
+    stages = {}
+    for stage, seconds in view.latency.items():
         milliseconds = seconds[~np.isnan(seconds)] * 1000
-        ordered = np.sort(milliseconds)
-        if len(ordered):
+        if len(milliseconds):
+            ordered = np.sort(milliseconds)
             quantiles = {f"p{p}_ms": quantile(ordered, p / 100) for p in (50, 95, 99)}
-            summed[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles}
-    return summed
-
-
-def _since(before: Mapping[str, StageWork], now: Mapping[str, StageWork]) -> dict[str, dict[str, float]]:
-    """Return this config's share of the executor's counts."""
-    spent = {}
-    for stage, work in now.items():
-        old = before.get(stage, StageWork())
-        spent[stage] = {
-            "executed": work.executed - old.executed,
-            "recalled": work.recalled - old.recalled,
-            "seconds": work.seconds - old.seconds,
-        }
-    return spent
+            stages[stage] = {"n": len(ordered), "mean_ms": float(milliseconds.mean()), **quantiles}
+    return stages

@@ -1,4 +1,4 @@
-"""Labels survive re-chunking: an anchor becomes a span of the text, and the span is covered by chunks of this config.
+"""Resolve labels under any chunking: an anchor becomes spans of the text, which chunks of this config cover.
 
 Each evidence is credited once, at the first rank that covers it, and the ideal list is the list of evidences. So no
 metric has a denominator that depends on how the corpus was cut, and with one chunk a document and evidence that names
@@ -7,7 +7,7 @@ whole documents every metric is trec_eval's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,14 +17,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, Faults
-from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, GoldenSet, IndexComparison, Question, Rankings, Spans
-from ragsweep.evaluation.passages import AskedEvidence, Places, find_places, relevant
+from ragsweep.core.types import (
+    NO_CHUNK,
+    Chunks,
+    Corpus,
+    EvaluationView,
+    Evidence,
+    GoldenSet,
+    IndexComparison,
+    Question,
+    Rankings,
+    Spans,
+)
+from ragsweep.golden.anchors import composed, in_order, resolve, visible_words
 from ragsweep.parts import tokens
 
 Numbers = NDArray[np.int64]
+Row = tuple[int, int, int, int, bool]
 
 BLOCK = 2**22
 """Places of rankings that are compared at once: 20 MB."""
+
+
+class Label(NamedTuple):
+    """A relevant evidence, and the question it belongs to."""
+
+    n: int  # of the question
+    evidence: Evidence
+    where: str  # its place in a file, for messages
+
+
+class Places(NamedTuple):
+    """The passages of evidences; an evidence with a repeated anchor has several, any of which counts.
+
+    A whole document counts as a passage of one character: it is found as soon as any chunk of it is.
+    """
+
+    evidence: Numbers
+    document: Numbers
+    start: Numbers
+    end: Numbers
+    whole: NDArray[np.bool_]
 
 
 class Overlaps(NamedTuple):
@@ -46,9 +79,9 @@ class EvidenceTokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which chunks cover which evidence, for all questions: made once a chunking, read by every ranking over it.
+    """The chunks that cover each relevant evidence (grade > 0) of all questions: made once a chunking.
 
-    Only relevant evidence (grade > 0) is held. ``evidence`` and ``chunk`` are the covering pairs.
+    ``evidence`` and ``chunk`` are the covering pairs.
     """
 
     questions: Sequence[Question]
@@ -137,21 +170,75 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"the threshold of coverage must be above 0 and at most 1, not {threshold}")
-    asked = relevant(golden.questions)
-    question = np.array([row.n for row in asked], dtype=np.int64)
-    grade = np.array([row.evidence.grade for row in asked], dtype=np.float64)
-    places = find_places(chunks.corpus, asked, golden.repeated_passages)
+    labels = [
+        Label(n, evidence, evidence.where or f'question "{question.id}"')
+        for n, question in enumerate(golden.questions)
+        for evidence in question.evidence
+        if evidence.grade > 0
+    ]
+    question = np.array([label.n for label in labels], dtype=np.int64)
+    grade = np.array([label.evidence.grade for label in labels], dtype=np.float64)
+    places = _places(chunks.corpus, labels, golden.repeated_passages)
     touches = _touches(chunks.spans, places)
-    _check_held(places, touches, asked)
-    evidence, chunk = _pairs(places, touches, threshold, len(chunks))
+    held = np.bincount(places.evidence[touches.place], minlength=len(labels)) > 0
+    faults = Faults()
+    for n in np.flatnonzero(~held).tolist():
+        evidence = labels[n].evidence
+        if evidence.anchor is not None:  # a document without any chunk can only be missed
+            fact = f'no chunk holds any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
+            faults.add(labels[n].where, fact)
+    faults.raise_any()
+    covering, chunk = _pairs(places, touches, threshold, len(chunks))
     counts = count_tokens(chunks) if counts is None else counts
-    whole = places.whole[touches.place]
-    first, last = _touched_tokens(chunks, touches, np.flatnonzero(~whole))
-    last = np.where(whole, counts[touches.chunk], last)
-    marked = _mark(question[places.evidence[touches.place]], touches.chunk, first, last, counts)
+    owner = question[places.evidence[touches.place]]
+    marked = _mark(chunks, owner, touches, places.whole[touches.place], counts)
     return Coverage(
-        golden.questions, question, grade, evidence, chunk, places, touches, counts, marked, chunks.address, chunks
+        golden.questions, question, grade, covering, chunk, places, touches, counts, marked, chunks.address, chunks
     )
+
+
+def _places(corpus: Corpus, labels: Sequence[Label], repeated: bool) -> Places:
+    """Find all passages of all evidences, ordered by evidence, document and start.
+
+    ``repeated``: an anchor also marks every other document in which it occurs. Raises InputError for labels that name
+    unknown documents and anchors that do not occur, all of them at once.
+    """
+    faults = Faults()
+    rows = sorted([*_labelled(corpus, labels, faults), *(_repeated(corpus, labels) if repeated else ())])
+    faults.raise_any()
+    table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    return Places(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(bool))
+
+
+def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
+    # By document: an anchor is found faster in a text that was just searched.
+    for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
+        evidence = labels[n].evidence
+        document = corpus.position.get(evidence.document)
+        if document is None:
+            fact = f'the label names the document "{evidence.document}", which the corpus does not hold'
+            faults.add(labels[n].where, fact)
+        elif evidence.anchor is None:
+            yield n, document, 0, 1, True
+        else:
+            spans = resolve(corpus.texts[document], evidence.anchor, evidence.start)
+            yield from ((n, document, start, end, False) for start, end in spans)
+            if not spans:
+                place = "" if evidence.start is None else f" at character {evidence.start}"
+                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}'
+                faults.add(labels[n].where, fact)
+
+
+def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
+    # The longest word is searched for first, then all of them: that is much cheaper than to resolve.
+    anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
+    rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
+    longest = [max(words, key=len, default="") for *_, words in rows]
+    for document, (identifier, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True)):
+        plain = composed(text)
+        for (n, own, anchor, words), word in zip(rows, longest, strict=True):
+            if word in plain and own != identifier and in_order(plain, words):
+                yield from ((n, document, start, end, False) for start, end in resolve(text, anchor, None))
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:
@@ -163,30 +250,14 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
     high = np.searchsorted(begin, places.document * stride + places.end, side="left")
     low = np.where(places.whole, np.searchsorted(spans.document, places.document, side="left"), low)
     high = np.where(places.whole, np.searchsorted(spans.document, places.document, side="right"), high)
-    place, chunk = _ranges(low, high)
+    length = np.maximum(high - low, 0)
+    place = np.repeat(np.arange(len(low)), length)
+    chunk = np.arange(len(place)) + np.repeat(low - (np.cumsum(length) - length), length)
     whole = places.whole[place]
     start = np.where(whole, 0, np.maximum(spans.start[chunk], places.start[place]))
     end = np.where(whole, 1, np.minimum(spans.end[chunk], places.end[place]))
     kept = end > start
     return Overlaps(place[kept], chunk[kept], start[kept], end[kept])
-
-
-def _ranges(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    """Write ranges out: the number of the range, and each number in it."""
-    length = np.maximum(high - low, 0)
-    owner = np.repeat(np.arange(len(low)), length)
-    return owner, np.arange(len(owner)) + np.repeat(low - (np.cumsum(length) - length), length)
-
-
-def _check_held(places: Places, touches: Overlaps, asked: Sequence[AskedEvidence]) -> None:
-    held = np.bincount(places.evidence[touches.place], minlength=len(asked)) > 0
-    faults = Faults()
-    for n in np.flatnonzero(~held).tolist():
-        evidence = asked[n].evidence
-        if evidence.anchor is not None:  # a document without any chunk can only be missed
-            fact = f'no chunk holds any of "{evidence.anchor}" in "{evidence.document}"; chunks must cover all text'
-            faults.add(asked[n].where, fact)
-    faults.raise_any()
 
 
 def _pairs(places: Places, touches: Overlaps, threshold: float, n_chunks: int) -> tuple[Numbers, Numbers]:
@@ -210,23 +281,24 @@ def count_tokens(chunks: Chunks) -> Numbers:
     return counts
 
 
-def _touched_tokens(chunks: Chunks, touches: Overlaps, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """Find the tokens of the wanted touches (first, behind the last), and 0 of the others; reads no other text."""
-    first, last = np.zeros_like(touches.chunk), np.zeros_like(touches.chunk)
-    document = chunks.spans.document[touches.chunk[wanted]]
-    for one in np.unique(document).tolist():
-        rows = wanted[document == one]
-        offsets = tokens.locate(chunks.corpus.texts[one])
+def _mark(
+    chunks: Chunks, question: Numbers, touches: Overlaps, whole: NDArray[np.bool_], counts: Numbers
+) -> EvidenceTokens:
+    """Count the tokens of every chunk that stand in any evidence of a question, each of them once.
+
+    ``question`` and ``whole`` are (touches,). Only texts with anchors are read.
+    """
+    first, last = np.zeros_like(touches.chunk), np.where(whole, counts[touches.chunk], 0)
+    anchored = np.flatnonzero(~whole)
+    document = chunks.spans.document[touches.chunk[anchored]]
+    for number in np.unique(document).tolist():
+        rows = anchored[document == number]
+        offsets = tokens.locate(chunks.corpus.texts[number])
         first[rows], last[rows] = offsets.token_ranges(touches.start[rows], touches.end[rows])
-    return first, last
-
-
-def _mark(question: Numbers, chunk: Numbers, first: Numbers, last: Numbers, counts: Numbers) -> EvidenceTokens:
-    """Count the tokens of every chunk that stand in any evidence of a question, each of them once."""
     size = max(len(counts), 1)
-    keys, group = np.unique(question * size + chunk, return_inverse=True)
+    keys, group = np.unique(question * size + touches.chunk, return_inverse=True)
     inside = _union(group, first, last, len(keys)).astype(np.int64)
-    # a whole document is given as all tokens of its chunk: beside an anchor in the same chunk these would count twice
+    # A whole document is given as all tokens of its chunk: beside an anchor in the same chunk these would count twice.
     return EvidenceTokens(keys // size, keys % size, np.minimum(inside, counts[keys % size]))
 
 
@@ -269,7 +341,15 @@ def view(
     if length is not None:  # from here on only what stands in the context counts
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
-    marked = coverage.marked
+    marked, places, touches = coverage.marked, coverage.places, coverage.touches
+    inside = np.flatnonzero((ranks[coverage.touching] > 0) & (ranks[coverage.touching] <= top_k))
+    covered = _union(touches.place[inside], touches.start[inside], touches.end[inside], len(places.evidence))
+    best = np.zeros(len(coverage.question))
+    np.maximum.at(best, places.evidence, covered / (places.end - places.start))
+    context = rankings.first(top_k).positions
+    context = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
+    if length is not None:
+        context = np.where(np.arange(top_k) < length[:, None], context, NO_CHUNK)
     return EvaluationView(
         questions=coverage.questions,
         rankings=rankings,
@@ -278,9 +358,9 @@ def view(
         grade=coverage.grade,
         first_rank=first,
         credited_rank=credit(coverage.question, coverage.grade, first),
-        evidence_covered=_covered(coverage, ranks, top_k),
+        evidence_covered=best,
         context_relevant=relevant.astype(bool),
-        context_tokens=_context_tokens(coverage, rankings, top_k, length),
+        context_tokens=coverage.tokens_or_none[context],
         context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
         latency=dict(latency or {}),
         approximate=dict(approximate or {}),
@@ -306,25 +386,6 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     credited = np.zeros_like(first_rank)
     credited[order] = lifted - question[order] * stride
     return credited
-
-
-def _covered(coverage: Coverage, ranks: Numbers, top_k: int) -> NDArray[np.float64]:
-    places, touches = coverage.places, coverage.touches
-    rank = ranks[coverage.touching]
-    inside = (rank > 0) & (rank <= top_k)
-    length = _union(touches.place[inside], touches.start[inside], touches.end[inside], len(places.evidence))
-    best = np.zeros(len(coverage.question))
-    np.maximum.at(best, places.evidence, length / (places.end - places.start))
-    return best
-
-
-def _context_tokens(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | None) -> Numbers:
-    context = rankings.first(top_k).positions
-    if context.shape[1] < top_k:
-        context = np.pad(context, ((0, 0), (0, top_k - context.shape[1])), constant_values=NO_CHUNK)
-    if length is not None:
-        context = np.where(np.arange(top_k) < length[:, None], context, NO_CHUNK)
-    return coverage.tokens_or_none[context]
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:

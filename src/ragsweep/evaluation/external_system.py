@@ -12,21 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check, texts_hash
-from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, Passage, Rankings, Request, Spans
-from ragsweep.evaluation.answering import (
-    Packed,
-    ask_all,
-    cacheable_answers,
-    cacheable_responses,
-    packed,
-    read_question_key,
-    responses_in,
-)
-from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, texts_hash
+from ragsweep.core.types import NO_CHUNK, Answer, Chunks, Corpus, Passage, Rankings, Response, Spans
+from ragsweep.evaluation.answering import Packed, cacheable, packed, read_question_key, unpacked, wording_node
+from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
 from ragsweep.evaluation.generation import Answering, Context
-from ragsweep.stages.graph import SOURCE
 
 _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 
@@ -69,7 +60,7 @@ class AlignedContext:
 def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole: Sequence[str] = ()) -> AlignedContext:
     """Locate every context.
 
-    A name of the form ``document:start-end`` is a span. Under a document's id a text is looked for in that document,
+    A name of the form ``document:start-end`` is a span. Under a document's id a text is searched for in that document,
     under any other name in all documents, whatever its blanks, and without the title where it begins with that. A
     document's id without a text is the whole document. What is found nowhere is a document of its own, which covers no
     evidence. A context that stands twice in one question's list counts at its first place.
@@ -77,37 +68,29 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
     has to stand somewhere.
     """
-    search, strangers = _Search(corpus), dict[Passage, int]()
-    known: dict[Passage, Place] = {}
-    for passage in {one: None for some in contexts for one in some}:
+    search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, Place]()
+    for passage in {passage: None for some in contexts for passage in some}:
         place = search.place(passage)
-        known[passage] = place or Place(
-            len(corpus.ids) + strangers.setdefault(passage, len(strangers)), 0, len(passage.text)
-        )
-    beside = {Place(corpus.position[one], 0, len(corpus.texts[corpus.position[one]])) for one in whole}
-    places = sorted({*known.values(), *beside})
+        if place is None:
+            place = Place(len(corpus.ids) + len(unknown), 0, len(passage.text))
+            unknown.append(passage)
+        place_of[passage] = place
+    documents = {Place(corpus.position[name], 0, len(corpus.texts[corpus.position[name]])) for name in whole}
+    places = sorted({*place_of.values(), *documents})
     number = {place: n for n, place in enumerate(places)}
-    rows = [list(dict.fromkeys(number[known[one]] for one in some)) for some in contexts]
+    rows = [list(dict.fromkeys(number[place_of[passage]] for passage in some)) for some in contexts]
     positions = np.full((len(rows), max(map(len, rows), default=0)), NO_CHUNK, dtype=np.int32)
-    for row, found in zip(positions, rows, strict=True):
-        row[: len(found)] = found
-    return AlignedContext(_with(corpus, list(strangers)), _spans(places), positions, len(strangers))
-
-
-def _spans(places: Sequence[Place]) -> Spans:
+    for row, numbers in zip(positions, rows, strict=True):
+        row[: len(numbers)] = numbers
     columns = np.array(places, dtype=np.int64).reshape(-1, 3).T
-    return Spans(columns[0].astype(np.int32), columns[1].copy(), columns[2].copy())
-
-
-def _with(corpus: Corpus, strangers: Sequence[Passage]) -> Corpus:
-    """Append texts that are not in the corpus to it."""
-    names = [UNKNOWN + texts_hash([one])[:12] for one in strangers]
-    return Corpus(
-        [*corpus.ids, *names],
-        [*corpus.titles, *[""] * len(names)],
-        [*corpus.texts, *(one.text for one in strangers)],
+    extended = Corpus(
+        [*corpus.ids, *(UNKNOWN + texts_hash([passage])[:12] for passage in unknown)],
+        [*corpus.titles, *[""] * len(unknown)],
+        [*corpus.texts, *(passage.text for passage in unknown)],
         corpus.version,
     )
+    spans = Spans(columns[0].astype(np.int32), columns[1].copy(), columns[2].copy())
+    return AlignedContext(extended, spans, positions, len(unknown))
 
 
 @dataclass(frozen=True)
@@ -169,116 +152,83 @@ class ExternalSystem:
     system: BuiltPart
     questions: Sequence[str]
     depth: int
-    documents: Sequence[str] = ()  # those that evidence is looked for in
+    documents: Sequence[str] = ()  # those that evidence is searched for in
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
 
 
 def external_graph(parts: ExternalSystem) -> ConfigGraph:
     """Build the stages; all of the context that a system used counts, whatever ``top_k`` is."""
-    stages = _Stages(parts)
-    ranking = stages.ranking
-    answering = Answering(Context(stages.searched, stages.chunks, ranking), given=stages.answer)
+    corpus, system = corpus_node(parts.corpus), parts.system
+    respond = wording_node("respond", system.spec, system.value, system.value.ask, Response)
+    aligned = _aligned_node(parts, corpus, respond)
+    searched = _whole(
+        "gather", Spec("ragsweep.existing.searched", "1"), (aligned,), lambda work, rows: work.get(aligned).corpus
+    )
+    chunks = _whole(
+        "chunk", Spec("ragsweep.existing.chunks", "1"), (aligned,), lambda work, rows: work.get(aligned).spans, Spans
+    )
+    counts = _whole(
+        "count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks),
+        lambda work, rows: {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))},
+    )  # fmt: skip
+    ranking = _ranking_node(parts, aligned, chunks)
+
+    def answer(work: StageContext, rows: Rows) -> Packed:
+        return packed([one.answer for one in unpacked(work.get(respond, _wording_keys(rows)), Response)])
+
+    answer_node = Node(
+        "answer", Spec("ragsweep.existing.answer", "1"), (respond,), answer, "rows", result=np.ndarray,
+        stored=False, cacheable=cacheable(Answer), input_rows=lambda node, rows: _wording_keys(rows),
+    )  # fmt: skip
+    answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
     return ConfigGraph(
-        stages.searched, stages.chunks, stages.counts, (), ranking, 0, ranking, ranking, ranking, {}, {},
-        stages.answer, verdicts, stages.aligned, None, None,
-        (PaidStage(parts.system.value, stages.respond), *answering.callers(parts.judged, verdicts)),
-    )  # fmt: skip
+        corpus=searched,
+        chunks=chunks,
+        counts=counts,
+        embeddings=(),
+        first_stage=ranking,
+        candidates=0,
+        reranked=ranking,
+        ranking=ranking,
+        context=ranking,
+        latency={},
+        approximate={},
+        answer=answer_node,
+        verdicts=verdicts,
+        located=aligned,
+        paid_stages=(PaidStage(system.value, respond), *answering.paid_stages(parts.judged, verdicts)),
+    )
 
 
-@dataclass(frozen=True)
-class _Stages:
-    """Make the nodes, each when it is first read."""
+def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
+    """Make the node of all contexts' places; made faster than read back, and no array."""
+    questions, documents = list(parts.questions), sorted(parts.documents)
 
-    parts: ExternalSystem
+    def compute(work: StageContext, rows: Rows) -> AlignedContext:
+        responses = unpacked(work.get(respond, questions), Response)
+        return align_contexts(work.get(corpus), [response.contexts for response in responses], documents)
 
-    @cached_property
-    def corpus(self) -> Node:
-        corpus = self.parts.corpus
-        given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
-        return Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
+    spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
+    return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows: questions)
 
-    @cached_property
-    def respond(self) -> Node:
-        """Call the system for rows by wording."""
-        system = self.parts.system
 
-        def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [read_question_key(key) for key in rows]
-            contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
-            return ask_all(work, rows, contents, system.value.ask)
+def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
+    """Make the node of the system's rankings: rows by text. Of questions with one text the first counts."""
+    place: dict[str, int] = {}
+    for number, key in enumerate(parts.questions):
+        place.setdefault(read_question_key(key).text, number)
 
-        return Node(
-            "respond",
-            system.spec,
-            (),
-            compute,
-            "rows",
-            result=np.ndarray,
-            cacheable=cacheable_responses,
-            check=key_check(system.value),
-        )
+    def compute(work: StageContext, rows: Rows) -> Rankings:
+        contexts: AlignedContext = work.get(aligned)
+        return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    @cached_property
-    def aligned(self) -> Node:
-        """Look for all contexts; made faster than read back, and no array."""
-        questions, documents = list(self.parts.questions), sorted(self.parts.documents)
+    spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth})
+    return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)
 
-        def compute(work: StageContext, rows: Rows) -> AlignedContext:
-            said = responses_in(work.get(self.respond, questions))
-            return align_contexts(work.get(self.corpus), [response.contexts for response in said], documents)
 
-        spec = Spec("ragsweep.located.located", "1", {"questions": content_hash([questions, documents])})
-        node = self._made("locate", spec, (self.corpus, self.respond), compute)
-        return replace(node, input_rows=lambda given, rows: questions)
-
-    @cached_property
-    def searched(self) -> Node:
-        """The corpus, with what the system used beside it."""
-        return self._made("gather", Spec("ragsweep.existing.searched", "1"), (self.aligned,),
-                          lambda work, rows: work.get(self.aligned).corpus)  # fmt: skip
-
-    @cached_property
-    def chunks(self) -> Node:
-        return self._made("chunk", Spec("ragsweep.existing.chunks", "1"), (self.aligned,),
-                          lambda work, rows: work.get(self.aligned).spans, Spans)  # fmt: skip
-
-    @cached_property
-    def counts(self) -> Node:
-        def compute(work: StageContext, rows: Rows) -> dict[str, Any]:
-            return {"tokens": count_tokens(Chunks(work.get(self.searched), work.get(self.chunks)))}
-
-        return self._made("count", Spec("ragsweep.evidence.count_tokens", "1"), (self.searched, self.chunks), compute)
-
-    @cached_property
-    def ranking(self) -> Node:
-        """What the system used, in its order: rows by text. Of questions with one text the first counts."""
-        place: dict[str, int] = {}
-        for number, key in enumerate(self.parts.questions):
-            place.setdefault(read_question_key(key).text, number)
-
-        def compute(work: StageContext, rows: Rows) -> Rankings:
-            found: AlignedContext = work.get(self.aligned)
-            return found.rankings([place[text] for text in rows], self.parts.depth, self.chunks.address)
-
-        spec = Spec("ragsweep.existing.ranking", "1", {"depth": self.parts.depth})
-        return Node("rank", spec, (self.aligned,), compute, "rows", result=Rankings, stored=False)
-
-    @cached_property
-    def answer(self) -> Node:
-        """The system's answers: rows by question, as those of a generator."""
-
-        def compute(work: StageContext, rows: Rows) -> Packed:
-            said = responses_in(work.get(self.respond, _wording_keys(rows)))
-            return packed([response.answer for response in said])
-
-        return Node(
-            "answer", Spec("ragsweep.existing.answer", "1"), (self.respond,), compute, "rows", result=np.ndarray,
-            stored=False, cacheable=cacheable_answers, input_rows=lambda node, rows: _wording_keys(rows),
-        )  # fmt: skip
-
-    def _made(self, stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, result: type = dict) -> Node:
-        return Node(stage, spec, inputs, compute, "whole", result=result, stored=False)
+def _whole(stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Any, result: type = dict) -> Node:
+    return Node(stage, spec, inputs, compute, "whole", result=result, stored=False)
 
 
 def _wording_keys(rows: Rows) -> list[str]:

@@ -1,16 +1,16 @@
-"""The stages behind the context: queries, routes, answers, and verdicts. Parts are used by protocol only."""
+"""The stages before and behind the context: queries, answers, and verdicts. Parts are used by protocol only."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, content_hash, key_check
+from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.types import (
@@ -28,76 +28,33 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.answering import (
     Packed,
     QuestionKey,
-    answers_in,
     ask_all,
-    cacheable_answers,
-    cacheable_routes,
-    cacheable_verdicts,
+    cacheable,
     case_key,
     packed,
     read_question_key,
     request_key,
-    verdicts_in,
+    unpacked,
+    wording_node,
 )
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
-from ragsweep.evaluation.question_table import ChunkNames
-from ragsweep.evaluation.questions import QuestionTable, tabulate
-from ragsweep.evaluation.scoring import judged
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, tabulate
+from ragsweep.evaluation.scoring import catch_judge_errors
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.stored_replies import reply_node
 
 
-def route_node(router: BuiltPart) -> Node:
-    """Route every question; rows are keys of the question's wording."""
-
-    def compute(work: StageContext, rows: Rows) -> Packed:
-        asked = list(map(read_question_key, rows))
-        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
-        return ask_all(work, rows, contents, router.value.route)
-
-    return Node(
-        "route",
-        router.spec,
-        (),
-        compute,
-        "rows",
-        result=np.ndarray,
-        cacheable=cacheable_routes,
-        check=key_check(router.value),
-    )
-
-
 def query_node(query: BuiltPart) -> Node:
     """Write the query of every question; rows are keys of the question's wording."""
-
-    def compute(work: StageContext, rows: Rows) -> Packed:
-        asked = list(map(read_question_key, rows))
-        contents = {key: Request(one.text, (), one.history) for key, one in zip(rows, asked, strict=True)}
-        return ask_all(work, rows, contents, query.value.write)
-
-    return Node(
-        "query",
-        _read_spec(query),
-        (),
-        compute,
-        "rows",
-        result=np.ndarray,
-        cacheable=cacheable_answers,
-        check=key_check(query.value),
-    )
-
-
-def _read_spec(query: BuiltPart) -> Spec:
-    """Drop a part's nested parts for other purposes from its spec: they cannot change a query."""
-    spec, parameters = query.spec, dict(query.spec.parameters)
-    for name, unread in getattr(query.value, "UNREAD", {}).items():
+    parameters = dict(query.spec.parameters)
+    for name, unread in getattr(query.value, "UNREAD", {}).items():  # of nested parts: they cannot change a query
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
-    return Spec(spec.target, spec.version, parameters, spec.files)
+    return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
 
 
 def write_queries(
-    executor: Executor, graph: ConfigGraph, known: QuestionTable
+    executor: Executor, graph: ConfigGraph, table: QuestionTable
 ) -> tuple[list[Answer] | None, QuestionTable]:
     """Have a query written for every question with a history; one that failed is searched for with its text.
 
@@ -106,29 +63,25 @@ def write_queries(
         questions as they are searched for.
     """
     if graph.query is None:
-        return None, known
-    rows = known.conversations.tolist()
-    found = iter(answers_in(executor.get(graph.query, [known.wordings[n] for n in rows])) if rows else ())
-    chosen = set(rows)
-    queries = [next(found) if n in chosen else Answer() for n in range(len(known.questions))]
-    texts = [text if one.failed or not one.text else one.text for text, one in zip(known.texts, queries, strict=True)]
-    return queries, tabulate(known.questions, known.routed, json.dumps(texts))
+        return None, table
+    queries, rows = [Answer()] * len(table.questions), table.conversations.tolist()
+    if rows:
+        written = unpacked(executor.get(graph.query, [table.wordings[n] for n in rows]), Answer)
+        for n, query in zip(rows, written, strict=True):
+            queries[n] = query
+    texts = [text if one.failed or not one.text else one.text for text, one in zip(table.texts, queries, strict=True)]
+    return queries, tabulate(table.questions, table.routed, json.dumps(texts))
 
 
-def without_lost(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
+def drop_unwritten(scores: Scores, queries: Sequence[Answer] | None) -> Scores:
     """Drop the scores of questions whose query could not be written: another text was searched."""
-    lost = {n: one.failed for n, one in enumerate(queries or ()) if one.failed}
-    if not lost:
+    reason_of = {n: one.failed for n, one in enumerate(queries or ()) if one.failed}
+    if not reason_of:
         return scores
     values = scores.values.copy()
-    values[list(lost)] = np.nan
-    reasons = [lost.get(n, reason) for n, reason in enumerate(scores.reasons.tolist())]
+    values[list(reason_of)] = np.nan
+    reasons = [reason_of.get(n, reason) for n, reason in enumerate(scores.reasons.tolist())]
     return Scores(values, np.array(reasons, dtype=np.str_))
-
-
-def ranking_key(graph: ConfigGraph, known: QuestionTable) -> str:
-    """Return the address of the rankings; where queries were written, one that stands for these, too."""
-    return content_hash([graph.ranking.address, known.written]) if known.written else graph.ranking.address
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
@@ -148,21 +101,20 @@ class Context:
         """List them, as inputs."""
         return (self.corpus, self.chunks, self.context)
 
-    def passages(self, work: StageContext, asked: Sequence[QuestionKey]) -> list[tuple[Passage, ...]]:
+    def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...]]:
         """Assemble each question's passages for the generator; conversation gets none."""
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
-        context: Rankings = work.get(self.context, _queries(asked))
-        found = iter(passages(ChunkNames(chunks), context))
-        return [next(found) if one.searched else () for one in asked]
+        context: Rankings = work.get(self.context, _queries(questions))
+        searched = iter(passages(ChunkNames(chunks), context))
+        return [next(searched) if one.searched else () for one in questions]
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
     """Name the chunks of contexts, and take their texts; padding is none."""
-    kept = [row[row != NO_CHUNK].tolist() for row in context.positions]
-    named = names.of(context.positions)
+    positions = [row[row != NO_CHUNK].tolist() for row in context.positions]
     return [
-        tuple(Passage(name, names.chunks.text(position)) for name, position in zip(some, row, strict=True))
-        for some, row in zip(named, kept, strict=True)
+        tuple(Passage(name, names.chunks.text(position)) for name, position in zip(*one, strict=True))
+        for one in zip(names.of(context.positions), positions, strict=True)
     ]
 
 
@@ -170,11 +122,11 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 class Answering:
     """Make the nodes of answers and verdicts for one config; without a generator there are verdicts only."""
 
-    handed: Context
+    context: Context
     generator: BuiltPart | None = None
-    given: Node | None = None  # the answers of a system that exists already
+    system_answer: Node | None = None  # the answers of an external system
     contents: dict[str, Any] = field(default_factory=dict)
-    """What a key of a row stands for, by its hash: filled by who asks, read by who answers, within one process."""
+    """Requests and cases by their hash, which is a row's key: written by the reading stage, within one process."""
 
     @cached_property
     def generate(self) -> Node | None:
@@ -187,7 +139,7 @@ class Answering:
             return ask_all(work, rows, contents, part.generate)
 
         return Node(
-            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable_answers,
+            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
             check=key_check(part),
         )  # fmt: skip
 
@@ -196,109 +148,88 @@ class Answering:
         """Build the node of this config's answers, by question."""
         generate = self.generate
         if generate is None:
-            return self.given
+            return self.system_answer
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [read_question_key(key) for key in rows]
-            given = self.handed.passages(work, asked)
-            requests = [Request(one.text, some, one.history) for one, some in zip(asked, given, strict=True)]
+            questions = list(map(read_question_key, rows))
+            passages = self.context.passages(work, questions)
+            requests = [Request(one.text, some, one.history) for one, some in zip(questions, passages, strict=True)]
             keys = [request_key(request) for request in requests]
             self.contents.update(zip(keys, requests, strict=True))
             answers: Packed = work.get(generate, keys)
             return answers
 
-        inputs = (*self.handed.nodes, generate)
         return Node(
-            "answer", Spec("ragsweep.generation.answer", "1"), inputs, compute, "rows", result=np.ndarray,
-            cacheable=cacheable_answers, input_rows=_reads,
+            "answer", Spec("ragsweep.generation.answer", "1"), (*self.context.nodes, generate), compute, "rows",
+            result=np.ndarray, cacheable=cacheable(Answer), input_rows=_input_rows,
         )  # fmt: skip
 
-    def callers(self, judged: Mapping[str, BuiltPart], verdicts: Mapping[str, Node]) -> list[PaidStage]:
+    def paid_stages(self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node]) -> list[PaidStage]:
         """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
-        answering = []
+        judges = [(metrics[name].value, verdict) for name, verdict in verdicts.items()]
+        stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges]
         if self.generator and self.generate:
-            answering.append(PaidStage(self.generator.value, self.generate, self.answer, ("question", "contexts")))
-        judges = [(judged[name].value, verdict) for name, verdict in verdicts.items()]
-        return [*answering, *(PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges)]
+            stages.insert(0, PaidStage(self.generator.value, self.generate, self.answer, ("question", "contexts")))
+        return stages
 
     def verdict(self, metric: BuiltPart) -> Node:
         """Build the node of a judged metric's verdicts on this config, by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
-        handed = self.handed.nodes if "contexts" in uses else ()
+        context = self.context.nodes if "contexts" in uses else ()
+        # The replies of a metric's own judge serve all metrics that use it.
+        replies = reply_node(
+            own if isinstance(own := metric.spec.parameters.get("judge"), Spec) else metric.spec, label
+        )
 
-        replies = reply_node(_asked_spec(metric.spec), label)
-
-        def ask(work: StageContext, rows: Rows) -> Packed:
+        def judge(work: StageContext, rows: Rows) -> Packed:
             is_caching = isinstance(part, CachingMetric)
-            judge = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
-            return ask_all(work, rows, self.contents, judged(part, judge))
+            ask = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
+            return ask_all(work, rows, self.contents, catch_judge_errors(part, ask))
+
+        judge_node = Node(
+            "judge", metric.spec, (), judge, "rows", label, np.ndarray, cacheable=cacheable(Judgement),
+            check=key_check(part),
+        )  # fmt: skip
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            asked = [read_question_key(key) for key in rows]
-            answers = answers_in(work.get(answer, _answer_keys(rows))) if answer else [None] * len(rows)
-            given = self.handed.passages(work, asked) if handed else [()] * len(rows)
-            cases = [_case(part, *one) for one in zip(asked, answers, given, strict=True)]
-            return packed(self._judged(work, judge, cases))
+            questions = list(map(read_question_key, rows))
+            answers = unpacked(work.get(answer, _answer_keys(rows)), Answer) if answer else [None] * len(rows)
+            passages = self.context.passages(work, questions) if context else [()] * len(rows)
+            cases = [_case(part, *one) for one in zip(questions, answers, passages, strict=True)]
+            keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
+            self.contents.update({key: cases[n] for n, key in keys.items()})
+            judged = iter(unpacked(work.get(judge_node, list(keys.values())), Judgement) if keys else ())
+            return packed([one if isinstance(one, Judgement) else next(judged) for one in cases])
 
-        judge = Node(
-            "judge",
-            metric.spec,
-            (),
-            ask,
-            "rows",
-            label,
-            np.ndarray,
-            cacheable=cacheable_verdicts,
-            check=key_check(part),
-        )
-        inputs = (*handed, *([answer] if answer else []), judge)
-        spec = Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)})
         return Node(
-            "verdict", spec, inputs, compute, "rows", label, np.ndarray, cacheable=cacheable_verdicts, input_rows=_reads
-        )
-
-    def _judged(self, work: StageContext, judge: Node, cases: Sequence[Case | Judgement]) -> list[Judgement]:
-        """Judge the cases; what is no case is its own verdict."""
-        keys = {n: case_key(case) for n, case in enumerate(cases) if isinstance(case, Case)}
-        self.contents.update({key: cases[n] for n, key in keys.items()})
-        found = iter(verdicts_in(work.get(judge, list(keys.values())))) if keys else iter(())
-        return [one if isinstance(one, Judgement) else next(found) for one in cases]
+            "verdict", Spec("ragsweep.generation.verdict", "1", {"uses": sorted(uses)}),
+            (*context, *([answer] if answer else []), judge_node), compute, "rows", label, np.ndarray,
+            cacheable=cacheable(Judgement), input_rows=_input_rows,
+        )  # fmt: skip
 
 
-def _asked_spec(metric: Spec) -> Spec:
-    """Return the judge's own spec, where a metric has one: its replies serve all metrics that use it."""
-    judge = metric.parameters.get("judge")
-    return judge if isinstance(judge, Spec) else metric
-
-
-def _case(part: Any, asked: QuestionKey, answer: Answer | None, given: tuple[Passage, ...]) -> Case | Judgement:
+def _case(part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...]) -> Case | Judgement:
     """Build a metric's case of a question; where something is lacking, the verdict is the reason."""
-    if not asked.needs_retrieval:
+    if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
-    if "answer" in part.uses and (reason := _unfit(part, answer)):
-        return Judgement(reason=reason)
-    known: dict[str, Any] = {
-        "question": asked.text,
+    if "answer" in part.uses:
+        if answer is None or answer.failed:
+            return Judgement(reason=answer.failed if answer else NO_ANSWERS)
+        if answer.abstained and (not answer.text or getattr(part, "SKIPS_ABSTAINED", False)):
+            return Judgement(reason=ABSTAINED)
+    fields: dict[str, Any] = {
+        "question": question.text,
         "answer": answer.text if answer else "",
-        "contexts": tuple(passage.text for passage in given),
-        "reference": asked.reference,
+        "contexts": tuple(passage.text for passage in context),
+        "reference": question.reference,
     }
-    case = Case(**{name: known[name] for name in part.uses})
-    lacking = [reason for name, reason in LACKING.items() if name in part.uses and not getattr(case, name)]
-    return Judgement(reason=lacking[0]) if lacking else case
+    lacking = [reason for name, reason in LACKING.items() if name in part.uses and not fields[name]]
+    return Judgement(reason=lacking[0]) if lacking else Case(**{name: fields[name] for name in part.uses})
 
 
-def _unfit(part: Any, answer: Answer | None) -> str:
-    """Return why an answer is not judged; an empty string where it is."""
-    if answer is None or answer.failed:
-        return answer.failed if answer else NO_ANSWERS
-    skipped = answer.abstained and (not answer.text or getattr(part, "SKIPS_ABSTAINED", False))
-    return ABSTAINED if skipped else ""
-
-
-def _queries(asked: Sequence[QuestionKey]) -> list[str]:
-    return [one.query or one.text for one in asked if one.searched]
+def _queries(questions: Sequence[QuestionKey]) -> list[str]:
+    return [one.query or one.text for one in questions if one.searched]
 
 
 @memoize_by_identity
@@ -312,8 +243,8 @@ def _query_keys(rows: Rows) -> Rows:
     return _queries([read_question_key(key) for key in rows])
 
 
-def _reads(given: Node, rows: Rows) -> Rows | None:
+def _input_rows(node: Node, rows: Rows) -> Rows | None:
     """Return the rows of an input that are read; unknown before a request or case is assembled."""
-    if given.stage in ("generate", "judge"):
+    if node.stage in ("generate", "judge"):
         return None
-    return _answer_keys(rows) if given.stage == "answer" else _query_keys(rows)
+    return _answer_keys(rows) if node.stage == "answer" else _query_keys(rows)

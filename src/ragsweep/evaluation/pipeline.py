@@ -20,16 +20,17 @@ from ragsweep.core.types import (
     NestedChunker,
     Rankings,
     ReadingReranker,
+    Route,
     Spans,
     TokenVectors,
     VectorRetriever,
 )
-from ragsweep.evaluation.config_graph import Compared, ConfigGraph, PaidStage
+from ragsweep.evaluation.answering import wording_node
+from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, corpus_node
 from ragsweep.evaluation.evidence import count_tokens
-from ragsweep.evaluation.generation import Answering, Context, query_node, route_node
+from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.parts.ranking import cut_to_budget, drop_below, widen
 from ragsweep.parts.reordering import reorder, reordering_of
-from ragsweep.stages.graph import SOURCE
 from ragsweep.stages.latency import latency_node, rule_latency_node
 from ragsweep.stages.shards import Texts, embedded, read_all
 
@@ -50,13 +51,13 @@ class Parts:
     compared: bool = False  # search exactly beside approximate indexes
     context_budget: int | None = None  # tokens that the context may have
     generator: BuiltPart | None = None
-    judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # metrics that somebody judges, by name
+    judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
     query: BuiltPart | None = None  # writes what is searched with; None: the question as it is
 
 
 def graph(parts: Parts) -> ConfigGraph:
-    """Build the stages: equal parts give equal addresses, wherever they are used."""
+    """Build the stages of a config; equal parts give equal addresses."""
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
@@ -64,18 +65,34 @@ def graph(parts: Parts) -> ConfigGraph:
     context = stages.context(ranking)
     answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
     verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
-    route = route_node(parts.router) if parts.router else None
-    query = query_node(parts.query) if parts.query else None
-    before = [
-        PaidStage(part.value, node) for part, node in ((parts.router, route), (parts.query, query)) if part and node
-    ]
-    candidates = 0 if reranked is first else parts.reranker.value.candidates
+    route = query = None
+    paid_stages = []
+    if parts.router:
+        route = wording_node("route", parts.router.spec, parts.router.value, parts.router.value.route, Route)
+        paid_stages.append(PaidStage(parts.router.value, route))
+    if parts.query:
+        query = query_node(parts.query)
+        paid_stages.append(PaidStage(parts.query.value, query))
     return ConfigGraph(
-        stages.corpus, stages.context_chunks, stages.counts, tuple(stages.embeddings), stages.map_to_parents(first),
-        candidates, reranked, ranking, context, dict(stages.latency),
-        {leg: Compared(*map(stages.map_to_parents, pair)) for leg, pair in stages.approximate.items()},
-        answering.answer, verdicts, None, route, query, (*before, *answering.callers(parts.judged, verdicts)),
-    )  # fmt: skip
+        corpus=stages.corpus,
+        chunks=stages.context_chunks,
+        counts=stages.counts,
+        embeddings=tuple(stages.embeddings),
+        first_stage=stages.map_to_parents(first),
+        candidates=0 if reranked is first else parts.reranker.value.candidates,
+        reranked=reranked,
+        ranking=ranking,
+        context=context,
+        latency=dict(stages.latency),
+        approximate={
+            leg: ApproximateLeg(*map(stages.map_to_parents, pair)) for leg, pair in stages.approximate.items()
+        },
+        answer=answering.answer,
+        verdicts=verdicts,
+        route=route,
+        query=query,
+        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, verdicts)),
+    )
 
 
 def _stage(
@@ -88,6 +105,10 @@ def _stage(
     return Node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, "rows", result=Rankings)
 
 
+def _extend(spec: Spec, **parameters: Any) -> Spec:
+    return replace(spec, parameters={**spec.parameters, **parameters})
+
+
 class _Stages:
     """Make the nodes of one config, bottom up, and collect those whose latency counts."""
 
@@ -95,17 +116,15 @@ class _Stages:
         self.parts = parts
         self.embeddings: list[Node] = []
         self.latency: dict[str, Node] = {}
-        self.approximate: dict[str, Compared] = {}
-        corpus = parts.corpus
-        given = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
-        self.corpus = Node(SOURCE, given, (), lambda work, rows: corpus, stored=False)
-        self.context_chunks, self.chunks = self._chunked(parts.chunker)  # one and the same but for nested chunkers
+        self.approximate: dict[str, ApproximateLeg] = {}
+        self.corpus = corpus_node(parts.corpus)
+        self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node but for nested chunkers
         self.counts = self._whole(
             "count", Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks),
             lambda work: {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}, dict,
         )  # fmt: skip
 
-    def _chunked(self, built: BuiltPart) -> tuple[Node, Node]:
+    def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
         """Build the nodes of the chunks handed to the generator, and of those searched."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
@@ -114,7 +133,7 @@ class _Stages:
             )
             return whole, whole
         specs = built.spec.parameters
-        _, parents = self._chunked(BuiltPart(chunker.parent, specs["parent"]))
+        _, parents = self._chunk_nodes(BuiltPart(chunker.parent, specs["parent"]))
 
         def compute(work: StageContext) -> Spans:
             return cut_within(work.get(self.corpus), work.get(parents), chunker.child)
@@ -128,20 +147,23 @@ class _Stages:
         amount = max(self.parts.corpus.characters, 1)
         return Node(stage, spec, inputs, lambda work, rows: compute(work), "whole", label, result, amount=amount)
 
-    def _chunks(self, work: StageContext) -> Chunks:
-        return Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
-
     def _texts(self, work: StageContext) -> Texts:
-        return Texts(self._chunks(work))
+        return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
 
-    def _timed(self, name: str, node: Node) -> None:
+    def _add_latency(self, name: str, node: Node) -> None:
         if not any(known.inputs[0].address == node.address for known in self.latency.values()):
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
         """Build one retriever of any kind, and drop low scores from its ranking."""
         filtering = getattr(built.value, "FILTERING", ())
-        found = self._unfiltered(BuiltPart(built.value, built.spec.without(*filtering)), label)
+        unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
+        if isinstance(built.value, HybridRetriever):
+            found = self._hybrid(unfiltered, label)
+        elif isinstance(built.value, VectorRetriever):
+            found = self._vector(unfiltered, label)
+        else:
+            found = self._text(unfiltered, label)
         least = built.value.min_score if "min_score" in filtering else None
         if least is None:
             return found
@@ -150,14 +172,6 @@ class _Stages:
             return drop_below(work.get(found, rows), least)
 
         return replace(_stage("drop", {"min_score": least}, (found,), compute), stored=False)
-
-    def _unfiltered(self, built: BuiltPart, label: str) -> Node:
-        """Build the retriever itself; a single one is a hybrid of one leg that needs no fusion."""
-        if isinstance(built.value, HybridRetriever):
-            return self._hybrid(built, label)
-        if isinstance(built.value, VectorRetriever):
-            return self._vector(built, label)
-        return self._text(built, label)
 
     def _text(self, built: BuiltPart, label: str) -> Node:
         part, depth = built.value, self.parts.depth
@@ -169,33 +183,27 @@ class _Stages:
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
-        self._timed(f"retrieve/{label}".strip("/"), node)
+        self._add_latency(f"retrieve/{label}".strip("/"), node)
         return node
 
     def _vector(self, built: BuiltPart, label: str) -> Node:
         embedder, spec = built.value.embedder, built.spec.parameters["embedder"]
         embeddings = self._embeddings(embedder, spec)
         queries = Node(
-            "embed_queries",
-            spec,
-            (),
-            lambda work, rows: embedder.embed_queries(list(rows)),
-            "rows",
-            label,
-            np.ndarray,
+            "embed_queries", spec, (), lambda work, rows: embedder.embed_queries(list(rows)), "rows", label, np.ndarray,
             check=key_check(embedder),
-        )
-        node = self._searched(built, "index", (embeddings, queries), label)
-        self._timed(f"embed_queries/{label}".strip("/"), queries)
-        self._timed(f"retrieve/{label}".strip("/"), node)
-        exact = self._searched(built, "exact", (embeddings, queries), f"{label} exact".strip())
+        )  # fmt: skip
+        node = self._search(built, "index", (embeddings, queries), label)
+        self._add_latency(f"embed_queries/{label}".strip("/"), queries)
+        self._add_latency(f"retrieve/{label}".strip("/"), node)
+        exact = self._search(built, "exact", (embeddings, queries), f"{label} exact".strip())
         if self.parts.compared and exact.address != node.address:
-            self.approximate[label] = Compared(node, exact)
+            self.approximate[label] = ApproximateLeg(node, exact)
         return node
 
-    def _searched(self, built: BuiltPart, key: str, vectors: tuple[Node, Node], label: str) -> Node:
+    def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
         """Build the search by the index at this key: its choice makes the same node, whichever the key is."""
-        (embeddings, queries), search, spec = vectors, getattr(built.value, key), built.spec.parameters[key]
+        (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
         index = self._whole(
             "index", spec.without(*getattr(search, "SEARCH_ONLY", ())), (embeddings,),
             lambda work: search.build(work.get(embeddings).vectors), dict, label,
@@ -203,19 +211,17 @@ class _Stages:
         index = replace(index, check=key_check(search))
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            among, asked = work.get(embeddings).vectors, work.get(queries, rows)
-            found: Rankings = search.search(work.get(index), among, asked, self.parts.depth)
+            vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
+            found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
             return found._replace(chunks=self.chunks.address)
 
-        rule = built.spec.without("embedder", "exact")
-        rule = Spec(rule.target, rule.version, {**rule.parameters, "index": spec}, rule.files)
+        rule = _extend(built.spec.without("embedder", "exact"), index=spec)
         return replace(self._retrieve(rule, (index, embeddings, queries), compute, label), check=key_check(search))
 
     def _retrieve(
         self, spec: Spec, inputs: tuple[Node, ...], compute: Callable[[StageContext, Rows], Rankings], label: str
     ) -> Node:
-        with_depth = Spec(spec.target, spec.version, {**spec.parameters, "depth": self.parts.depth}, spec.files)
-        return Node("retrieve", with_depth, inputs, compute, "rows", label, Rankings)
+        return Node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, "rows", label, Rankings)
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: StageContext) -> Embeddings:
@@ -242,12 +248,10 @@ class _Stages:
             fused: Rankings = built.value.fuse(found, depth)
             return fused._replace(chunks=self.chunks.address)
 
-        rule = built.spec.without("legs")
-        spec = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
+        spec = _extend(built.spec.without("legs"), legs=names, depth=depth)
         node = Node("fuse", spec, tuple(legs.values()), compute, "rows", label, Rankings)
         # How long two lists take to fuse does not depend on their weights.
-        rule = rule.without(*getattr(built.value, "WEIGHING", ()))
-        rule = Spec(rule.target, rule.version, {**rule.parameters, "legs": names, "depth": depth}, rule.files)
+        rule = spec.without(*getattr(built.value, "WEIGHING", ()))
         self.latency[f"fuse/{label}".strip("/")] = rule_latency_node(node, rule)
         return node
 
@@ -259,7 +263,8 @@ class _Stages:
         pairs = self._pairs()
 
         def keys(ranking: Rankings, rows: Rows) -> list[list[str]]:
-            return _pair_keys(ranking.positions[:, : how.candidates], rows)
+            candidates = zip(rows, ranking.positions[:, : how.candidates], strict=True)
+            return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in candidates]
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             ranking: Rankings = work.get(first, rows)
@@ -303,43 +308,24 @@ class _Stages:
         spec = self.parts.reranker.spec.without("candidates", *getattr(part, "REORDERING", ()))
         inputs = [self.corpus, self.chunks]
         if isinstance(part, ReadingReranker):
-            inputs.append(self._read(part, spec))
 
-        def score_some(work: StageContext, some: Rows) -> Floats:
-            if isinstance(part, ReadingReranker):
-                return part.score_read(
-                    work.get(inputs[-1]), [(query, position) for position, query in map(_pair, some)]
-                )
-            texts = self._texts(work)
-            scores: Floats = part.score([(query, texts[position]) for position, query in map(_pair, some)])
-            return scores
+            def read(work: StageContext) -> TokenVectors:
+                return read_all(work, part, self._texts(work), work.get(self.chunks))
+
+            inputs.append(self._whole("embed_tokens", spec, (self.corpus, self.chunks), read, TokenVectors))
 
         def score(work: StageContext, keys: Rows) -> Floats:
-            parts = [np.empty(0, np.float32)]
+            scores = [np.empty(0, np.float32)]
             for start in range(0, len(keys), PAIRS):
                 some = keys[start : start + PAIRS]
-                parts.append(score_some(work, some))
-                work.keep(some, parts[-1])
+                pairs = [(query, int(position)) for position, query in (key.split("\t", 1) for key in some)]
+                if isinstance(part, ReadingReranker):
+                    scores.append(part.score_read(work.get(inputs[-1]), pairs))
+                else:
+                    texts = self._texts(work)
+                    scores.append(part.score([(query, texts[position]) for query, position in pairs]))
+                work.keep(some, scores[-1])
                 work.progress(start + len(some), len(keys))
-            return np.concatenate(parts)
+            return np.concatenate(scores)
 
         return Node("rerank", spec, tuple(inputs), score, "rows", result=np.ndarray, check=key_check(part))
-
-    def _read(self, part: ReadingReranker, spec: Spec) -> Node:
-        def compute(work: StageContext) -> TokenVectors:
-            return read_all(work, part, self._texts(work), work.get(self.chunks))
-
-        return self._whole("embed_tokens", spec, (self.corpus, self.chunks), compute, TokenVectors)
-
-
-def _pair_keys(positions: np.ndarray, rows: Rows) -> list[list[str]]:
-    """Name the (query, chunk) pairs of each query."""
-    return [
-        [f"{position}\t{query}" for position in found[found != NO_CHUNK]]
-        for query, found in zip(rows, positions, strict=True)
-    ]
-
-
-def _pair(key: str) -> tuple[int, str]:
-    position, query = key.split("\t", 1)
-    return int(position), query

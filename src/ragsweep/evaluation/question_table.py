@@ -1,30 +1,144 @@
-"""The question table: outcomes by question, and rankings as text for other tools."""
+"""The questions of a golden set as columns, the outcomes of a config by question, and rankings as text for tools."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
+from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores
+from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.questions import QuestionTable
+from ragsweep.golden.clusters import clusters
 from ragsweep.golden.trec import Run, write_qrels, write_run
+from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
            "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
+MOST_GROUPS = 40
+"""A label with more values than this identifies questions rather than grouping them."""
+
+Numbers = NDArray[np.int64]
+
+
+def has_evidence(question: Question) -> bool:
+    """Return whether a question has relevant evidence."""
+    return any(evidence.grade > 0 for evidence in question.evidence)
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionTable:
+    """The questions of one golden set as columns; each is made once, when it is first read."""
+
+    questions: Sequence[Question]
+    routed: bytes = b""  # a byte a question, 1 where a router says that it is searched for; empty without a router
+    written: str = ""  # a JSON list of what each question is searched with; empty where that is its text
+
+    @cached_property
+    def searched(self) -> NDArray[np.bool_]:
+        """Which questions are searched for: by the router, else by the golden set."""
+        if self.routed:
+            return np.frombuffer(self.routed, dtype=np.bool_)
+        return np.array([question.needs_retrieval for question in self.questions], dtype=np.bool_)
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """The numbers of the questions that are searched for."""
+        return np.flatnonzero(self.searched)
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The search text of each question: its own, unless another query was written for it."""
+        written: list[str] = json.loads(self.written) if self.written else []
+        return written or [question.text for question in self.questions]
+
+    @cached_property
+    def queries(self) -> tuple[str, ...]:
+        """The distinct search texts."""
+        return tuple(self.texts[n] for n in self.rows.tolist())
+
+    @cached_property
+    def probed(self) -> tuple[str, ...]:
+        """The texts whose latency is measured."""
+        return sample(self.queries)
+
+    @cached_property
+    def probe(self) -> Numbers:
+        """Where each question's text stands among those probed (questions,); behind them if it is not probed."""
+        place = {text: n for n, text in enumerate(self.probed)}
+        return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
+
+    @cached_property
+    def answered(self) -> tuple[str, ...]:
+        """The questions to answer, conversation among them, as keys."""
+        return tuple(question_key(*one).key for one in self._rows())
+
+    @cached_property
+    def judged(self) -> tuple[str, ...]:
+        """The same with a right answer each, for judges."""
+        return tuple(question_key(*one, reference=True).key for one in self._rows())
+
+    @cached_property
+    def wordings(self) -> tuple[str, ...]:
+        """The same as keys of their wording alone."""
+        return tuple(wording_key(question).key for question in self.questions)
+
+    @cached_property
+    def conversations(self) -> Numbers:
+        """The numbers of the questions that are searched for and have a history."""
+        return np.array([n for n in self.rows.tolist() if self.questions[n].history], dtype=np.int64)
+
+    def _rows(self) -> Iterator[tuple[Question, bool, str]]:
+        return zip(self.questions, self.searched.tolist(), self.texts, strict=True)
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of the question table that do not depend on the config."""
+        return {
+            "question_id": [question.id for question in self.questions],
+            "question": [question.text for question in self.questions],
+            "answerable": [question.answerable for question in self.questions],
+            "source": list(clusters(self.questions)),
+            **({"query": list(self.texts)} if self.written else {}),
+        }
+
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """Each label, category first, and the questions' values; empty where a question has none."""
+        others = sorted({label for question in self.questions for label in question.labels} - {"category"})
+        return {
+            "category": [question.category for question in self.questions],
+            **{label: [str(question.labels.get(label, "")) for question in self.questions] for label in others},
+        }
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, Numbers]]:
+        """The labels that group the questions: label -> value -> numbers of the questions."""
+        grouped = {}
+        for label, values in self.labels.items():
+            names = sorted({value for value in values if value})
+            if 2 <= len(names) <= MOST_GROUPS:
+                grouped[label] = {name: np.flatnonzero([value == name for value in values]) for name in names}
+        return grouped
+
+
+tabulate = memoize_by_identity(QuestionTable)
+"""Return the table of these questions; the same arguments give the same table."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChunkNames:
-    """The chunks of one chunking as people and files name them; each name is made when it is first asked for.
+    """The names of one chunking's chunks in tables and files; each is made when it is first used.
 
     A name is the document's id, and the span where that is not the whole document, or where the id itself could be such
     a name of another document's chunk.
@@ -35,15 +149,12 @@ class ChunkNames:
 
     def of(self, positions: NDArray[np.int32]) -> list[list[str]]:
         """Name the chunks of rankings (questions, depth); padding has no name."""
-        found = positions != NO_CHUNK
-        asked = positions[found].tolist()
-        try:
-            names = list(map(self._names.__getitem__, asked))
-        except KeyError:
-            for position in set(asked).difference(self._names):
-                self._names[position] = self._name(position)
-            names = list(map(self._names.__getitem__, asked))
-        ends = np.cumsum(found.sum(axis=1)).tolist()
+        is_chunk = positions != NO_CHUNK
+        numbers = positions[is_chunk].tolist()
+        for position in set(numbers).difference(self._names):
+            self._names[position] = self._name(position)
+        names = list(map(self._names.__getitem__, numbers))
+        ends = np.cumsum(is_chunk.sum(axis=1)).tolist()
         return [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def _name(self, position: int) -> str:
@@ -96,10 +207,11 @@ def qrels_text(coverage: Coverage, names: ChunkNames) -> str:
     return write_qrels(found)
 
 
-def check_labels(asked: QuestionTable, metrics: Collection[str]) -> None:
+def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
     """Raise InputError for labels that would take the column of something else."""
     faults = Faults()
-    for label, where in asked.places.items():
+    first = {label: question.where for question in reversed(table.questions) for label in question.labels}
+    for label, where in first.items():
         if label in COLUMNS or label in metrics:
             what = "a metric" if label in metrics else "a column of the table of questions"
             faults.add(where, f'the label "{label}" has the name of {what}; rename it')
@@ -107,56 +219,43 @@ def check_labels(asked: QuestionTable, metrics: Collection[str]) -> None:
 
 
 def outcomes(
-    looked: EvaluationView,
-    asked: QuestionTable,
+    view: EvaluationView,
+    table: QuestionTable,
     scores: Mapping[str, Scores],
     reasons: Mapping[str, ReasonCodes],
     names: ChunkNames,
 ) -> dict[str, list[Any]]:
     """Return one row a question: labels, retrieved evidence, every score, and why a score is missing."""
-    positions = looked.rankings.positions
-    return {
-        **{name: list(column) for name, column in asked.columns.items()},
-        "evidence": np.bincount(looked.evidence_question, minlength=len(looked.questions)).tolist(),
-        "first_evidence_rank": _first_rank(looked).tolist(),
-        "retrieved": np.count_nonzero(positions != NO_CHUNK, axis=1).tolist(),
-        "context": names.of(looked.context),
-        **_answered(looked),
-        **{label: list(values) for label, values in asked.labels.items()},
-        **{name: scored.values.tolist() for name, scored in scores.items()},
-        "unscored": _unscored(reasons, len(looked.questions)),
-    }
-
-
-def _answered(looked: EvaluationView) -> dict[str, list[Any]]:
-    """Return the columns of answers, and of chunks that the token budget left out; none without either."""
-    columns: dict[str, list[Any]] = {}
-    if looked.context_length is not None:
-        handed = np.count_nonzero(looked.rankings.positions[:, : looked.top_k] != NO_CHUNK, axis=1)
-        columns["context_cut"] = (handed - looked.context_length).tolist()
-    if looked.answers is not None:
-        said = looked.answers.answers
-        columns["answer"] = [answer.text for answer in said]
-        columns["abstained"] = [answer.abstained for answer in said]
-        columns["answer_failed"] = [answer.failed for answer in said]
+    count, positions = len(view.questions), view.rankings.positions
+    columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
+    columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
+    never = np.iinfo(np.int64).max
+    first = np.full(count, never)
+    np.minimum.at(first, view.evidence_question, np.where(view.first_rank > 0, view.first_rank, never))
+    columns["first_evidence_rank"] = np.where(first == never, 0, first).tolist()
+    columns["retrieved"] = np.count_nonzero(positions != NO_CHUNK, axis=1).tolist()
+    columns["context"] = names.of(view.context)
+    if view.context_length is not None:
+        uncut = np.count_nonzero(positions[:, : view.top_k] != NO_CHUNK, axis=1)
+        columns["context_cut"] = (uncut - view.context_length).tolist()
+    if view.answers is not None:
+        answers = view.answers.answers
+        columns["answer"] = [answer.text for answer in answers]
+        columns["abstained"] = [answer.abstained for answer in answers]
+        columns["answer_failed"] = [answer.failed for answer in answers]
+    columns |= {label: list(values) for label, values in table.labels.items()}
+    columns |= {name: scored.values.tolist() for name, scored in scores.items()}
+    columns["unscored"] = _unscored(reasons, count)
     return columns
 
 
 def _unscored(reasons: Mapping[str, ReasonCodes], questions: int) -> list[str]:
     """Return for each question its unscored metrics and the reasons, as JSON."""
     kind = np.zeros(questions, dtype=np.int64)
-    for one in {id(one): one for one in reasons.values() if len(one.names) > 1}.values():
-        kind = np.unique(kind * len(one.names) + one.numbers, return_inverse=True)[1]
+    for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
+        kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]
     texts = []
     for n in np.unique(kind, return_index=True)[1].tolist():
-        said = {metric: one.names[one.numbers[n]] for metric, one in reasons.items()}
-        texts.append(json.dumps({metric: reason for metric, reason in said.items() if reason}))
+        row = {metric: codes.names[codes.numbers[n]] for metric, codes in reasons.items()}
+        texts.append(json.dumps({metric: reason for metric, reason in row.items() if reason}))
     return [texts[number] for number in kind.tolist()]
-
-
-def _first_rank(looked: EvaluationView) -> NDArray[np.int64]:
-    """Find the first rank that covers any evidence of each question; 0 where none does."""
-    never = np.iinfo(np.int64).max
-    first = np.full(len(looked.questions), never)
-    np.minimum.at(first, looked.evidence_question, np.where(looked.first_rank > 0, looked.first_rank, never))
-    return np.where(first == never, 0, first)

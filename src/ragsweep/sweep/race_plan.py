@@ -10,7 +10,7 @@ from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import RACING, Result, objectives
 from ragsweep.core.types import Dataset, JudgedMetric, Metric
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
-from ragsweep.evaluation.questions import tabulate
+from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.racing import QuestionOrder, order_questions
 

@@ -18,7 +18,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.evaluation.questions import tabulate
+from ragsweep.evaluation.question_table import tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.prices import Prices

@@ -10,9 +10,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import objectives
 from ragsweep.core.types import Dataset, Metric
-from ragsweep.evaluation.evaluator import has_evidence
-from ragsweep.evaluation.question_table import check_labels
-from ragsweep.evaluation.questions import tabulate
+from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.stats.inference.recommending import COSTS
 
 METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")

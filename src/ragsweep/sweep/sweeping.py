@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
-from ragsweep.evaluation import scoring
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.report.terminal import Terminal
@@ -59,7 +58,6 @@ def _run(command: Command) -> int:
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
-    _try_metrics(experiments, terminal)
     if not command.multirun:
         terminal.plan(planned)
         status = _single(command, context, jobs[0])
@@ -88,16 +86,6 @@ def _check_keys(nodes: Sequence[Node]) -> None:
             faults[str(fault)] = None
     if faults:
         raise ConfigError("\n".join(faults))
-
-
-def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
-    """Warn of metrics that fail on one question, before anything is paid for."""
-    found: dict[str, str] = {}
-    for one in {tuple(map(id, one.metrics)): one for one in experiments}.values():
-        graph = one.graph
-        found |= scoring.faults(one.metrics, one.dataset, graph.answer is not None, graph.route is not None)
-    for name, fault in found.items():
-        terminal.line("warning", f"the metric {name}, tried on one question, fails: {fault}; where it fails it is NaN")
 
 
 def _check(configs: Sequence[JobConfig]) -> None:
@@ -164,7 +152,7 @@ def _plain(planned: Plan) -> dict[str, object]:
         | (_charged(count.charge) if count.charge.calls else {})
         for stage, count in planned.stages.items()
     }
-    seconds = None if planned.untold else planned.total.seconds
+    seconds = None if planned.unmeasured else planned.total.seconds
     currency = {"currency": planned.currency or None}
     return {"configs": planned.configs, "stages": stages, "seconds": seconds} | _charged(planned.charge) | currency
 
