@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.types import Evidence, Question, Turn
-from ragsweep.evaluation.questions import tabulate
+from ragsweep.evaluation.question_table import tabulate
 from ragsweep.golden.clusters import ALIKE, SHINGLE, clusters, near_duplicates, normalised
 from ragsweep.parts.datasets import Beir, PythonReference
 

@@ -52,7 +52,7 @@ def test_plan_counts_asked_distinct_and_stored() -> None:
     assert counts(made, "context") == (3, 2, 0)
     total = made.total
     assert (total.asked, total.distinct, total.stored, total.seconds) == (6, 3, 1, 4.0)
-    assert made.untold == []
+    assert made.unmeasured == []
 
 
 def test_what_only_stored_results_would_read_need_not_be_run() -> None:
@@ -72,7 +72,7 @@ def test_slice_of_what_is_stored_is_stored() -> None:
 
 def test_stage_without_a_measurement_has_no_seconds() -> None:
     made = plan([[Wanted(node("embed"), ())]], There(lambda found: False))
-    assert made.untold == ["embed"]
+    assert made.unmeasured == ["embed"]
     assert made.stages["embed"].seconds is None
 
 

@@ -74,7 +74,7 @@ def test_the_store_serves_what_an_earlier_release_put_there(folder: Path) -> Non
     warned: list[str] = []
     store = Store(folder / ".ragsweep" / "stages", warned.append)
     whole = sorted(path.name for path in (folder / ".ragsweep" / "stages" / "whole").iterdir())
-    entries = dict(store._database.ask("SELECT address, kind FROM entries"))
+    entries = dict(store._database.rows("SELECT address, kind FROM entries"))
     assert whole == sorted(address for address, kind in entries.items() if kind == "whole")
     assert set(entries.values()) == {"whole", "rows"}
     assert not warned

@@ -18,7 +18,7 @@ from ragsweep.report.numbers import about, cell
 from ragsweep.report.tables import evidence_note, partial_note, reranking_note
 from ragsweep.report.targets import target_lines
 from ragsweep.services.usage import UsageMeter, UsageTotals
-from ragsweep.stages.executor import Executor, Silence
+from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.graph import Charge, Plan
 
 WORTH_A_LINE = 1.0
@@ -156,11 +156,11 @@ def _expected(plan: Plan) -> str:
     """Return the expected duration of a plan, as far as known."""
     if plan.total.stored == plan.total.distinct:
         return "nothing to compute"
-    if not plan.untold:
+    if not plan.unmeasured:
         return about(plan.total.seconds)
     if not plan.total.seconds:
         return "time unknown: nothing like it has run on this machine yet"
-    return f"{about(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.untold)}"
+    return f"{about(plan.total.seconds)}, and what has never run on this machine: {', '.join(plan.unmeasured)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:
@@ -171,7 +171,7 @@ def _charged(charge: Charge, currency: str) -> str:
     return f"at most {calls}, {tokens}, {money} ({'by estimate' if charge.estimated else 'as measured'})"
 
 
-class Lines(Silence):
+class Lines(Listener):
     """Print warnings as lines, and no progress."""
 
     def __init__(self, terminal: Terminal) -> None:

@@ -54,7 +54,7 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
 
     Raises NotPlain for a value that is not made of arrays of numbers and words.
     """
-    arrays, words = _taken_apart(value)
+    arrays, words = _split(value)
     listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]
     facts = {"format": FORMAT, "address": address, "arrays": listed, "words": words, "keys": keys}
     header = json.dumps(facts, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -111,7 +111,7 @@ def _unpack(view: memoryview, address: str, result: type) -> Piece:
         raise Damaged("its keys or words are no words")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
         raise Damaged(f"it has {len(keys)} keys, and another number of rows")
-    return Piece(keys, _put_together(arrays, facts["words"], result))
+    return Piece(keys, _join(arrays, facts["words"], result))
 
 
 def _header(view: memoryview) -> tuple[dict[str, Any], int]:
@@ -121,10 +121,10 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
     header = view[_FIRST : _FIRST + length]
     if len(header) != length or _hash(header).digest() != view[len(MAGIC) + _LENGTH : _FIRST]:
         raise Damaged("its header is not what was written")
-    found = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
-    if not isinstance(found, dict):
+    facts = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
+    if not isinstance(facts, dict):
         raise Damaged("its header is no header")
-    return found, _FIRST + length
+    return facts, _FIRST + length
 
 
 def _size(kind: Any, shape: Any) -> int:
@@ -156,8 +156,8 @@ def _bytes(array: np.ndarray) -> memoryview:
     return flat.view(np.uint8).data if flat.size else memoryview(b"")
 
 
-def _taken_apart(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Part a value's arrays from its words."""
+def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Separate a value's arrays from its words."""
     if isinstance(value, np.ndarray):
         fields: Mapping[str, Any] = {"": value}
     elif isinstance(value, Mapping):
@@ -166,18 +166,21 @@ def _taken_apart(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         fields = value._asdict()
     else:
         raise NotPlain(f"a {type(value).__name__} is no array and has no named arrays")
-    arrays = {name: item for name, item in fields.items() if isinstance(item, np.ndarray)}
-    words = {name: item for name, item in fields.items() if name not in arrays}
-    for name, item in words.items():
-        if not isinstance(item, str) or isinstance(value, Mapping):
+    arrays: dict[str, np.ndarray] = {}
+    words: dict[str, str] = {}
+    for name, item in fields.items():
+        if isinstance(item, np.ndarray):
+            if not PLAIN.fullmatch(item.dtype.str) or not isinstance(name, str):
+                raise NotPlain(f"{name or 'it'} is an array of {item.dtype}")
+            arrays[name] = item
+        elif isinstance(item, str) and not isinstance(value, Mapping):
+            words[name] = item
+        else:
             raise NotPlain(f"{name} is a {type(item).__name__}, not an array")
-    for name, array in arrays.items():
-        if not PLAIN.fullmatch(array.dtype.str) or not isinstance(name, str):
-            raise NotPlain(f"{name or 'it'} is an array of {array.dtype}")
     return arrays, words
 
 
-def _put_together(arrays: dict[str, np.ndarray], words: dict[str, str], result: type) -> Any:
+def _join(arrays: dict[str, np.ndarray], words: dict[str, str], result: type) -> Any:
     if issubclass(result, np.ndarray):
         fields: tuple[str, ...] = ("",)
     else:

@@ -1,4 +1,4 @@
-"""Keep the SQLite half of a store: what its entries are and cost, and the segments of rows.
+"""The SQLite file of a store: what its entries are and cost, and the segments of rows.
 
 Nothing in it is worth an error: a database that is damaged, or that another version wrote, is put aside, and a new one
 is begun.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Database:
     """One SQLite file, opened by every process for itself.
 
     ``put_aside`` is called, by one process at a time, for a file that is damaged or of another version; it must move it
-    away. ``warn`` hears of what fails for another reason, a full disk for instance.
+    away. ``warn`` is called with what fails for another reason, a full disk for instance.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Database:
         """Return this process's connection; raises OSError or sqlite3.Error where there can be none."""
         process = os.getpid()
         if process not in self._connections:
-            with self._alone():
+            with self._lock():
                 try:
                     self._connections[process] = _open(self.path)
                 except (sqlite3.Error, OtherFormat, UnicodeDecodeError) as fault:
@@ -71,10 +71,10 @@ class Database:
                 self._number = self.path.stat().st_ino
         return self._connections[process]
 
-    def ask(self, question: str, *values: Any) -> list[Any]:
-        """Return the rows that answer a question; none where the database cannot be read."""
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """Return the rows of a query; none where the database cannot be read."""
         try:
-            return self.open().execute(question, values).fetchall()
+            return self.open().execute(query, values).fetchall()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
             self._lose(fault)
             return []
@@ -96,7 +96,7 @@ class Database:
                 connection.rollback()
 
     def close(self) -> None:
-        """Close this process's connection; the next question opens another."""
+        """Close this process's connection; the next query opens another."""
         connection = self._connections.pop(os.getpid(), None)
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -108,21 +108,19 @@ class Database:
         if not damaged(fault):
             self._warn(fault)
             return
-        with self._alone(), suppress(FileNotFoundError):
+        with self._lock(), suppress(FileNotFoundError):
             if self.path.stat().st_ino == self._number:
                 self._move(self.path, fault)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with locks(self.path.parent / "locks").alone(self.path.name):
-            yield
+    def _lock(self) -> AbstractContextManager[None]:
+        return locks(self.path.parent / "locks").alone(self.path.name)
 
 
 def damaged(fault: Exception) -> bool:
     """Return whether a fault means a damaged database, not one that is busy, full or out of reach."""
     if isinstance(fault, sqlite3.Error):
         code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
-        return (code & 0xFF) not in _PASSING  # our questions are right: whatever else it says, the fault is its own
+        return (code & 0xFF) not in _PASSING  # our statements are right: any other error is the file's
     # Where damage has reached a name, SQLite's own message holds it, and Python cannot read the message.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 

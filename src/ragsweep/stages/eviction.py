@@ -35,17 +35,23 @@ class Conditions:
 def choose(contents: Contents, conditions: Conditions, results: Results | None, now: float) -> list[Item]:
     """Return what fulfils all conditions, the least recently used first; raises InputError where that is not known."""
     if conditions.unreachable:
-        _refuse_to_guess(contents, results)
-    found = sorted(
+        if results is None:
+            raise InputError("--unreachable: no ledger beside the store, so its results are not known")
+        used = {user for item in contents.entries for user in item.users}
+        if results.names and not used & results.names.keys():
+            raise InputError(
+                "--unreachable: no entry records a result in the ledger as its user; use --older-than or --stage"
+            )
+    chosen = sorted(
         (item for item in contents.items if _fulfils(item, conditions, results, now)), key=lambda item: item.used
     )
     if conditions.to_size is None:
-        return found
+        return chosen
     left, count = contents.bytes - contents.unused, 0
-    while count < len(found) and left > conditions.to_size:
-        left -= found[count].bytes
+    while count < len(chosen) and left > conditions.to_size:
+        left -= chosen[count].bytes
         count += 1
-    return found[:count]
+    return chosen[:count]
 
 
 def reachable(item: Item, results: Results) -> bool:
@@ -65,17 +71,6 @@ def _fulfils(item: Item, conditions: Conditions, results: Results | None, now: f
     )
 
 
-def _refuse_to_guess(contents: Contents, results: Results | None) -> None:
-    """Refuse to evict unreachable entries where no ledger lists the reachable ones."""
-    if results is None:
-        raise InputError("--unreachable: no ledger beside the store tells which results there are")
-    used = {user for item in contents.entries for user in item.users}
-    if results.names and not used & results.names.keys():
-        raise InputError(
-            "--unreachable: no entry tells which result in the ledger was made from it; use --older-than or --stage"
-        )
-
-
 CHANGED = "it was used meanwhile"
 COMPUTED = "another process computes it"
 
@@ -87,7 +82,7 @@ def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
     with place.opened("ro") as connection:
         for item in items:
             if item.sort != "rows":
-                why = _remove_files(place, connection, item)
+                why = _remove(place, connection, item)
                 if item.sort == "whole" and not why:
                     gone.append(item.name)
                 yield item, why
@@ -96,9 +91,11 @@ def evict(place: Place, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
             # Or all that becomes free would be overwritten, by way of the log, for which a full disk has no room.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
-                _forget_file(place, connection, address)
+                with suppress(Busy), place.locks.alone(address, busy):
+                    if not (is_address(address) and (place.folder / "whole" / address).exists()):  # made anew
+                        _forget(connection, address)
             for item in rows:
-                yield item, _remove_rows(place, connection, item)
+                yield item, _remove(place, connection, item)
 
 
 def give_back(place: Place) -> str:
@@ -113,7 +110,7 @@ def give_back(place: Place) -> str:
     return ""
 
 
-def _remove_files(place: Place, connection: sqlite3.Connection, item: Item) -> str:
+def _remove(place: Place, connection: sqlite3.Connection, item: Item) -> str:
     if item.sort in ("quarantine", "temporary"):
         (place.folder / item.sort / item.name).unlink(missing_ok=True)
         return ""
@@ -121,31 +118,17 @@ def _remove_files(place: Place, connection: sqlite3.Connection, item: Item) -> s
         with place.locks.alone(item.name, busy):
             if item.sort == "pieces":
                 shutil.rmtree(place.folder / "pieces" / item.name, ignore_errors=True)
-            elif _changed(connection, item):
+                return ""
+            row = connection.execute("SELECT used, rows FROM entries WHERE address = ?", (item.name,)).fetchone()
+            if row is not None and row != (item.used, item.rows):
                 return CHANGED
+            if item.sort == "rows":
+                # One transaction a segment: freeing gigabytes takes seconds, and other writers wait for its end.
+                for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
+                    connection.execute("DELETE FROM segments WHERE id = ?", number)
+                _forget(connection, item.name)
             elif is_address(item.name):
                 (place.folder / "whole" / item.name).unlink(missing_ok=True)
-            return ""
-    except Busy:
-        return COMPUTED
-
-
-def _forget_file(place: Place, connection: sqlite3.Connection, address: str) -> None:
-    """Remove the row of a removed file, unless another process has made it anew."""
-    with suppress(Busy), place.locks.alone(address, busy):
-        if not (is_address(address) and (place.folder / "whole" / address).exists()):
-            _forget(connection, address)
-
-
-def _remove_rows(place: Place, connection: sqlite3.Connection, item: Item) -> str:
-    try:
-        with place.locks.alone(item.name, busy):
-            if _changed(connection, item):
-                return CHANGED
-            # One transaction a segment: freeing gigabytes takes seconds, and whoever else writes waits for its end.
-            for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
-                connection.execute("DELETE FROM segments WHERE id = ?", number)
-            _forget(connection, item.name)
             return ""
     except Busy:
         return COMPUTED
@@ -156,9 +139,3 @@ def _forget(connection: sqlite3.Connection, address: str) -> None:
     connection.execute("DELETE FROM uses WHERE address = ?", (address,))
     connection.execute("DELETE FROM entries WHERE address = ?", (address,))
     connection.execute("COMMIT")
-
-
-def _changed(connection: sqlite3.Connection, item: Item) -> bool:
-    """Return whether an entry differs from the one that was listed and confirmed."""
-    row = connection.execute("SELECT used, rows FROM entries WHERE address = ?", (item.name,)).fetchone()
-    return row is not None and row != (item.used, item.rows)

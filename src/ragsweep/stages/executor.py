@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,42 +22,23 @@ MOST = 512 * 2**20
 """Bytes of rows held in memory where a store has them too. Whole values are mapped from their files."""
 
 
-class Listener(Protocol):
-    """Hear how far the work has come."""
+class Listener:
+    """Events of an executor's work, which are ignored here."""
 
     def started(self, node: Node, rows: int) -> None:
-        """Hear that a node is computed for so many rows."""
+        """Receive that a node is computed for so many rows."""
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Hear how far it is."""
+        """Receive its progress."""
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Hear that it is done."""
+        """Receive that it is done."""
 
     def waiting(self, node: Node) -> None:
-        """Hear that another process computes a node, and that this one waits for it."""
+        """Receive that another process computes a node, and that this one waits for it."""
 
     def warned(self, text: str) -> None:
         """Receive a warning for the user."""
-
-
-class Silence:
-    """Listen to nothing."""
-
-    def started(self, node: Node, rows: int) -> None:
-        """Ignore."""
-
-    def progressed(self, node: Node, done: int, total: int) -> None:
-        """Ignore."""
-
-    def finished(self, node: Node, seconds: float) -> None:
-        """Ignore."""
-
-    def waiting(self, node: Node) -> None:
-        """Ignore."""
-
-    def warned(self, text: str) -> None:
-        """Ignore."""
 
 
 @dataclass
@@ -70,14 +51,14 @@ class StageWork:
 
 
 class Executor:
-    """Keep results by address: in memory for as long as the process lives, and in a store where there is one.
+    """Results by address: in memory for as long as the process lives, and in a store where there is one.
 
-    What was done is counted by stage, and what each value cost when it was first computed is remembered.
+    ``work`` counts by stage what was computed and recalled.
     """
 
     def __init__(self, store: Store | None = None, listener: Listener | None = None) -> None:
         self.store = store
-        self.listener: Listener = listener or Silence()
+        self.listener: Listener = listener or Listener()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
@@ -148,7 +129,7 @@ class Executor:
         return self._sizes[node.address]
 
     def notes(self, node: Node) -> StoredReplies:
-        """Return the notes of a node: those of earlier processes too, where there is a store."""
+        """Return the stored replies of a node: those of earlier processes too, where there is a store."""
         if node.address not in self._notes:
             self._notes[node.address] = StoredReplies(node, self._store_of(node))
         return self._notes[node.address]
@@ -157,50 +138,44 @@ class Executor:
         """Read a whole value from the store; compute it where it is not there, unless another process just does."""
         store = self._store_of(node)
         if store is None:
-            return self._compute(node, (), None)[0]
+            return self._compute(_Work(self, node), ())[0]
         value = store.whole(node)
         if value is None:
             with self._alone(node, store):
                 value = store.whole(node)
                 if value is None:
-                    value, seconds = self._compute(node, (), None)
+                    value, seconds = self._compute(_Work(self, node), ())
                     store.keep_whole(node, value, seconds)
                     # Read back where it can be: the memory is free again, and cold and warm are the same bits.
-                    kept = store.whole(node)
-                    return value if kept is None else kept
+                    stored = store.whole(node)
+                    return value if stored is None else stored
         self._count(node).recalled += 1
         return value
 
     def _get_rows(self, node: Node, rows: Rows) -> Any:
         table, store = self._rows.of(node.address), self._store_of(node)
-        if table.covers(rows):
-            self._count(node).recalled += 1
-            return table.take(rows)
-        if store:
+        most = MOST if self.store else math.inf
+        if store and not table.covers(rows):
             _read(table, store, node)
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
-            self._rows.hold(node.address, table, MOST if self.store else math.inf)  # with what is kept on the way
+            self._rows.hold(node.address, table, most)  # with what is kept on the way
             with self._alone(node, store):
-                self._add_rows(node, rows, table, store)
-        self._rows.hold(node.address, table, MOST if self.store else math.inf)
+                if store:
+                    _read(table, store, node)  # another process may have added them while this one waited
+                if table.covers(rows):
+                    self._count(node).recalled += 1
+                else:
+                    work, missing = _Work(self, node, table), table.missing(rows)
+                    work.keep(missing, self._compute(work, missing)[0])
+        self._rows.hold(node.address, table, most)
         return table.take(rows)
 
-    def _add_rows(self, node: Node, rows: Rows, table: RowTable, store: Store | None) -> None:
-        if store:
-            _read(table, store, node)  # another process may have added them while this one waited
-        if table.covers(rows):
-            self._count(node).recalled += 1
-            return
-        kept = _Kept(node, table, store)
-        missing = table.missing(rows)
-        value, seconds = self._compute(node, missing, kept)
-        kept.keep(missing, value, seconds - kept.seconds)
-
-    def _compute(self, node: Node, rows: Rows, kept: _Kept | None) -> tuple[Any, float]:
+    def _compute(self, work: _Work, rows: Rows) -> tuple[Any, float]:
+        """Run a node; return its value and the seconds that it took, without its inputs'."""
+        node = work.node
         self.listener.started(node, len(rows))
-        work = _Work(self, node, kept)
         value = node.compute(work, rows)
         seconds = work.seconds()
         count = self._count(node)
@@ -231,38 +206,16 @@ def _read(table: RowTable, store: Store, node: Node) -> None:
         table.seen = segment.number
 
 
-@dataclass
-class _Kept:
-    """Where the rows of a running computation go: into the table, and into the store."""
-
-    node: Node
-    table: RowTable
-    store: Store | None
-    seconds: float = 0.0  # of the computation, up to the rows kept last
-
-    def keep(self, rows: Rows, value: Any, seconds: float) -> None:
-        self.seconds += seconds
-        keys, columns = self.table.add(rows, value)
-        if self.node.cacheable and keys:
-            wanted = np.flatnonzero(self.node.cacheable(columns))
-            stored = [keys[n] for n in wanted.tolist()]
-            self.table.failed |= set(keys).difference(stored)
-            self.table.cacheable = self.table.cacheable and len(wanted) == len(keys)
-            keys, columns = stored, cut(columns, wanted)
-        if self.store and keys:
-            saved = self.store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
-            self.table.cacheable = self.table.cacheable and saved
-
-
 class _Work:
-    """The inputs of one computation."""
+    """The StageContext of one computation."""
 
-    def __init__(self, executor: Executor, node: Node, kept: _Kept | None) -> None:
+    def __init__(self, executor: Executor, node: Node, table: RowTable | None = None) -> None:
+        self.node = node
         self._executor = executor
-        self._node = node
-        self._kept = kept
+        self._table = table  # of a rows node
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
+        self._kept = 0.0  # seconds up to the rows kept last
         self._pieces = [0, 0]  # made, and recalled
 
     def seconds(self) -> float:
@@ -272,7 +225,7 @@ class _Work:
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        assert any(node is given for given in self._node.inputs), f"{self._node.stage} reads what is not its input"
+        assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not its input"
         begin = time.perf_counter()
         try:
             return self._executor.get(node, rows)
@@ -280,18 +233,17 @@ class _Work:
             self._elsewhere += time.perf_counter() - begin
 
     def progress(self, done: int, total: int) -> None:
-        self._executor.listener.progressed(self._node, done, total)
+        self._executor.listener.progressed(self.node, done, total)
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
         store = self._executor.store
-        found = store.piece(self._node, name) if store else None
-        self._pieces[found is not None] += 1
-        if found is not None:
-            return found
-        made = make()
-        if store:
-            store.keep_piece(self._node, name, made)
-        return made
+        value = store.piece(self.node, name) if store else None
+        self._pieces[value is not None] += 1
+        if value is None:
+            value = make()
+            if store:
+                store.keep_piece(self.node, name, value)
+        return value
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         store = self._executor.store
@@ -301,5 +253,17 @@ class _Work:
         return self._executor.notes(node)
 
     def keep(self, rows: Rows, value: Any) -> None:
-        assert self._kept is not None, f"{self._node.stage} has no rows to keep"
-        self._kept.keep(rows, value, self.seconds() - self._kept.seconds)
+        assert self._table is not None, f"{self.node.stage} has no rows to keep"
+        table, seconds = self._table, self.seconds() - self._kept
+        self._kept += seconds
+        keys, columns = table.add(rows, value)
+        if self.node.cacheable and keys:
+            chosen = np.flatnonzero(self.node.cacheable(columns))
+            stored = [keys[n] for n in chosen.tolist()]
+            table.failed |= set(keys).difference(stored)
+            table.cacheable = table.cacheable and len(chosen) == len(keys)
+            keys, columns = stored, cut(columns, chosen)
+        store = self._executor.store if self.node.stored else None
+        if store and keys:
+            saved = store.keep_rows(self.node, Piece(tuple(keys), columns), Cost(len(keys), seconds))
+            table.cacheable = table.cacheable and saved

@@ -9,23 +9,22 @@ from typing import NamedTuple, Protocol
 from ragsweep.core.identity import Node, Rows
 
 SOURCE = "corpus"
-"""The stage that is given, not computed; it is in no count."""
+"""The stage that is not computed; it is in no count."""
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield every distinct node below (and with) the given ones, inputs before what reads them."""
     seen: set[str] = set()
+
+    def below(node: Node) -> Iterator[Node]:
+        if node.address not in seen:
+            seen.add(node.address)
+            for source in node.inputs:
+                yield from below(source)
+            yield node
+
     for node in nodes:
-        yield from _below(node, seen)
-
-
-def _below(node: Node, seen: set[str]) -> Iterator[Node]:
-    if node.address in seen:
-        return
-    seen.add(node.address)
-    for given in node.inputs:
-        yield from _below(given, seen)
-    yield node
+        yield from below(node)
 
 
 class Wanted(NamedTuple):
@@ -35,7 +34,7 @@ class Wanted(NamedTuple):
     rows: Rows
 
 
-class Known(Protocol):
+class KnownResults(Protocol):
     """Access to results that exist, and estimates for the rest."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
@@ -59,21 +58,17 @@ class Charge:
 
     def __add__(self, other: Charge) -> Charge:
         """Add; a sum with an unknown part is unknown."""
-        return Charge(
-            self.calls + other.calls,
-            self.tokens + other.tokens,
-            self.money + other.money,
-            self.estimated or other.estimated,
-        )
+        calls, tokens, money = self.calls + other.calls, self.tokens + other.tokens, self.money + other.money
+        return Charge(calls, tokens, money, self.estimated or other.estimated)
 
 
 @dataclass
 class StageCount:
-    """Stage runs that the configs ask for, how many of them are distinct, and how many need not be run.
+    """Stage runs of all configs, how many of them are distinct, and how many need not be run.
 
-    ``seconds`` is how long the others will take; None where nothing like one of them was measured on this machine.
-    ``rows`` is how many answers or verdicts will be asked for at most: equal requests are known once they are made;
-    ``charge`` is what those cost that call a service.
+    ``seconds`` is the duration of the others; None where nothing like one of them was measured on this machine.
+    ``rows`` is the highest number of answers or verdicts to compute, since equal requests are found only once they are
+    assembled; ``charge`` is the cost of those that call a service.
     """
 
     asked: int = 0
@@ -91,7 +86,7 @@ class Plan:
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> what must be computed of it
-    # (where nobody knows yet what that is: for each row that reads one, the reader's address, a space and the row)
+    # (where that is not known yet: for each row that reads one, the reader's address, a space and the row)
     currency: str = ""
 
     @property
@@ -111,76 +106,76 @@ class Plan:
         return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
-    def untold(self) -> list[str]:
+    def unmeasured(self) -> list[str]:
         """Name the stages of unknown duration."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
-def plan(configs: Sequence[Sequence[Wanted]], there: Known) -> Plan:
+def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
     """Count the stage runs of configs, each given by its wanted nodes.
 
     A run need not be done if its result is there, or if everything that would read it is there.
     """
-    made = Plan(configs=len(configs))
+    planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}
     for wanted in configs:
         for node in walk([one.node for one in wanted]):
             if node.stage != SOURCE:
-                made.stages.setdefault(node.stage, StageCount()).asked += 1
+                planned.stages.setdefault(node.stage, StageCount()).asked += 1
                 nodes[node.address] = node
-    missing, unknown = _missing([one for wanted in configs for one in wanted], there)
-    made.missing = missing
+    missing, unknown = _missing([one for wanted in configs for one in wanted], results)
+    planned.missing = missing
     for address, node in nodes.items():
-        count = made.stages[node.stage]
+        count = planned.stages[node.stage]
         count.distinct += 1
         if address not in missing:
             count.stored += 1
             continue
         count.rows += len(missing[address]) if address in unknown else 0
-        told = there.estimate(node, missing[address]) if node.stored else 0.0
-        count.seconds = None if told is None or count.seconds is None else count.seconds + told
-    return made
+        seconds = results.estimate(node, missing[address]) if node.stored else 0.0
+        count.seconds = None if seconds is None or count.seconds is None else count.seconds + seconds
+    return planned
 
 
-def _missing(wanted: Sequence[Wanted], there: Known) -> tuple[dict[str, Rows], set[str]]:
+def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
     """Return the addresses that must be computed, with the rows: from the results down, as far as needed.
 
-    The addresses returned beside are those whose rows nobody knows yet: there stands one for each row that reads one.
+    The second value are the addresses whose rows are not known yet: their rows are one for each row that reads one.
     """
-    found: dict[str, Rows] = {}
+    missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
     unknown: dict[str, dict[str, None]] = {}
+    alive: list[Rows] = []  # while rows live, no others have their id
 
     def visit(node: Node, rows: Rows) -> None:
         if node.stage == SOURCE or (node.address, id(rows)) in seen:
             return
         seen.add((node.address, id(rows)))
-        if not node.stored and not any(_is_missing(node, given, rows) for given in node.inputs):
+        if node.stored and results.known(node, rows):
             return
-        if node.stored and there.known(node, rows):
+        if not node.stored and not any(is_missing(node, source, rows) for source in node.inputs):
             return
-        if node.stored and node.cacheable:  # each row of it may be paid for: those that are there are not counted
-            rows = there.missing(node, rows)
-            kept.append(rows)
-        found[node.address] = max(found.get(node.address, rows), rows, key=len)
-        for given in node.inputs:
-            descend(node, given, rows)
+        if node.stored and node.cacheable:  # each row may be paid for: those that are there are not counted
+            rows = results.missing(node, rows)
+            alive.append(rows)
+        missing[node.address] = max(missing.get(node.address, rows), rows, key=len)
+        for source in node.inputs:
+            descend(node, source, rows)
 
-    def descend(node: Node, given: Node, rows: Rows) -> None:
-        read = node.input_rows(given, rows) if node.input_rows else rows
-        if read is not None:
-            kept.append(read)  # while it lives, no other rows have its id
-            visit(given, read)
-            return
-        unknown.setdefault(given.address, {}).update(dict.fromkeys(f"{node.address} {row}" for row in rows))
-        found.setdefault(given.address, ())
+    def descend(node: Node, source: Node, rows: Rows) -> None:
+        read = node.input_rows(source, rows) if node.input_rows else rows
+        if read is None:
+            unknown.setdefault(source.address, {}).update(dict.fromkeys(f"{node.address} {row}" for row in rows))
+            missing.setdefault(source.address, ())
+        else:
+            alive.append(read)
+            visit(source, read)
 
-    def _is_missing(node: Node, given: Node, rows: Rows) -> bool:
-        descend(node, given, rows)
-        return given.address in found
+    def is_missing(node: Node, source: Node, rows: Rows) -> bool:
+        descend(node, source, rows)
+        return source.address in missing
 
-    kept: list[Rows] = []
     for one in wanted:
         visit(one.node, one.rows)
-    found.update({address: list(rows) for address, rows in unknown.items()})
-    return found, set(unknown)
+    missing.update({address: list(rows) for address, rows in unknown.items()})
+    return missing, set(unknown)

@@ -69,20 +69,16 @@ def rule_latency_node(target: Node, rule: Spec) -> Node:
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> NDArray[np.float64]:
-    inside = _Inputs(work)
-    for row in wanted[:1]:
-        target.compute(inside, row)  # loads what is loaded once, and warms the caches
-    return np.array([_seconds(target, inside, row) for row in wanted], dtype=np.float64)
-
-
-def _seconds(target: Node, work: StageContext, row: Rows) -> float:
-    begin = time.perf_counter()
-    target.compute(work, row)
-    return time.perf_counter() - begin
+    inputs, seconds = _Inputs(work), []
+    for rows in [*wanted[:1], *wanted]:  # the first loads what is loaded once, and warms the caches
+        begin = time.perf_counter()
+        target.compute(inputs, rows)
+        seconds.append(time.perf_counter() - begin)
+    return np.array(seconds[1:], dtype=np.float64)
 
 
 class _Inputs:
-    """Hand the target its inputs, which are known already."""
+    """The context of the timed target, whose inputs are computed already: nothing is recalled, reported or stored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work
@@ -90,20 +86,15 @@ class _Inputs:
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         return self._work.get(node, rows)
 
-    def progress(self, done: int, total: int) -> None:
-        """Ignore progress: one question is none."""
+    def progress(self, done: int, total: int) -> None: ...
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return no stored replies, and drop new ones: all of the work is timed."""
         return {}
 
-    def keep(self, rows: Rows, value: Any) -> None:
-        """Keep nothing: the timed rows are stored already."""
+    def keep(self, rows: Rows, value: Any) -> None: ...
 
     def piece(self, name: str, make: Callable[[], Any]) -> Any:
-        """Make it anew."""
         return make()
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return memory."""
         return np.empty(shape, dtype)

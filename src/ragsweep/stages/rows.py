@@ -1,9 +1,10 @@
-"""Hold the rows of nodes that are known: keys, and their values as arrays over the keys."""
+"""Known rows of nodes in memory: keys, and their values as arrays over the keys."""
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ class RowTable:
     def columns(self) -> Any:
         """All values: a NamedTuple of arrays, or one array; None where there are none."""
         if len(self.added) > 1:  # once, however many there are: what is kept row by row would be copied for every row
-            self.added = [_map(_combine(self.added), _sealed)]
+            self.added = [_map(self.added, _seal)]
         return self.added[0] if self.added else None
 
     def missing(self, rows: Rows) -> list[str]:
@@ -48,9 +49,9 @@ class RowTable:
             wanted = sorted(new.values())
             rows, columns = [rows[n] for n in wanted], cut(columns, np.array(wanted, dtype=np.int64))
         start = len(self.position)
-        self.position.update({key: start + n for n, key in enumerate(rows)})
+        self.position.update(zip(rows, itertools.count(start), strict=False))
         if rows or not self.added:
-            self.added.append(_map(columns, _sealed))
+            self.added.append(_map([columns], _seal))
         self.bytes += sum(map(len, rows)) + KEY * len(rows) + size_of(columns)
         return rows, columns
 
@@ -69,7 +70,7 @@ class RowTable:
 
 
 class RowTables:
-    """The row tables of a process by address. Those not used for longest go first where they take too many bytes."""
+    """The row tables of a process by address. The least recently used go first where they take too many bytes."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
@@ -89,7 +90,7 @@ class RowTables:
                 table.forget_failed()
 
     def hold(self, address: str, table: RowTable, most: float) -> None:
-        """Hold a table that was just used or added to; drop others that last until all have at most so many bytes."""
+        """Keep a table that was just used or added to; drop stored ones until all have at most so many bytes."""
         self._tables[address] = table
         self._tables.move_to_end(address)
         self.bytes += table.bytes - self._sizes.get(address, 0)
@@ -107,46 +108,28 @@ class RowTables:
 def size_of(columns: Any) -> int:
     """Count the bytes of a NamedTuple or a mapping of arrays, or of one array."""
     items = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, tuple) else (columns,)
-    return sum(item.nbytes for item in items if _is_array(item))
+    return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
 
 
 def cut(columns: Any, wanted: np.ndarray) -> Any:
     """Take some rows, by position, of a NamedTuple of arrays or of one array."""
-    return _map(columns, lambda column: column[wanted])
+    return _map([columns], lambda column: column[0][wanted])
 
 
-def _map(columns: Any, change: Any) -> Any:
-    if isinstance(columns, tuple):
-        return columns._replace(  # type: ignore[attr-defined]
-            **{name: change(value) if isinstance(value, np.ndarray) else value for name, value in _fields(columns)}
-        )
-    return change(columns)
+def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
+    """Make one value of several of one form, column by column; words are those of the first."""
+    first = tables[0]
+    if not isinstance(first, tuple):
+        return change(tables)
+    columns = zip(*tables, strict=True)
+    return type(first)(*(change(list(some)) if isinstance(some[0], np.ndarray) else some[0] for some in columns))
 
 
-def _sealed(column: np.ndarray) -> np.ndarray:
-    """Return the same values, which cannot be changed: with and without a store a part sees the same."""
+def _seal(columns: list[np.ndarray]) -> np.ndarray:
+    """Join arrays, read-only: with and without a store a part gets the same."""
+    column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
     # A slice would keep all that it was cut from in memory.
-    seen = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
-    seen.flags.writeable = False
-    return seen
-
-
-def _is_array(item: Any) -> bool:
-    return isinstance(item, np.ndarray)
-
-
-def _fields(columns: Any) -> list[tuple[str, Any]]:
-    return list(zip(columns._fields, columns, strict=True))
-
-
-def _combine(tables: list[Any]) -> Any:
-    first = tables[0]
-    if isinstance(first, tuple):
-        joined = {
-            name: np.concatenate([getattr(table, name) for table in tables])
-            for name, value in _fields(first)
-            if isinstance(value, np.ndarray)
-        }
-        return first._replace(**joined)  # type: ignore[attr-defined]
-    return np.concatenate(tables)
+    sealed = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
+    sealed.flags.writeable = False
+    return sealed

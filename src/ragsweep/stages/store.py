@@ -1,4 +1,4 @@
-"""Keep stage results on disk under their addresses, for all processes of a machine and all days to come.
+"""Stage results on disk under their addresses, shared by all processes of a machine.
 
 A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
 and their values together, in one SQLite table (see `database`). Whatever is read back is checked; what is damaged is
@@ -29,7 +29,7 @@ from ragsweep.stages.latency import machine
 from ragsweep.stages.rows import cut, size_of
 
 EXTRAPOLATED = 50
-"""How many times as much as was measured can be told of."""
+"""How many times the measured work an estimate may be for."""
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
@@ -110,7 +110,7 @@ class Store:
 
     def segments(self, node: Node, after: int = 0) -> list[Segment]:
         """Return the segments of a node that were written after the one of this number."""
-        rows = self._database.ask(
+        rows = self._database.rows(
             "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
         )
         return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
@@ -139,11 +139,11 @@ class Store:
         """Return whether a value, or all these rows of it, are stored; they may still prove to be damaged."""
         if node.kind == "whole":
             return self._path(node.address).exists()
-        said = self._database.ask("SELECT keys FROM segments WHERE address = ?", node.address)
-        if not said or (_digest(rows),) in said:  # the rows as they were written: nothing need be read
-            return bool(said)
-        known = self.keys(node)
-        return bool(known) and known.issuperset(rows)
+        digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
+        if not digests or (_digest(rows),) in digests:  # the rows as they were written: nothing need be read
+            return bool(digests)
+        keys = self.keys(node)
+        return bool(keys) and keys.issuperset(rows)
 
     def keys(self, node: Node) -> set[str]:
         """Return the keys of the rows that are there."""
@@ -152,34 +152,34 @@ class Store:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return the values of the latest segments of a node, or of the same class and stage under other specs."""
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
-        asked = (node.stage, node.spec.target, node.address) if alike else (node.address,)
-        found = self._database.ask(
+        parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
+        segments = self._database.rows(
             f"SELECT address, CAST(data AS BLOB) FROM segments WHERE address {others if alike else '= ?'}"
             " ORDER BY id DESC LIMIT ?",
-            *asked, most,
+            *parameters, most,
         )  # fmt: skip
         values = []
-        for address, data in found:
-            with suppress(Damaged, OtherFormat):  # whoever needs it finds that out
+        for address, data in segments:
+            with suppress(Damaged, OtherFormat):  # which is reported when its value is needed
                 values.append(unpack(data or b"", address, node.result).value)
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate the seconds of an amount of a stage's work; None without a measurement of its kind.
 
-        The same part with the same parameters tells best, then the same class, then the same stage; what is tiny beside
-        the work that is asked about (mostly start-up, say) tells nothing.
+        Measured are the same part with the same parameters, else the same class, else the same stage. A measurement
+        that is tiny beside the work to estimate does not count: it may be mostly start-up.
         """
         for column, value in (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage)):
-            found = self._database.ask(
+            measured = self._database.rows(
                 "SELECT total(seconds), total(amount) FROM (SELECT CAST(seconds AS REAL) AS seconds, amount"
                 f" FROM entries WHERE stage = ? AND {column} = ? AND machine = ? AND amount > 0 AND seconds >= 0"
                 " ORDER BY made DESC LIMIT 20)",
                 node.stage, value, machine(),
             )  # fmt: skip
-            seconds, done = found[0] if found else (0.0, 0.0)
-            if done and done * EXTRAPOLATED >= amount:
-                return float(seconds / done * amount)
+            for seconds, done in measured:  # one row, or none where the database cannot be read
+                if done and done * EXTRAPOLATED >= amount:
+                    return float(seconds / done * amount)
         return None
 
     def size(self, node: Node) -> int | None:
@@ -190,18 +190,20 @@ class Store:
 
     def cost(self, node: Node) -> float:
         """Return the seconds that an entry took to compute; 0 where that is not known."""
-        found = self._database.ask("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
-        return float(found[0][0] or 0.0) if found else 0.0
+        costs = self._database.rows("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
+        return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
         """Record that a result was made from these entries, and when."""
-        now, listed = time.time(), list(addresses)
-        with self._writing("who uses what"), self._database.transaction() as connection:
+        now, used = time.time(), list(addresses)
+        with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(
                 "INSERT INTO uses VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at",
-                [(address, user, now) for address in listed],
+                [(address, user, now) for address in used],
             )
-            connection.executemany("UPDATE entries SET used = ? WHERE address = ?", [(now, one) for one in listed])
+            connection.executemany(
+                "UPDATE entries SET used = ? WHERE address = ?", [(now, address) for address in used]
+            )
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -232,7 +234,7 @@ class Store:
             if piece.keys is None:
                 raise Damaged("it has no keys")
         except (Damaged, OtherFormat) as fault:
-            self._say(f"{self._database.path}, segment {number}", fault)
+            self._warn_of(f"{self._database.path}, segment {number}", fault)
             with self._writing("without a damaged segment"), self._database.transaction() as connection:
                 self._quarantine(f"segment-{number}").write_bytes(data)
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
@@ -241,16 +243,14 @@ class Store:
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
         """Move a file, and a database's companions, to a place where they are not read."""
-        self._say(str(path), fault)
+        self._warn_of(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
                 file.replace(self._quarantine(f"{path.parent.name}-{file.name}"))
 
-    def _say(self, what: str, fault: Exception) -> None:
-        if isinstance(fault, OtherFormat):
-            why = f"was written by another version of ragsweep ({fault})"
-        else:
-            why = f"is damaged ({fault})"
+    def _warn_of(self, what: str, fault: Exception) -> None:
+        is_other = isinstance(fault, OtherFormat)
+        why = f"was written by another version of ragsweep ({fault})" if is_other else f"is damaged ({fault})"
         self._warn(f"{what} {why}; it is put into {self.folder / 'quarantine'} and computed again")
 
     def _quarantine(self, name: str) -> Path:
@@ -294,7 +294,7 @@ class Store:
         except NotPlain as fault:
             self._warn(f"cannot store {what}: {fault}; only named arrays of numbers are stored")
         except (OSError, sqlite3.Error) as fault:
-            if not damaged(fault):  # else the database has been put aside, and that was said
+            if not damaged(fault):  # else the database has been put aside, with a warning
                 self._complain(fault, f"cannot store {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:

@@ -1,4 +1,4 @@
-"""Notes that outlive their process: texts by key, written to the store one by one."""
+"""Replies that outlive their process: texts by key, written to the store one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reply_node(spec: Spec, label: str) -> Node:
 
 
 def _never(work: StageContext, rows: Rows) -> NoReturn:
-    raise AssertionError("notes are put down by who asks")
+    raise AssertionError("replies are stored as they arrive, not computed")
 
 
 class StoredReplies(MutableMapping[str, str]):
@@ -37,7 +37,7 @@ class StoredReplies(MutableMapping[str, str]):
             self._known.update(zip(segment.piece.keys or (), texts, strict=True))
 
     def __getitem__(self, key: str) -> str:
-        """Look up a note."""
+        """Look up a reply."""
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:
@@ -51,12 +51,12 @@ class StoredReplies(MutableMapping[str, str]):
 
     def __delitem__(self, key: str) -> None:
         """Refuse: replies were paid for."""
-        raise TypeError("notes are not taken back")
+        raise TypeError("replies are not deleted")
 
     def __iter__(self) -> Iterator[str]:
-        """Name the notes."""
+        """Iterate over the keys."""
         return iter(self._known)
 
     def __len__(self) -> int:
-        """Count the notes."""
+        """Count the replies."""
         return len(self._known)

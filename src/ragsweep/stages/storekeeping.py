@@ -26,8 +26,6 @@ KNOWN = {"whole", "pieces", "temporary", "quarantine", "locks", *DATABASE}
 FULL = 1_000_000
 """Free bytes below which a disk is called full."""
 
-_ADDRESS = re.compile(r"[0-9a-f]{64}")
-
 
 class Busy(Exception):
     """Another process holds what would be changed."""
@@ -35,7 +33,7 @@ class Busy(Exception):
 
 def is_address(name: str) -> bool:
     """Return whether a name is an address; no other name, of a file or in the database, is ever followed."""
-    return bool(_ADDRESS.fullmatch(name))
+    return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
@@ -49,6 +47,7 @@ class Place:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.folder = path / "stages"
+        self.database = self.folder / "store.db"
         if not (self.folder / "whole").is_dir():
             inside = path.name == "stages" and (path / "whole").is_dir()
             hint = f"did you mean {path.parent}?" if inside else "the first ragsweep run makes it; --path names another"
@@ -59,27 +58,15 @@ class Place:
         """Return the locks that processes hold on what they compute."""
         return locks(self.folder / "locks")
 
-    @property
-    def database(self) -> Path:
-        """Return the path of the database."""
-        return self.folder / "store.db"
+    def whole(self) -> list[Path]:
+        """List the files of whole values."""
+        files = sorted((self.folder / "whole").iterdir())
+        return [path for path in files if is_address(path.name) and path.is_file() and not path.is_symlink()]
 
-    @property
-    def database_bytes(self) -> int:
-        """Return the size of the database and its log."""
-        return sum(path.stat().st_size for name in DATABASE if (path := self.folder / name).exists())
-
-    def whole(self) -> Iterator[Path]:
-        """Yield the files of whole values."""
-        for path in sorted((self.folder / "whole").iterdir()):
-            if is_address(path.name) and path.is_file() and not path.is_symlink():
-                yield path
-
-    def pieces(self) -> Iterator[Path]:
-        """Yield the folders with pieces of interrupted computations."""
-        for path in sorted((self.folder / "pieces").glob("*")):
-            if is_address(path.name) and path.is_dir() and not path.is_symlink():
-                yield path
+    def pieces(self) -> list[Path]:
+        """List the folders with pieces of interrupted computations."""
+        folders = sorted((self.folder / "pieces").glob("*"))
+        return [path for path in folders if is_address(path.name) and path.is_dir() and not path.is_symlink()]
 
     def unknown(self) -> list[Path]:
         """List the files in the folder that no store wrote."""
@@ -95,7 +82,7 @@ class Place:
         Raises InputError where that cannot be.
         """
         try:
-            with _connected(self.database if self.database.exists() else None, mode) as connection:
+            with closing(self._connect(mode)) as connection:
                 yield connection
         except sqlite3.DatabaseError as fault:
             if not isinstance(fault, sqlite3.OperationalError):
@@ -103,37 +90,24 @@ class Place:
             full = shutil.disk_usage(self.folder).free < FULL
             raise InputError(f"cannot use {self.database}: {fault}{'; its disk is full' if full else ''}") from None
 
-
-@contextmanager
-def _connected(path: Path | None, mode: str) -> Iterator[sqlite3.Connection]:
-    """Open a database that exists; of None, an empty store's."""
-    connection = _connect(path, mode)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _connect(path: Path | None, mode: str) -> sqlite3.Connection:
-    if path is None:
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        connection.executescript(SCHEMA)
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        if not self.database.exists():
+            connection = sqlite3.connect(":memory:", isolation_level=None)
+            connection.executescript(SCHEMA)
+            return connection
+        where = f"{self.database.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
+        try:
+            connection.execute("PRAGMA schema_version")
+        except BaseException as fault:
+            connection.close()
+            # Even to read, SQLite makes files beside a database. Where it cannot, and no log is waiting, do without.
+            log = self.folder / DATABASE[1]
+            waiting = log.exists() and log.stat().st_size
+            if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
+                raise
+            connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
         return connection
-    where = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
-    try:
-        connection.execute("PRAGMA schema_version")
-    except sqlite3.OperationalError:
-        connection.close()
-        # Even to read, SQLite makes files beside a database. Where it cannot, and no log is waiting, do without.
-        log = path.with_name(DATABASE[1])
-        if mode != "ro" or (log.exists() and log.stat().st_size):
-            raise
-        connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
@@ -143,7 +117,7 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """Something in the store: a whole value, all rows of a node, or files that are no entry.
 
-    ``seconds`` is what it took to compute; ``made`` and ``used`` are Unix times, the file's own where no row tells.
+    ``seconds`` is what it took to compute; ``made`` and ``used`` are Unix times, the file's own where there is no row.
     """
 
     sort: Sort
@@ -194,8 +168,17 @@ def contents(place: Place) -> Contents:
         ((size,), (free,)) = (connection.execute(f"PRAGMA {of}").fetchone() for of in ("page_size", "freelist_count"))
     listed = {item.name for item in items}
     items += [_file("whole", name, stat) for name, stat in files.items() if name not in listed]
-    items += [*_loose(place, "quarantine"), *_loose(place, "temporary"), *_pieces(place)]
-    return Contents(tuple(items), place.database_bytes, size * free)
+    for sort in ("quarantine", "temporary"):
+        for path in sorted((place.folder / sort).glob("*")):
+            with suppress(FileNotFoundError):
+                items.append(_put_aside(path) if sort == "quarantine" else _temporary(path))
+    for folder in place.pieces():
+        with suppress(FileNotFoundError):  # its value is whole by now
+            stats = [path.lstat() for path in folder.iterdir()]
+            times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
+            items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
+    database = sum(path.stat().st_size for name in DATABASE if (path := place.folder / name).exists())
+    return Contents(tuple(items), database, size * free)
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
@@ -222,22 +205,14 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
     return Item(sort, name, stat.st_size, stat.st_mtime, stat.st_mtime)
 
 
-def _pieces(place: Place) -> Iterator[Item]:
-    for folder in place.pieces():
-        with suppress(FileNotFoundError):  # its value is whole by now
-            stats = [path.lstat() for path in folder.iterdir()]
-            times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
-            yield Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times))
+def _put_aside(path: Path) -> Item:
+    item, time_aside = _file("quarantine", path.name, path.lstat()), path.name.partition("-")[0]
+    return replace(item, used=int(time_aside) / 1e9) if time_aside.isdecimal() else item
 
 
-def _loose(place: Place, sort: Literal["quarantine", "temporary"]) -> Iterator[Item]:
-    for path in sorted((place.folder / sort).glob("*")):
-        with suppress(FileNotFoundError):
-            item, put_aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
-            if sort == "temporary":
-                yield replace(item, written=still_written(item.name, time.time() - item.used))
-            else:
-                yield replace(item, used=int(put_aside) / 1e9) if put_aside.isdecimal() else item
+def _temporary(path: Path) -> Item:
+    item = _file("temporary", path.name, path.lstat())
+    return replace(item, written=still_written(item.name, time.time() - item.used))
 
 
 SINGLE = "single runs"
