@@ -115,13 +115,13 @@ def test_many_configs_are_cut_to_those_that_gain_most() -> None:
 
 def test_confusion_counts_every_question_once_by_type() -> None:
     rows = confusion(BM25.outcomes)
-    assert [(row.kind, sum(row.counts.values()), row.untold) for row in rows] == [
+    assert [(row.kind, sum(row.counts.values()), row.unknown) for row in rows] == [
         ("answerable", 2, 1), ("unanswerable: false premise", 1, 0), ("unanswerable: out of scope", 1, 0),
     ]  # fmt: skip
     assert rows[0].counts["correct_answer"] == rows[0].counts["false_refusal"] == 1
     assert confusion({"question_id": ["a"]}) == []
     lines = dict(reversed(list(answer_lines([BM25]))))
-    assert lines["answers"] == "answerable, 3: 1 correct answer, 1 false refusal, 1 not told"
+    assert lines["answers"] == "answerable, 3: 1 correct answer, 1 false refusal, 1 unknown"
 
 
 def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:

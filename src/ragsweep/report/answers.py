@@ -32,11 +32,11 @@ class Against(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknowns."""
+    """One row of the confusion matrix: a kind of questions, counts by outcome, and the count of unknown outcomes."""
 
     kind: str
     counts: Mapping[str, int]
-    untold: int
+    unknown: int
 
 
 def against_no_context(results: Sequence[Result]) -> list[Against]:
@@ -63,50 +63,31 @@ def success_of(result: Result) -> Success:
     return Success(metric, float(given.get("threshold", SERVED.threshold)), higher)
 
 
-def quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
+def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Yield label and text of the effect of context on each config; none without a config that has none."""
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     for base in {id(pair.base): pair.base for pair in pairs}.values():
-        always = any(pair.effect.always_abstains for pair in pairs if pair.base is base)
-        note = (
-            " (without context it always abstains, which solves the unanswerable questions and no other)"
-            if always
-            else ""
-        )
-        success = next(pair.success for pair in pairs if pair.base is base)
-        yield "context", f"what it is worth by {_told(success)}, against {rounded(base.name)}{note}"
+        same = [pair for pair in pairs if pair.base is base]
+        rule = same[0].success
+        success = f"{rule.metric} {'from' if rule.higher_is_better else 'up to'} {number(rule.threshold)}"
+        always = any(pair.effect.always_abstains for pair in same)
+        note = " (without context it always abstains, which solves the unanswerable questions and no other)"
+        yield "context", f"what it is worth by {success}, against {rounded(base.name)}{note if always else ''}"
     for pair in pairs[:MOST_LINES]:
-        yield "", f"{rounded(pair.result.name)}: {_effect_line(pair.effect)}"
+        effect = pair.effect
+        counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
+        left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
+        p = f"p = {effect.p_value:.3f}" if effect.p_value >= 0.001 else "p < .001"
+        questions = f"{counts} of {len(effect.kinds)} questions{left_out}"
+        yield "", f"{rounded(pair.result.name)}: {questions} · helped against hurt: {p}"
     if len(pairs) > MOST_LINES:
         yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
-
-
-def quadrants_csv(pairs: Sequence[Against]) -> bytes:
-    """Write one line a config: how many questions are of each kind, and the exact McNemar test."""
-    header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
-              "p_value", "base_always_abstains"]  # fmt: skip
-    rows = [
-        [pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values(), pair.effect.left_out,
-         pair.effect.p_value, str(pair.effect.always_abstains).lower()]
-        for pair in pairs
-    ]  # fmt: skip
-    return csv_table(header, rows)
-
-
-def quadrants_by_question_csv(pairs: Sequence[Against]) -> bytes:
-    """Write one line a config and question: the question's kind."""
-    rows = [
-        [pair.result.name, pair.base.name, question, kind]
-        for pair in pairs
-        for question, kind in pair.effect.kinds.items()
-    ]
-    return csv_table(["config", "base", "question_id", "kind"], rows)
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the fates of the answerable questions, and of the unanswerable ones by type; empty without answers.
 
-    A question whose answer failed, or of which nobody knows the right answer, is counted as untold.
+    A question whose answer failed, or that has no known right answer, is counted as unknown.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []
@@ -117,25 +98,6 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
         rows.setdefault(kind, []).append(next((fate for fate in FATES if outcomes[fate][n] == 1.0), ""))
     ordered = sorted(rows, key=lambda kind: (kind != ANSWERABLE, kind))
     return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
-
-
-def confusion_lines(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield label and text of the confusion matrix."""
-    for n, row in enumerate(confusion(result.outcomes)):
-        told = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
-        untold = [f"{row.untold} not told"] if row.untold else []
-        total = sum(row.counts.values()) + row.untold
-        yield "" if n else "answers", f"{row.kind}, {total}: {', '.join([*told, *untold])}"
-
-
-def confusion_csv(results: Sequence[Result]) -> bytes:
-    """Write one line a config and kind of questions."""
-    rows = [
-        [result.name, row.kind, *row.counts.values(), row.untold]
-        for result in results
-        for row in confusion(result.outcomes)
-    ]
-    return csv_table(["config", "questions", *FATES, "untold"], rows)
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
@@ -151,43 +113,43 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
     return curves
 
 
-def abstention_csv(curves: Mapping[str, Sequence[Point]]) -> bytes:
-    """Write one line a config and threshold; empty where there is nothing to average."""
-    rows = [
-        [name, *("" if math.isnan(value) else value for value in point)]
-        for name, points in curves.items()
-        for point in points
-    ]
-    return csv_table(["config", *Point._fields], rows)
-
-
-def abstention_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    """Yield label and text of one config's abstention curve and best threshold."""
-    for points in abstention_curves(results).values():
-        now, found = points[-1], risk_coverage.best(points)
-        yield "abstain", f"as it is: {_point(now)}"
-        if found != now:
-            yield "", f"best in hindsight, from support {found.threshold:.3g} on: {_point(found)}"
-
-
 def answer_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     """Yield label and text of all tables of answers; none without a generator."""
     if len(results) == 1:
-        yield from confusion_lines(results[0])
-        yield from abstention_lines(results)
-    yield from quadrant_lines(results)
+        for n, row in enumerate(confusion(results[0].outcomes)):
+            counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
+            unknown = [f"{row.unknown} unknown"] if row.unknown else []
+            total = sum(row.counts.values()) + row.unknown
+            yield "" if n else "answers", f"{row.kind}, {total}: {', '.join([*counts, *unknown])}"
+        for points in abstention_curves(results).values():
+            now, best = points[-1], risk_coverage.best(points)
+            yield "abstain", f"as it is: {_point_text(now)}"
+            if best != now:
+                yield "", f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+    yield from _quadrant_lines(results)
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     """Make the files about answers by name; none where no generator answered."""
     files = {}
     if pairs := against_no_context(results):
-        files["quadrants.csv"] = quadrants_csv(pairs)
-        files["quadrants_by_question.csv"] = quadrants_by_question_csv(pairs)
-    if any(confusion(result.outcomes) for result in results):
-        files["confusion.csv"] = confusion_csv(results)
+        header = ["config", "base", "metric", "threshold", *(kind.replace(" ", "_") for kind in KINDS), "left_out",
+                  "p_value", "base_always_abstains"]  # fmt: skip
+        rows: list[list[Any]] = [
+            [pair.result.name, pair.base.name, *pair.success[:2], *pair.effect.counts.values(), pair.effect.left_out,
+             pair.effect.p_value, str(pair.effect.always_abstains).lower()]
+            for pair in pairs
+        ]  # fmt: skip
+        files["quadrants.csv"] = csv_table(header, rows)
+        rows = [[pair.result.name, pair.base.name, *item] for pair in pairs for item in pair.effect.kinds.items()]
+        files["quadrants_by_question.csv"] = csv_table(["config", "base", "question_id", "kind"], rows)
+    counted = [(result.name, row) for result in results for row in confusion(result.outcomes)]
+    if counted:
+        rows = [[name, row.kind, *row.counts.values(), row.unknown] for name, row in counted]
+        files["confusion.csv"] = csv_table(["config", "questions", *FATES, "untold"], rows)
     if curves := abstention_curves(results):
-        files["abstention.csv"] = abstention_csv(curves)
+        rows = [[name, *point] for name, points in curves.items() for point in points]
+        files["abstention.csv"] = csv_table(["config", *Point._fields], rows)
     return files
 
 
@@ -201,22 +163,11 @@ def _alike(base: Result, result: Result, metric: str) -> bool:
     return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
 
 
-def _told(success: Success) -> str:
-    return f"{success.metric} {'from' if success.higher_is_better else 'up to'} {number(success.threshold)}"
-
-
 def _gain(found: ContextEffect) -> int:
     return found.counts[context_effect.HELPED] - found.counts[context_effect.HURT]
 
 
-def _effect_line(found: ContextEffect) -> str:
-    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
-    left_out = f"; {found.left_out} not compared" if found.left_out else ""
-    p = f"p = {found.p_value:.3f}" if found.p_value >= 0.001 else "p < .001"
-    return f"{counts} of {len(found.kinds)} questions{left_out} · helped against hurt: {p}"
-
-
-def _point(point: Point) -> str:
+def _point_text(point: Point) -> str:
     invented = "" if math.isnan(point.hallucinated) else f", answers {point.hallucinated:.0%} of the unanswerable"
     right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
     return f"answers {point.coverage:.0%} of all{right}{invented}; {number(point.score)} with refusals"

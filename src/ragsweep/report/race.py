@@ -29,7 +29,7 @@ class Saved(NamedTuple):
 
 def dropped(results: Sequence[Result]) -> list[Result]:
     """List the configs that a race has dropped."""
-    return [one for one in results if one.state == DROPPED]
+    return [result for result in results if result.state == DROPPED]
 
 
 def saved(results: Sequence[Result]) -> Saved:
@@ -48,15 +48,19 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
     gone = dropped(results)
     if not gone:
         return {}
-    told = {"rule": gone[0].race["rule"], "guarantee": gone[0].race["guarantee"], "dropped": len(gone)}
-    return {"race": {**told, **{f"{name}_saved": value for name, value in _amounts(saved(results)).items()}}}
+    facts = {"rule": gone[0].race["rule"], "guarantee": gone[0].race["guarantee"], "dropped": len(gone)}
+    return {"race": {**facts, **_amounts(results)}}
 
 
 def race_numbers(results: Sequence[Result]) -> dict[str, float]:
     """Return a race's savings as metrics of the parent run."""
-    if not dropped(results):
-        return {}
-    return {f"race/{name}_saved": value for name, value in _amounts(saved(results)).items() if math.isfinite(value)}
+    amounts = _amounts(results) if dropped(results) else {}
+    return {f"race/{name}": value for name, value in amounts.items() if math.isfinite(value)}
+
+
+def _amounts(results: Sequence[Result]) -> dict[str, float]:
+    found = saved(results)
+    return {"questions_saved": found.questions, "calls_saved": found.calls, "money_saved": found.money}
 
 
 def race_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
@@ -64,32 +68,24 @@ def race_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     gone = dropped(results)
     if not gone:
         return
-    for one in gone[:MOST_NAMED]:
-        ahead = one.race["ahead"]
+    for result in gone[:MOST_NAMED]:
+        asked, of, ahead = (result.race[key] for key in ("asked", "of", "ahead"))
         behind = f"; the best is ahead by {number(ahead)} at least" if math.isfinite(ahead) else ""
-        yield "dropped", f"{short(one.name)}: after {one.race['asked']:,} of {one.race['of']:,} questions{behind}"
+        yield "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}"
     if len(gone) > MOST_NAMED:
         yield "", f"and {len(gone) - MOST_NAMED} more; see results.csv"
-    prices = gone[0].config.get("prices") or {}
-    yield "race", _said(saved(results), prices.get("currency", ""))
+    found, currency = saved(results), (gone[0].config.get("prices") or {}).get("currency", "")
+    cost = "; none of them is a call to a service, so that it saved no money"
+    if found.needed:
+        known = found.money and math.isfinite(found.money)
+        money = f" and {currency} {found.money:.2f}".replace("  ", " ") if known else ""
+        cost = f", about {found.calls:,.0f} of {found.needed:,.0f} calls{money}"
+    share = found.questions / found.of
+    yield "race", f"saved {found.questions:,} of {found.of:,} questions ({share:.0%}){cost}"
     yield "", f"{gone[0].race['rule']}: {gone[0].race['guarantee']}"
-
-
-def _said(found: Saved, currency: str) -> str:
-    asked = f"saved {found.questions:,} of {found.of:,} questions ({found.questions / found.of:.0%})"
-    if not found.needed:
-        return f"{asked}; none of them is a call to a service, so that it saved no money"
-    money = (
-        f" and {currency} {found.money:.2f}".replace("  ", " ") if found.money and math.isfinite(found.money) else ""
-    )
-    return f"{asked}, about {found.calls:,.0f} of {found.needed:,.0f} calls{money}"
-
-
-def _amounts(found: Saved) -> dict[str, float]:
-    return {"questions": found.questions, "calls": found.calls, "money": found.money}
 
 
 def _spent(result: Result, what: str) -> float:
     """Sum the cost of a result's answers and verdicts; money is NaN where a part is unknown."""
     unknown = 0.0 if what == "calls" else math.nan
-    return float(sum(one.get(what, unknown) for one in result.usage.values() if one.get("calls")))
+    return float(sum(usage.get(what, unknown) for usage in result.usage.values() if usage.get("calls")))

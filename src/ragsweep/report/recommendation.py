@@ -19,7 +19,7 @@ WORDS = {
     "context_tokens": "context tokens",
     "latency_p95_ms": "ms at p95",
 }
-"""What the costs of a config are called in a sentence."""
+"""Cost metric -> its unit in a sentence."""
 
 
 class Decision(NamedTuple):
@@ -33,8 +33,8 @@ class Decision(NamedTuple):
         """The recommendation in one sentence."""
         if not self.where:
             return self.verdict.why if isinstance(self.verdict, NoComparison) else result(self.verdict)
-        said = f"none: {self.verdict.why}" if isinstance(self.verdict, NoComparison) else result(self.verdict)
-        kind, _, rest = said.partition(": ")
+        text = f"none: {self.verdict.why}" if isinstance(self.verdict, NoComparison) else result(self.verdict)
+        kind, _, rest = text.partition(": ")
         return f"{kind}, {self.where}: {rest}"
 
     @property
@@ -61,6 +61,10 @@ def result_facts(decision: Decision) -> dict[str, Any]:
     if isinstance(verdict, NoComparison):
         return {"kind": NONE, "sentence": decision.sentence, "where": where, "recommended": None}
     found, configs = verdict.recommendation, verdict.matrix.configs
+    figures = {}
+    for metric in (verdict.metric, *verdict.costs):
+        own = verdict.recommended and verdict.recommended.summaries[metric]
+        figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
     return {
         "kind": found.kind,
         "sentence": decision.sentence,
@@ -73,18 +77,10 @@ def result_facts(decision: Decision) -> dict[str, Any]:
         "limits": dict(found.limits),
         "cost": found.cost or None,
         "decide_by": list(found.decide_by),
-        "figures": {name: _own(verdict, name) for name in (verdict.metric, *verdict.costs)},
+        "figures": figures,
         "from_baseline": None if found.config is None else from_baseline(verdict, found.config),
         "from_best": None if found.from_best is None else vars(found.from_best),
     }
-
-
-def _own(verdict: SweepComparison, metric: str) -> dict[str, float] | None:
-    """Return the recommended config's own value of a metric, with its interval."""
-    if verdict.recommended is None:
-        return None
-    own = verdict.recommended.summaries[metric]
-    return {"value": own.value, "low": own.low, "high": own.high}
 
 
 def from_baseline(verdict: SweepComparison, row: int) -> dict[str, float]:
@@ -106,12 +102,13 @@ def result(verdict: SweepComparison) -> str:
 
 def _better(verdict: SweepComparison) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
-    said = f"{_figure(verdict)} is shown better than {name(verdict, 0)} in {verdict.metric}: {change(verdict, row)}"
-    if found.from_best is None:
-        said += "; it has the highest mean" + _limits(verdict)
+    text = f"{_figure(verdict)} is shown better than {name(verdict, 0)} in {verdict.metric}: {change(verdict, row)}"
+    if (apart := found.from_best) is None:
+        text += "; it has the highest mean" + _limits(verdict)
     else:
-        said += f"{_limits(verdict)}; from the highest, {name(verdict, found.best)}: {_from_best(verdict)}"
-    return f"{said}; {_decide(verdict)}" if found.decide_by else said
+        distance = between(verdict, apart.estimate, apart.low, apart.high)
+        text += f"{_limits(verdict)}; from the highest, {name(verdict, found.best)}: {distance}"
+    return f"{text}; {_decide(verdict)}" if found.decide_by else text
 
 
 def _as_good(verdict: SweepComparison) -> str:
@@ -123,8 +120,8 @@ def _as_good(verdict: SweepComparison) -> str:
         f"at most {score(verdict, max(-found.from_best.low, 0.0), fine=True)} worse than the best,"
         f" {name(verdict, found.best)}"
     )  # fmt: skip
-    said = f"{'keep ' if row == 0 else ''}{_figure(verdict)}: {worse} (margin {margin}){_limits(verdict)}; {saving}"
-    return said if row == 0 else f"{said}; from {name(verdict, 0)}: {change(verdict, row)}"
+    text = f"{'keep ' if row == 0 else ''}{_figure(verdict)}: {worse} (margin {margin}){_limits(verdict)}; {saving}"
+    return text if row == 0 else f"{text}; from {name(verdict, 0)}: {change(verdict, row)}"
 
 
 def _nothing(verdict: SweepComparison) -> str:
@@ -145,15 +142,16 @@ def _nothing(verdict: SweepComparison) -> str:
 def _unseparated(verdict: SweepComparison) -> str:
     found, configs = verdict.recommendation, len(verdict.matrix.configs)
     some = verdict.worse.any() or verdict.differences.better.any()
-    said = (
+    text = (
         f"no other config is shown better{_limits(verdict)}" if some
         else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
     lead = float(verdict.differences.estimate[found.best])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
     if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
-        return f"{said}; {highest}; about {_roughly(needed)} would show a lead as large as that"
-    return f"{said}; {highest}"
+        rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
+        return f"{text}; {highest}; about {rounded:,} would show a lead as large as that"
+    return f"{text}; {highest}"
 
 
 def _decide(verdict: SweepComparison) -> str:
@@ -179,11 +177,6 @@ def _figure(verdict: SweepComparison) -> str:
     )
 
 
-def _from_best(verdict: SweepComparison) -> str:
-    found = verdict.recommendation.from_best
-    return between(verdict, found.estimate, found.low, found.high) if found else ""
-
-
 def _limits(verdict: SweepComparison) -> str:
     limits = verdict.recommendation.limits
     return f" within {_bounds(limits)}" if limits else ""
@@ -191,9 +184,3 @@ def _limits(verdict: SweepComparison) -> str:
 
 def _bounds(limits: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {limit:g}" for name, limit in limits.items())
-
-
-def _roughly(count: int) -> str:
-    """Round a number of questions to two digits: it rests on an estimate."""
-    digits = max(len(str(count)) - 2, 0)
-    return f"{round(count, -digits):,}"

@@ -55,11 +55,6 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     return buffer.getvalue().encode("utf-8", "replace")
 
 
-def metric_names(results: Sequence[Result]) -> list[str]:
-    """List the metrics of all results in the order of their first appearance."""
-    return list(dict.fromkeys(name for result in results for name in result.summaries))
-
-
 def headline(results: Sequence[Result]) -> list[str]:
     """List the metrics that tables show, as the configs name them; those of answers where there are answers."""
     names: dict[str, None] = {}
@@ -82,8 +77,8 @@ def partial_note(result: Result) -> str:
         for one in below[:3]
         if math.isfinite(one.low_bound) and math.isfinite(one.high_bound)
     )
-    said = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
-    return f"{said}{'; ' if bounds else ''}{bounds}; run it again: only what failed is asked again"
+    fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
+    return f"{fact}{'; ' if bounds else ''}{bounds}; run it again: only failed calls are repeated"
 
 
 def evidence_note(facts: DatasetFacts) -> str:
@@ -94,18 +89,17 @@ def evidence_note(facts: DatasetFacts) -> str:
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
     """Describe the reranker's effect: the first headline metric before and after, movements, scores."""
-    moved = result.reranking
+    facts = result.reranking
     name = next((name for name in headline if name in result.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.first_stage[name])} before; "
-    changes = ", ".join(f"{moved[word]:.0%} {said}" for word, said in _MOVED.items() if math.isfinite(moved[word]))
-    scores = ", ".join(f"{word} {moved[key]:.3g}" for key, word in _SPREAD.items() if math.isfinite(moved[key]))
+    moves = {"up": "moved up", "down": "moved down", "lost": "were lost"}
+    quantiles = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
+    moved = [f"{facts[key]:.0%} {words}" for key, words in moves.items() if math.isfinite(facts[key])]
+    scores = [f"{words} {facts[key]:.3g}" for key, words in quantiles.items() if math.isfinite(facts[key])]
     return (
-        f"{before}of {moved['evidences']:.0f} evidences {changes or 'none was found'}; scores {scores or NOT_MEASURED}"
+        f"{before}of {facts['evidences']:.0f} evidences {', '.join(moved) or 'none was found'};"
+        f" scores {', '.join(scores) or NOT_MEASURED}"
     )
-
-
-_MOVED = {"up": "moved up", "down": "moved down", "lost": "were lost"}
-_SPREAD = {"score_p5": "5 %", "score_p50": "median", "score_p95": "95 %"}
 
 
 def results_json(
@@ -135,10 +129,12 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     measured. Text that a spreadsheet would take for a formula is quoted.
     """
     records: list[Result | Failure] = [*results, *failures]
-    swept = _swept(records)
+    names = dict.fromkeys(name for record in records for name in record.parameters)
+    swept = [name for name in names if len({record.parameters.get(name) for record in records}) > 1]
     lines = [_line(record, swept) for record in records]
+    metrics = dict.fromkeys(name for result in results for name in result.summaries)
     for line, result in zip(lines, results, strict=False):
-        for name in metric_names(results):
+        for name in metrics:
             line.update(_columns(name, result.summaries.get(name)))
     columns = list(dict.fromkeys(column for line in lines for column in line))
     return csv_table(columns, [[line.get(column, "") for column in columns] for line in lines])
@@ -146,30 +142,15 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
 def _config(result: Result) -> dict[str, Any]:
     """Return one result in JSON types, without question table and rankings, which are files of their own."""
-    groups = {
-        label: {value: _summaries(found) for value, found in values.items()} for label, values in result.groups.items()
-    }
+    left_out = {"summaries", "outcomes", "rankings", "qrels", "addresses"}
+    groups = {label: {value: _summaries(part) for value, part in of.items()} for label, of in result.groups.items()}
     return {
-        "name": result.name,
-        "signature": result.signature,
-        "overrides": result.overrides,
-        "parameters": result.parameters,
-        "config": result.config,
+        **{name: value for name, value in vars(result).items() if name not in left_out},
         "dataset": {name: value for name, value in vars(result.dataset).items() if name != "held"},
         "metrics": _summaries(result.summaries),
         "groups": groups,
-        "stages": result.stages,
-        "latency": result.latency,
-        "indexes": result.indexes,
         "first_stage": _summaries(result.first_stage),
-        "reranking": result.reranking,
-        "targets": [vars(judged) for judged in result.targets],
-        "usage": result.usage,
-        "state": result.state,
-        "race": result.race,
-        "warnings": result.warnings,
-        "started": result.started,
-        "ended": result.ended,
+        "targets": [vars(target) for target in result.targets],
     }
 
 
@@ -193,24 +174,15 @@ def _strict(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def _swept(records: Sequence[Result | Failure]) -> list[str]:
-    """List the parameters that are not the same in all configs."""
-    names = dict.fromkeys(name for record in records for name in record.parameters)
-    return [name for name in names if len({record.parameters.get(name) for record in records}) > 1]
-
-
 def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
-    first: dict[str, Any] = {"config": record.name}
+    line: dict[str, Any] = {"config": record.name}
     if isinstance(record, Result):
-        first |= {
-            "status": "finished" if record.state == COMPLETE else record.state.lower(),
-            "error": "",
-            "signature": record.signature,
-        }
-        first |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
+        status = "finished" if record.state == COMPLETE else record.state.lower()
+        line |= {"status": status, "error": "", "signature": record.signature}
+        line |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
     else:
-        first |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
-    return {**first, **{f"params.{name}": record.parameters.get(name, "") for name in swept}}
+        line |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
+    return {**line, **{f"params.{name}": record.parameters.get(name, "") for name in swept}}
 
 
 def _columns(name: str, summary: Summary | None) -> dict[str, Any]:

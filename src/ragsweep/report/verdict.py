@@ -1,4 +1,4 @@
-"""The verdict in a few lines: what the scores of a sweep show, and what they do not."""
+"""The verdict in a few lines: what the scores of a sweep show, and what they cannot show."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import ranges, short
-from ragsweep.report.numbers import number, signed, telling
+from ragsweep.report.numbers import ROUNDING, number, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 
 MOST_NAMED = 3
 MOST_SLICES = 2
 SHORT_LIST = 10
-"""Configs that may be looked at on the holdout without a word: to choose among more is to search there."""
+"""Configs that may be evaluated on the holdout without a remark: to choose among more is to search there."""
 
 Lines = Iterator[tuple[str, str]]
 
@@ -28,18 +28,19 @@ def verdict_lines(verdict: SweepComparison | NoComparison) -> Lines:
         yield "verdict", verdict.why
         return
     yield "verdict", against_baseline(verdict)
-    yield from (("", said) for said in (best(verdict), *luck(verdict), *seen(verdict)) if said)
-    yield from (("", said) for said in slices(verdict))
-    yield from (("", said) for said in rest(verdict))
+    sentences = (*best(verdict), *luck(verdict), *detectable(verdict), *slices(verdict), *rest(verdict))
+    yield from (("", sentence) for sentence in sentences)
 
 
 def looks_line(looks: int, configs: int = 1) -> Lines:
     """Describe how often the holdout was used; nothing where it was not."""
     if looks:
         times = {1: "once", 2: "twice"}.get(looks, f"{looks} times")
-        said = f"has been looked at {times}: each look that leads to a choice makes the next one worth less"
         many = f"; {configs:,} configs are no short list, choose among them on tune" if configs > SHORT_LIST else ""
-        yield "holdout", said + many
+        yield (
+            "holdout",
+            f"has been looked at {times}: each look that leads to a choice makes the next one worth less{many}",
+        )
 
 
 def gap_line(gap: Gap | None) -> Lines:
@@ -76,41 +77,40 @@ def against_baseline(verdict: SweepComparison) -> str:
     return f"{_metric(verdict)}: better than {base}: {told}{more}, of {others} others{fewer}"
 
 
-def best(verdict: SweepComparison) -> str:
+def best(verdict: SweepComparison) -> Iterator[str]:
     """Describe which configs may be the best."""
-    kept, configs = verdict.may_be_best, len(verdict.matrix.configs)
+    configs = len(verdict.matrix.configs)
     if math.isnan(verdict.differences.critical) or not verdict.differences.apart.any():
-        return ""
+        return
     top = verdict.selection_bias.winner
     value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
-    members = [row for row in _ordered(verdict, kept) if row != top]
+    members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
     if not members:
-        return f"best: {value}; every other config is worse, beyond chance"
-    if len(members) == configs - 1 and configs > 2:
-        return f"best: nobody can tell, all {configs} may be it; the highest is {value}"
-    return f"best: {value} cannot be told from {_others(verdict, members, top)}"
+        yield f"best: {value}; every other config is worse, beyond chance"
+    elif len(members) == configs - 1 and configs > 2:
+        yield f"best: any of the {configs} configs may be it; the highest is {value}"
+    else:
+        yield f"best: {value} cannot be told from {_others(verdict, members, top)}"
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
     """Describe the selection bias of the best config's lead."""
-    found = verdict.selection_bias
-    if not math.isnan(found.optimism) and _rounded(verdict, found.optimism) > 0:
-        lucky, value = score(verdict, found.optimism, fine=True), score(verdict, found.crossfitted, fine=True)
+    bias = verdict.selection_bias
+    if bias.optimism > ROUNDING:  # which NaN is not
+        lucky, value = score(verdict, bias.optimism, fine=True), score(verdict, bias.crossfitted, fine=True)
         yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
 
 
-def seen(verdict: SweepComparison) -> Iterator[str]:
+def detectable(verdict: SweepComparison) -> Iterator[str]:
     """Describe the smallest difference that these questions can show."""
-    if not math.isnan(verdict.power.typical):
-        least = score(verdict, verdict.power.typical, fine=True)
-        clusters, questions = verdict.power.clusters, verdict.power.questions
-        told = f"{questions:,} questions" + (f" in {clusters:,} clusters" if clusters < questions else "")
-        said = f"power: in 4 of 5 cases these {told} would show a true difference"
-        if (configs := len(verdict.matrix.configs)) == 2:
-            yield f"{said} of {least} or more"
-        else:
-            alone = score(verdict, verdict.power.alone, fine=True)
-            yield f"{said} of {least} or more among these {configs:,} configs; between two alone, of {alone}"
+    power, configs = verdict.power, len(verdict.matrix.configs)
+    if math.isnan(power.typical):
+        return
+    least, alone = (score(verdict, value, fine=True) for value in (power.typical, power.alone))
+    clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
+    among = f" among these {configs:,} configs; between two alone, of {alone}" if configs > 2 else ""
+    questions = f"{power.questions:,} questions{clusters}"
+    yield f"power: in 4 of 5 cases these {questions} would show a true difference of {least} or more{among}"
 
 
 def slices(verdict: SweepComparison) -> Iterator[str]:
@@ -132,19 +132,16 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
 
 def rest(verdict: SweepComparison) -> Iterator[str]:
     """Describe what was not compared."""
-    said = []
-    if len(verdict.matrix.questions) < verdict.matrix.asked:
-        said.append(
-            f"{len(verdict.matrix.questions):,} of {verdict.matrix.asked:,} scored questions, those that every config"
-            " was scored on"
-        )
-    for why, count in Counter(one.why for one in verdict.left_out).items():
-        named = [short(one.name) for one in verdict.left_out if one.why == why][:MOST_NAMED]
-        said.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
+    parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
+    if questions < scored:
+        parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
+    for why, count in Counter(config.why for config in verdict.left_out).items():
+        named = [short(config.name) for config in verdict.left_out if config.why == why][:MOST_NAMED]
+        parts.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
     if verdict.objective in verdict.skipped:
-        said.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
-    if said:
-        yield f"compared: {'; '.join(said)}"
+        parts.append(f"not by {verdict.objective}: {verdict.skipped[verdict.objective]}")
+    if parts:
+        yield f"compared: {'; '.join(parts)}"
 
 
 # --- words and numbers -------------------------------------------------------------------------------------------
@@ -192,10 +189,6 @@ def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool
         return f"{value:.2f}"
     text = f"{value:.{telling(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
     return text.removeprefix("-") if not float(text) else text
-
-
-def _rounded(verdict: SweepComparison, value: float) -> float:
-    return float(score(verdict, value, fine=True, bare=True).replace(",", "") or 0)
 
 
 def _ordered(verdict: SweepComparison, mask: np.ndarray) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.report import plots
 from ragsweep.report.numbers import chance
 from ragsweep.report.recommendation import Decision
-from ragsweep.report.tables import csv_table
+from ragsweep.report.tables import csv_table, markdown
 from ragsweep.report.verdict import change, verdict_lines
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import Differences
@@ -33,17 +33,25 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
         "verdict/differences.csv": differences_csv(verdict),
         "plots/differences.png": plots.differences(verdict, decision.recommended),
     }
-    return files | ({"verdict/slices.csv": slices_csv(verdict)} if verdict.slices else {})
+    if verdict.slices:
+        rows = [
+            [part.label, part.value, part.questions, part.small, verdict.matrix.configs[row],
+             *(float(column[n]) for column in (part.estimate, part.low, part.high, part.p, part.p_holm))]
+            for part in verdict.slices
+            for n, row in enumerate(verdict.sliced)
+        ]  # fmt: skip
+        files["verdict/slices.csv"] = csv_table(SLICES, rows)
+    return files
 
 
 def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[str, Any]:
     """Return the verdict in JSON types, without the numbers of single configs."""
     lines = [text for _, text in (*verdict_lines(verdict), *decision.lines())]
-    said: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
+    texts: dict[str, Any] = {"sentence": decision.summary(verdict), "lines": lines}
     if isinstance(verdict, NoComparison):
-        return said | {"metric": None}
+        return texts | {"metric": None}
     configs = verdict.matrix.configs
-    return said | {
+    return texts | {
         "metric": verdict.metric,
         "baseline": configs[0],
         "best": configs[verdict.selection_bias.winner],
@@ -64,7 +72,7 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
     """Name the numbers that are worth a column where sweeps stand below each other."""
-    told = {
+    values = {
         "verdict/configs": len(verdict.matrix.configs),
         "verdict/best_set": int(verdict.may_be_best.sum()),
         "verdict/better": int(verdict.differences.better.sum()),
@@ -73,7 +81,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
         "verdict/detectable": verdict.power.typical,
         "verdict/coverage": verdict.matrix.coverage,
     }
-    return {name: float(value) for name, value in told.items() if math.isfinite(value)}
+    return {name: float(value) for name, value in values.items() if math.isfinite(value)}
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
@@ -82,8 +90,7 @@ def differences_csv(verdict: SweepComparison) -> bytes:
         [*row, bool(verdict.may_be_best[n]), float(verdict.confidence_set.p_values[n]), float(verdict.probability[n])]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
     ]
-    for matrix, found in verdict.others.values():
-        rows += [[*row, "", "", ""] for row in _rows(matrix, found)]
+    rows += [[*row, "", "", ""] for matrix, found in verdict.others.values() for row in _rows(matrix, found)]
     return csv_table([*DIFFERENCES, *SET], rows)
 
 
@@ -91,57 +98,32 @@ def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
     columns = (matrix.values.mean(axis=1), found.estimate, found.low, found.high, found.standard_error, found.effect,
                found.wilcoxon, found.wilcoxon_holm, found.randomisation, found.randomisation_holm)  # fmt: skip
     for n, config in enumerate(matrix.configs):
-        told = [float(column[n]) for column in columns]
-        yield [matrix.metric, config, *told, len(matrix.questions), int(found.apart[n]), found.notes[n]]
-
-
-def slices_csv(verdict: SweepComparison) -> bytes:
-    """Write one line a slice and config: the difference to the baseline there."""
-    rows = [
-        [one.label, one.value, one.questions, one.small, verdict.matrix.configs[row],
-         *(float(column[n]) for column in (one.estimate, one.low, one.high, one.p, one.p_holm))]
-        for one in verdict.slices
-        for n, row in enumerate(verdict.sliced)
-    ]  # fmt: skip
-    return csv_table(SLICES, rows)
+        values = [float(column[n]) for column in columns]
+        yield [matrix.metric, config, *values, len(matrix.questions), int(found.apart[n]), found.notes[n]]
 
 
 def page(verdict: SweepComparison, decision: Decision) -> str:
     """Return the verdict as markdown with a table of the best configs."""
-    means = verdict.matrix.better.mean(axis=1)
-    order = np.argsort(-means, kind="stable").tolist()[:MOST_ROWS]
-    table = [f"| {' | '.join(_line(verdict, row))} |" for row in order]
-    return "\n".join(
-        [
-            f"# Verdict on {verdict.metric}",
-            "",
-            *(f"- {text}" for _, text in (*verdict_lines(verdict), *decision.lines())),
-            "",
-            f"Differences to `{_cell(verdict.matrix.configs[0])}`, better is positive; 95 % intervals, all together."
-            " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
-            " resamples.",
-            "",
-            "| config | mean | difference | p | in the set | P(best) |",
-            "| --- | --- | --- | --- | --- | --- |",
-            *table,
-            "",
-        ]
-    )
-
-
-def _line(verdict: SweepComparison, row: int) -> tuple[str, ...]:
+    order = np.argsort(-verdict.matrix.better.mean(axis=1), kind="stable").tolist()[:MOST_ROWS]
+    p_values = verdict.differences.randomisation_holm
+    rows = [
+        {
+            "config": verdict.matrix.configs[row],
+            "mean": f"{verdict.means[row]:.4g}",
+            "difference": change(verdict, row) if row else "baseline",
+            "p": chance(float(p_values[row])).removeprefix("p ") if row else "",
+            "in the set": "yes" if verdict.may_be_best[row] else "no",
+            "P(best)": f"{verdict.probability[row]:.2f}",
+        }
+        for row in order
+    ]
+    sentences = "".join(f"- {text}\n" for _, text in (*verdict_lines(verdict), *decision.lines()))
     return (
-        _cell(verdict.matrix.configs[row]),
-        f"{verdict.means[row]:.4g}",
-        change(verdict, row) if row else "baseline",
-        chance(float(verdict.differences.randomisation_holm[row])).removeprefix("p ") if row else "",
-        "yes" if verdict.may_be_best[row] else "no",
-        f"{verdict.probability[row]:.2f}",
+        f"# Verdict on {verdict.metric}\n\n{sentences}\n"
+        f"Differences to `{verdict.matrix.configs[0]}`, better is positive; 95 % intervals, all together."
+        " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
+        f" resamples.\n\n{markdown(rows)}"
     )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|").replace("\n", " ")
 
 
 def _picked(names: Sequence[str], mask: np.ndarray) -> list[str]:
