@@ -9,6 +9,7 @@ into one database in turn, so that they meet the same machine. Ours writes the r
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -57,8 +58,8 @@ def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
     now = round(time.time() * 1000)
     metrics = [Metric(key, value, now, 0) for key, value in files.metrics(result).items()]
     client.log_batch(run, metrics, [Param(key, value) for key, value in result.parameters.items()])
-    source, profile = files.dataset(result)
-    dataset = Dataset("python", "d" * 36, "hand", source, profile=profile)
+    facts = json.dumps(vars(result.dataset), default=str)
+    dataset = Dataset("python", "d" * 36, "hand", facts, profile=facts)
     inputs = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", "c" * 64)]
     client.log_inputs(run, [DatasetInput(dataset, inputs)])
     with tempfile.TemporaryDirectory() as folder:

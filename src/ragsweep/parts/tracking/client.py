@@ -6,6 +6,7 @@ MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is neve
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -27,7 +28,7 @@ from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import Run
 
 FEW = 50
 """Number of children up to which single look-ups (20 ms each) are preferred to listing all (10 ms each)."""
@@ -60,12 +61,12 @@ class Mlflow:
         parts = urlsplit(self.uri)
         is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
         variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
-        if parts.scheme == "http" and not is_local and (parts.username or any(map(os.environ.get, variables))):
-            return (
-                f"{mask_uri(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
-                " address as tracking.uri"
-            )
-        return ""
+        if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
+            return ""
+        return (
+            f"{mask_uri(self.uri)}: the credentials for MLflow are sent unencrypted; give the server's https://"
+            " address as tracking.uri"
+        )
 
     @property
     def identity(self) -> str:
@@ -140,10 +141,11 @@ class Mlflow:
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
-                found = [run for job in jobs for run in self._search(parent, f"tags.`{runs.JOB}` = '{job}'")]
+                conditions = [f"tags.`{runs.JOB}` = '{job}'" for job in jobs]
             else:
-                found = list(self._search(parent, f"tags.`{runs.KIND}` = 'config'"))
-            chosen, superfluous = runs.assign_runs(found)
+                conditions = [f"tags.`{runs.KIND}` = 'config'"]
+            candidates = [run for condition in conditions for run in self._search(parent, condition)]
+            chosen, superfluous = runs.assign_runs(candidates)
             for run_id, reason in superfluous.items():
                 self._kill(run_id, reason)
             return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
@@ -201,30 +203,27 @@ class Mlflow:
         return self._connection.client()
 
     def _experiment_id(self) -> str:
-        known = self._connection.experiments
-        if self.experiment not in known:
-            found = self._find_or_create_experiment()
-            if found.lifecycle_stage == "deleted":
-                raise TrackingError(
-                    f'{mask_uri(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
-                    f"experiments restore -x {found.experiment_id}`, or choose another with tracking.experiment"
-                )
-            known[self.experiment] = str(found.experiment_id)
-        return known[self.experiment]
-
-    def _find_or_create_experiment(self) -> Experiment:
+        """Return the experiment's id; create the experiment where it does not exist."""
         from mlflow.exceptions import MlflowException
 
-        found = self._client.get_experiment_by_name(self.experiment)
-        if found is None:
+        ids = self._connection.experiments
+        if self.experiment in ids:
+            return ids[self.experiment]
+        experiment = self._client.get_experiment_by_name(self.experiment)
+        if experiment is None:
             path = database_path(self.uri)
-            location = (path.parent / "mlruns").as_uri() if path else None
-            with suppress(MlflowException):  # where another process has just created it
-                return self._client.get_experiment(self._client.create_experiment(self.experiment, location))
-            found = self._client.get_experiment_by_name(self.experiment)
-        if found is None:
-            raise TrackingError(f'{mask_uri(self.uri)}: the experiment "{self.experiment}" cannot be created')
-        return found
+            try:
+                self._client.create_experiment(self.experiment, (path.parent / "mlruns").as_uri() if path else None)
+            except MlflowException:
+                if self._client.get_experiment_by_name(self.experiment) is None:  # no other process was quicker
+                    raise
+            experiment = self._client.get_experiment_by_name(self.experiment)
+        if experiment.lifecycle_stage == "deleted":
+            raise TrackingError(
+                f'{mask_uri(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
+                f"experiments restore -x {experiment.experiment_id}`, or choose another with tracking.experiment"
+            )
+        return ids.setdefault(self.experiment, str(experiment.experiment_id))
 
     def _search(self, parent: str, condition: str) -> Iterator[Run]:
         experiment, token = self._connection.parent(parent).experiment, None
@@ -315,7 +314,9 @@ class Mlflow:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         facts = result.dataset
-        source, profile = files.dataset(result)
+        counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
+        profile = json.dumps({**counts, "left_out": dict(facts.left_out)})
+        source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
         digest = facts.golden_digest[: files.LONGEST_DIGEST]
         dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
         # All runs share MLflow's row of a dataset; tags belong to the one run. A repeated input is not doubled.

@@ -101,7 +101,12 @@ class Connection:
             if path := database_path(self.uri):
                 check_database(self.uri, path)
         if is_server(self.uri):
-            self._check_server()
+            parts = urlsplit(self.uri)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            try:
+                socket.create_connection((parts.hostname or "", port), timeout=CHECK_SECONDS).close()
+            except OSError as error:
+                raise self._absent(str(error)) from None
 
     @contextmanager
     def opened(self) -> Generator[None, None, None]:
@@ -113,29 +118,16 @@ class Connection:
             raise self._absent("a request timed out")
         with self._translated():
             if not self._is_ready:
-                self._prepare()
+                check_uri(self.uri)
+                for name, value in SETTINGS.items():
+                    os.environ.setdefault(name, value)
+                logging.getLogger("alembic").setLevel(logging.WARNING)
+                if path := database_path(self.uri):
+                    check_database(self.uri, path)
+                    create_tables(self.uri, path)
+                    use_write_ahead_log(path)
+                self._is_ready = True
             yield
-
-    def _prepare(self) -> None:
-        check_uri(self.uri)
-        for name, value in SETTINGS.items():
-            os.environ.setdefault(name, value)
-        logging.getLogger("alembic").setLevel(logging.WARNING)
-        if is_server(self.uri):
-            self._check_server()
-        if path := database_path(self.uri):
-            check_database(self.uri, path)
-            create_tables(self.uri, path)
-            use_write_ahead_log(path)
-        self._is_ready = True
-
-    def _check_server(self) -> None:
-        parts = urlsplit(self.uri)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            socket.create_connection((parts.hostname or "", port), timeout=CHECK_SECONDS).close()
-        except OSError as error:
-            raise self._absent(str(error)) from None
 
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
@@ -152,9 +144,8 @@ class Connection:
             if outage := find_outage(error):
                 if "timed out" in str(outage):
                     self._silent_until = time.monotonic() + SILENCE_SECONDS
-                raise self._absent(
-                    "a request timed out" if self._silent_until > time.monotonic() else "the connection failed"
-                ) from None
+                    raise self._absent("a request timed out") from None
+                raise self._absent("the connection failed") from None
             shown = mask_uri(self.uri)
             fact = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:500]
             fact = mask_uri(fact.replace(self.uri, shown))
@@ -164,12 +155,10 @@ class Connection:
 
 def find_outage(error: BaseException) -> BaseException | None:
     """Return the failed request behind an error, None where a server answered or none was called."""
-    if "requests" not in sys.modules:
-        return None
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)
-    return next((one for one in chain if isinstance(one, ConnectionError | Timeout)), None)
+    return next((cause for cause in chain if isinstance(cause, ConnectionError | Timeout)), None)
 
 
 def _errors() -> tuple[type[BaseException], ...]:

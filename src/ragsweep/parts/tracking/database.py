@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import sys
 from contextlib import closing, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -126,22 +125,17 @@ def use_write_ahead_log(path: Path) -> None:
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # fails where the file is in use elsewhere, and is then skipped
-    _sync_at_checkpoints(path)
-
-
-@cache
-def _sync_at_checkpoints(path: Path) -> None:
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
-    def connected(connection: Any, _record: Any) -> None:
+    def relax(connection: Any, _record: Any) -> None:
         if not isinstance(connection, sqlite3.Connection):
             return
         files = {Path(row[2]) for row in connection.execute("PRAGMA database_list") if row[2]}
         if path in files and connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             connection.execute("PRAGMA synchronous = NORMAL")
 
-    event.listen(Engine, "connect", connected)
+    event.listen(Engine, "connect", relax)
 
 
 def _has_tables(uri: str, path: Path) -> bool:

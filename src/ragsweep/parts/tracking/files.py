@@ -35,11 +35,11 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
         for name, data in artifacts.items():
             _write_atomically(folder / name, data)
     elif artifacts:
-        with tempfile.TemporaryDirectory(prefix="ragsweep-") as made:
+        with tempfile.TemporaryDirectory(prefix="ragsweep-") as copies:
             for name, data in artifacts.items():
-                Path(made, name).parent.mkdir(parents=True, exist_ok=True)
-                Path(made, name).write_bytes(data)
-            cast(Any, _repository(location, uri)).log_artifacts(made)
+                Path(copies, name).parent.mkdir(parents=True, exist_ok=True)
+                Path(copies, name).write_bytes(data)
+            cast(Any, _repository(location, uri)).log_artifacts(copies)
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
@@ -47,8 +47,8 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
-    there = {info.path for name in folders for info in _repository(location, uri).list_artifacts(name)}
-    return [name for name in names if name not in there]
+    existing = {info.path for name in folders for info in _repository(location, uri).list_artifacts(name)}
+    return [name for name in names if name not in existing]
 
 
 def remove_unfinished(location: str) -> None:
@@ -79,15 +79,10 @@ def _repository(location: str, uri: str) -> ArtifactRepository:
 
 
 LONGEST_PARAMETER = 6_000  # MLflow cuts longer values silently
-
 LONGEST_KEY = 250
-
 LONGEST_TAG = 5_000
-
 LONGEST_DIGEST = 36
-
 LONGEST_GROUP = 100
-
 LONGEST_REQUEST = 600_000
 """Bytes of parameters in one request; MLflow allows 1 MB with the metrics, which are 350 kB at most."""
 
@@ -121,17 +116,12 @@ def metrics(result: Result) -> dict[str, float]:
     headline = (*result.config.get("headline", ()), *result.config.get("answer_headline", ()))
     # MLflow's pages list metrics in the order in which they were sent.
     summaries = sorted(result.summaries.values(), key=lambda summary: summary.name not in headline)
-    found = {_part(summary.name): summary.value for summary in summaries}
+    numbers = {_part(summary.name): summary.value for summary in summaries}
     for summary in summaries:
-        name = _part(summary.name)
-        found[f"n_scored/{name}"] = summary.n_scored
-        found[f"n_failed/{name}"] = summary.n_failed
-        found[f"low/{name}"] = summary.low
-        found[f"high/{name}"] = summary.high
+        facts = ["n_scored", "n_failed", "low", "high"]
         if summary.coverage < 1:
-            found[f"coverage/{name}"] = summary.coverage
-            found[f"low_bound/{name}"] = summary.low_bound
-            found[f"high_bound/{name}"] = summary.high_bound
+            facts += ["coverage", "low_bound", "high_bound"]
+        numbers |= {f"{fact}/{_part(summary.name)}": getattr(summary, fact) for fact in facts}
     for label, values in result.groups.items():
         parts = _distinct(list(values))
         for value, group in values.items():
@@ -139,21 +129,19 @@ def metrics(result: Result) -> dict[str, float]:
                 if not summary.n_scored or (headline and summary.name not in headline):
                     continue
                 name = f"{_part(label)}/{parts[value]}/{_part(summary.name)}"
-                found[name] = summary.value
-                found[f"n_scored/{name}"] = summary.n_scored
-    for stage, numbers in result.latency.items():
-        found.update({f"latency/{_part(stage)}/{name}": value for name, value in numbers.items()})
-    for index, numbers in result.indexes.items():
-        found.update({f"{_part(index)}/{name}": value for name, value in numbers.items()})
-    for stage, spent in result.usage.items():
-        found.update({f"usage/{_part(stage)}/{name}": float(value) for name, value in spent.items()})
-    found.update({f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()})
-    found.update({f"reranking/{name}": value for name, value in result.reranking.items()})
-    found.update({f"race/{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)})
-    found.update({f"target/{_part(one.metric)}": float(one.verdict == PASS) for one in result.targets if one.band})
+                numbers |= {name: summary.value, f"n_scored/{name}": summary.n_scored}
+    for place, table in (("latency/", result.latency), ("", result.indexes), ("usage/", result.usage)):
+        for row, values_of_row in table.items():
+            numbers |= {f"{place}{_part(row)}/{name}": float(value) for name, value in values_of_row.items()}
+    numbers |= {f"first_stage/{_part(name)}": summary.value for name, summary in result.first_stage.items()}
+    numbers |= {f"reranking/{name}": value for name, value in result.reranking.items()}
+    numbers |= {f"race/{name}": float(value) for name, value in result.race.items() if not isinstance(value, str)}
+    numbers |= {
+        f"target/{_part(target.metric)}": float(target.verdict == PASS) for target in result.targets if target.band
+    }
     if "tokens_cut_share" in result.stages.get("embed", {}):
-        found["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
-    return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in found.items()}
+        numbers["tokens_cut_share"] = result.stages["embed"]["tokens_cut_share"]
+    return {key(name) if len(name) > LONGEST_KEY else name: value for name, value in numbers.items()}
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -161,14 +149,6 @@ def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long
-
-
-def dataset(result: Result) -> tuple[str, str]:
-    """Return source (full digests) and profile (counts) of the golden set, as JSON."""
-    facts = result.dataset
-    counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
-    source = {"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest}
-    return json.dumps(source), json.dumps({**counts, "left_out": dict(facts.left_out)})
 
 
 def parquet(result: Result) -> bytes:
