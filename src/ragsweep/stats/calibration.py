@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """The share of people's passes that the judge passes, and of their fails that it fails."""
+    """A judge against people: the share of their passes that it passes, and of their fails that it fails."""
 
     sensitivity: Share
     specificity: Share
@@ -54,9 +54,9 @@ def wilson(hits: int, n: int) -> Interval:
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
     """Count the judge's decisions on people's passes and fails."""
-    judged, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
+    passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
-        Share(int((judged & right).sum()), int(right.sum())), Share(int((~judged & ~right).sum()), int((~right).sum()))
+        Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))
     )
 
 
@@ -65,35 +65,36 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 
     Cohen's kappa (1960); with weights that of 1968, where a disagreement costs the distance of the two values, or its
     square. Values are numbers, not ranks, so that scores between the steps of a scale have a distance too; on equal
-    steps it is the kappa of ranks. NaN where chance leaves nothing to agree on (both raters always say the same one
-    thing) or there are no items.
+    steps it is the kappa of ranks. NaN where both raters always give the same one value, or there are no items.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
         return NAN
     costs: dict[str, Callable[[Any], Any]] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}
-    apart = costs[weights]
+    cost = costs[weights]
     values, counts = np.unique(first, return_counts=True)
-    others, other_counts = np.unique(second, return_counts=True)
-    gaps = apart(np.abs(values[:, None] - others[None, :]))
-    expected = float(counts @ gaps @ other_counts) / len(first) ** 2
-    return 1 - float(apart(np.abs(first - second)).mean()) / expected if expected else NAN
+    other_values, other_counts = np.unique(second, return_counts=True)
+    costs_of_pairs = cost(np.abs(values[:, None] - other_values[None, :]))
+    expected = float(counts @ costs_of_pairs @ other_counts) / len(first) ** 2
+    return 1 - float(cost(np.abs(first - second)).mean()) / expected if expected else NAN
 
 
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
-    """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed); NaN from fewer than ten."""
-    first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    value = kappa(first, second, weights)
-    if len(first) < 10 or len(first) > 5000 or math.isnan(value):
+    """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
+
+    NaN from fewer than 10 items, and from more than 5,000, where it would take long.
+    """
+    value = kappa(one, other, weights)
+    if len(one) < 10 or len(one) > 5000 or math.isnan(value):
         return Interval(value)
-    draws = np.random.default_rng(0).integers(0, len(first), (1000, len(first)))
-    drawn = np.array([kappa(first[rows], second[rows], weights) for rows in draws])
-    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    draws = np.random.default_rng(0).integers(0, len(one), (1000, len(one)))
+    resampled = [kappa(one[rows], other[rows], weights) for rows in draws]
+    low, high = np.nanquantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(low), float(high))
 
 
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
-    """Correct the share that a judge passes for the judge's errors; the interval includes that these are estimated.
+    """Correct the share that a judge passes for the judge's errors; the interval includes the uncertainty of these.
 
     The estimate is Rogan and Gladen's (American Journal of Epidemiology 107, 1978), cut to [0, 1]; the interval that of
     Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014): the delta method on shares to each of which successes
@@ -101,8 +102,8 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
     better than chance on the labels: then no correction is possible.
 
     Args:
-        passed: What the judge passes, of all that it judged.
-        errors: The judge against people, on a random part of it.
+        passed: The share of all judged items that the judge passes.
+        errors: The judge against people, on a random part of these items.
     """
     positive, negative = errors
     if not passed.n or not positive.n or not negative.n:
@@ -137,7 +138,7 @@ def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray
 
     Args:
         judged: The judge's scores of unlabelled items.
-        labelled: The judge's scores of what people labelled.
+        labelled: The judge's scores of the items that people labelled.
         people: Their labels, on the same scale.
     """
     scores = np.asarray(judged, dtype=np.float64)
@@ -150,14 +151,14 @@ def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray
 
 
 class Noise(NamedTuple):
-    """How two judgings of the same questions differ. Without two questions that both judged, all but ``n`` is NaN."""
+    """The difference of two judgings of the same questions; all but ``n`` is NaN with fewer than two questions."""
 
-    n: int  # questions that both judged
+    n: int  # questions with a score in both
     mean_difference: float
     spread: float  # standard deviation of the differences a question: the noise floor
     of_one: float  # of one verdict: spread / sqrt(2)
     of_the_mean: float  # how far two means of n questions differ by chance, in 95 of 100 cases
-    changed: float  # share of questions whose score is another
+    changed: float  # share of questions whose scores differ
 
 
 def noise(first: Sequence[float], second: Sequence[float]) -> Noise:
@@ -169,10 +170,10 @@ def noise(first: Sequence[float], second: Sequence[float]) -> Noise:
         return Noise(n, *[math.nan] * 5)
     spread = float(differences.std(ddof=1))
     return Noise(
-        n,
-        float(differences.mean()),
-        spread,
-        spread / math.sqrt(2),
-        Z * spread / math.sqrt(n),
-        float((differences != 0).mean()),
+        n=n,
+        mean_difference=float(differences.mean()),
+        spread=spread,
+        of_one=spread / math.sqrt(2),
+        of_the_mean=Z * spread / math.sqrt(n),
+        changed=float((differences != 0).mean()),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective",
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)
-"""Parameters that change what a score means, whatever the config."""
+"""Parameters that change what a score means."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that two configs have in different ways: one parameter, or a whole part."""
+    """A difference between two configs: one parameter, or a whole part."""
 
     name: str
     before: str
@@ -33,73 +34,63 @@ class Factor:
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
-    """List in what two configs differ; a part that was exchanged is one factor, whatever parameters it has."""
-    found = differing_parameters(one, other)
-    parts = dict.fromkeys(_exchanged(name, found, one.config, other.config) for name in found)
+    """List in what two configs differ; an exchanged part is one factor, whatever parameters it has."""
+    differing = differing_parameters(one, other)
+
+    def exchanged(part: str) -> bool:
+        return part in differing or _kind(one.config, part) != _kind(other.config, part)
+
+    # the outermost exchanged part around each parameter, else the parameter itself
+    parts = dict.fromkeys(next(filter(exchanged, _parents(name)), name) for name in differing)
     return tuple(Factor(part, _factor_value(one, part), _factor_value(other, part)) for part in parts)
 
 
 def differing_parameters(one: Result, other: Result) -> list[str]:
-    """Name the parameters in which two configs differ, and that could make a difference to a score."""
+    """Name the parameters that differ between two configs and could change a score."""
     names = sorted({*one.parameters, *other.parameters})
-    apart = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
-    return [name for name in apart if not name.startswith(OF_NO_MATTER)]
+    differing = [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
+    return [name for name in differing if not name.startswith(OF_NO_MATTER)]
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return each config's value of every factor of a sweep.
 
-    Where a part is exchanged, what all of its options have in common stays a factor; what only some of them have, and
-    what varies there, is a part of the value: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
+    Of an exchanged part, a parameter of all options stays a factor; a parameter of only some options that varies within
+    one of them is added to the value of the part: ``hybrid_rrf k=20``, ``hybrid_convex alpha=0.5``.
     """
     columns = {name: [_factor_value(result, name) for result in results] for name in _varying(results)}
-    roots = {name: next((part for part in _around(name) if part in columns), name) for name in columns}
-    found = {name: list(columns[name]) for name, root in roots.items() if name == root}
-    for name, values in columns.items():
-        root = roots[name]
-        if name == root or not (options := _varied(columns[root], values)):
+    roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
+    factors = {name: list(columns[name]) for name, root in roots.items() if name == root}
+    for name, root in roots.items():
+        if name == root:
             continue
-        if all(values):
-            found[name] = values
+        values = columns[name]
+        by_option: dict[str, set[str]] = {}
+        for option, value in zip(columns[root], values, strict=True):
+            by_option.setdefault(option, set()).add(value)
+        varied = {option for option, different in by_option.items() if len(different) > 1}
+        if varied and all(values):
+            factors[name] = values
             continue
         for n, value in enumerate(values):
-            if columns[root][n] in options:
-                found[root][n] += f" {name.removeprefix(f'{root}.')}={value or 'none'}"
-    return [{name: values[n] for name, values in found.items()} for n in range(len(results))]
+            if columns[root][n] in varied:
+                factors[root][n] += f" {name.removeprefix(f'{root}.')}={value or 'none'}"
+    return [{name: values[n] for name, values in factors.items()} for n in range(len(results))]
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
     """Name the parameters and parts that differ between configs, a part before its own parameters."""
     names = dict.fromkeys(name for result in results for name in result.parameters if not name.startswith(OF_NO_MATTER))
-    found = {name for name in names if len({result.parameters.get(name) for result in results}) > 1}
-    parts = {part for name in found for part in _around(name)}
-    found |= {part for part in parts if len({_kind(result.config, part) for result in results}) > 1}
+    varying = {name for name in names if len({result.parameters.get(name) for result in results}) > 1}
+    parts = {part for name in varying for part in _parents(name)}
+    varying |= {part for part in parts if len({_kind(result.config, part) for result in results}) > 1}
     order = {name: n for n, name in enumerate(names)}
-    return sorted(found, key=lambda name: (name.count("."), order.get(name, 0)))
+    return sorted(varying, key=lambda name: (name.count("."), order.get(name, 0)))
 
 
-def _varied(options: Sequence[str], values: Sequence[str]) -> set[str]:
-    """Return the options within which a value varies."""
-    seen: dict[str, set[str]] = {}
-    for option, value in zip(options, values, strict=True):
-        seen.setdefault(option, set()).add(value)
-    return {option for option, found in seen.items() if len(found) > 1}
-
-
-def _exchanged(name: str, differing: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Name the outermost part around a parameter that is another in the two configs; else the parameter itself."""
-    for part in _around(name):
-        kinds = [_kind(config, part) for config in (one, other)]
-        if part in differing or kinds[0] != kinds[1]:
-            return part
-    return name
-
-
-def _around(name: str) -> Iterator[str]:
-    """Yield ``a``, ``a.b`` for ``a.b.c``."""
-    words = name.split(".")
-    for n in range(1, len(words)):
-        yield ".".join(words[:n])
+def _parents(name: str) -> list[str]:
+    """Return ``a``, ``a.b`` for ``a.b.c``."""
+    return list(accumulate(name.split(".")[:-1], lambda path, word: f"{path}.{word}"))
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
@@ -118,25 +109,25 @@ def _factor_value(result: Result, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result) -> None:
-    """Raise InputError where two results answer different questions, search different texts, or count otherwise."""
-    for what, known in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
-        digests = [getattr(result.dataset, known) for result in (one, other)]
+    """Raise InputError where two results have different questions, different texts, or scores of different meaning."""
+    for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
+        digests = [getattr(result.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
+            first, second = (
+                f'"{result.dataset.name}" ({digest[:8]}, {result.dataset.questions:,} questions)'
+                for result, digest in zip((one, other), digests, strict=True)
+            )
             raise InputError(
-                f"rebaseline: the {what} of {one.name} is {_set(one, digests[0])}, that of {other.name} is"
-                f" {_set(other, digests[1])}; run the baseline again on the same {what}"
+                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the baseline"
+                f" again on the same {what}"
             )
     for name in HOW_MEASURED:
-        given = [result.parameters.get(name) for result in (one, other)]
-        if given[0] != given[1]:
+        values = [result.parameters.get(name) for result in (one, other)]
+        if values[0] != values[1]:
             raise InputError(
-                f"rebaseline: {name} is {given[0]} in {one.name} and {given[1]} in {other.name}, so that their scores"
+                f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so that their scores"
                 " mean different things"
             )
-
-
-def _set(result: Result, digest: str) -> str:
-    return f'"{result.dataset.name}" ({digest[:8]}, {result.dataset.questions:,} questions)'
 
 
 def check_whole(result: Result) -> None:
@@ -150,26 +141,19 @@ def check_whole(result: Result) -> None:
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
     """Name the metrics that two configs define differently."""
-    definitions = [_definitions(result) for result in (one, other)]
-    return [
-        name for name in metrics if definitions[0].get(name) and definitions[0].get(name) != definitions[1].get(name)
-    ]
-
-
-def _definitions(result: Result) -> Mapping[str, Any]:
-    named = result.config.get("metrics")
-    return {str(name): _without_replicate(node) for name, node in (named or {}).items()}
+    before, after = (_without_replicate(result.config.get("metrics") or {}) for result in (one, other))
+    return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
 
 
 def _without_replicate(node: Any) -> Any:
-    """Leave out which judging of the same things it is: another one measures the same."""
+    """Leave out the replicate number of a judge: another replicate measures the same."""
     if not isinstance(node, Mapping):
         return node
     return {key: _without_replicate(value) for key, value in node.items() if key != "replicate"}
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics to compare by: those that are wanted, else those of the usual ones that can be compared.
+    """Return the metrics to compare by: the wanted ones, else those of the usual ones that can be compared.
 
     Raises:
         ConfigError: A wanted metric was not measured in all results, or configs cannot be compared by it.
@@ -187,7 +171,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric that all of them have; "" where they can."""
+    """Return why configs cannot be compared by a metric that all of them have; empty where they can."""
     summaries = [result.summaries[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "neither more nor less of it is better, so that no config is better by it"
@@ -207,11 +191,11 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels of some questions: label -> its value for each of them, "" where there is none."""
-    rows = {name: n for n, name in enumerate(result.outcomes["question_id"])}
-    places = [rows[name] for name in questions]
+    """Return the labels of some questions: label -> its value for each of them, empty where there is none."""
+    numbers = {name: n for n, name in enumerate(result.outcomes["question_id"])}
+    rows = [numbers[name] for name in questions]
     return {
-        label: [str(column[place] or "") for place in places]
+        label: [str(column[row] or "") for row in rows]
         for label in result.groups
         if (column := result.outcomes.get(label))
     }

@@ -1,6 +1,6 @@
 """Compare the configs of a sweep: which are better, which may be the best, which is recommended.
 
-Results go in, numbers come out; ``report/verdict.py`` puts them into words, tables and a picture.
+``report/verdict.py`` turns the numbers into sentences, tables and a picture.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,21 @@ from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, 
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 
 SLICED = 20
-"""Configs compared by slice: the baseline and those with the best means. More would widen every interval."""
+"""Configs compared by slice: the baseline and those with the best means; more would widen every interval."""
 
 SET_LEVEL = 0.975
-"""At which the set of those that may be the best is made; the other 2.5 % are spent on leaving the baseline out."""
+"""Level of the set of configs that may be the best; the other 2.5 % are the error of excluding the baseline."""
 LENGTHENING = ("top_k", "context_budget")
 """Keys that lengthen the context and change nothing else."""
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that a longer context of the same ranking can only raise (by whatever gain: context_ndcg_exponential too)."""
+"""Metrics that a longer context of the same ranking can only raise; prefixes (context_ndcg_exponential, too)."""
 
 Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
 class ExcludedConfig(NamedTuple):
-    """A config that is compared with nothing."""
+    """A config that is left out of the comparison."""
 
     name: str
     why: str
@@ -70,7 +70,7 @@ class SweepComparison:
     sliced: tuple[int, ...]  # the configs compared by slice, the baseline first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
-    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # further metrics
+    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # of further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
 
@@ -83,23 +83,22 @@ class SweepComparison:
     def may_be_best(self) -> Flags:
         """The configs that may be the best: the confidence set, consistent with the differences.
 
-        The set compares all pairs, the differences those with the baseline, which may be the best unless one is shown
-        better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %.
+        The set compares all pairs, the differences are those from the baseline, which may be the best unless another is
+        shown better. That errs in 2.5 % of sweeps, the set (at ``SET_LEVEL``) in as many: together in 5 %. Of two
+        configs their one comparison decides.
         """
-        found = (
-            self.confidence_set.mask.copy() if len(self.confidence_set.mask) > 2 else ~self.differences.worse
-        )  # one comparison decides
-        found[self.differences.baseline] = not self.differences.better.any()
-        return np.asarray(found)
+        mask = self.confidence_set.mask.copy() if len(self.confidence_set.mask) > 2 else ~self.differences.worse
+        mask[self.differences.baseline] = not self.differences.better.any()
+        return np.asarray(mask)
 
     @property
     def worse(self) -> Flags:
-        """The configs that are shown worse than the baseline, and are not among those that may be the best."""
+        """The configs that are shown worse than the baseline and cannot be the best."""
         return np.asarray(self.differences.worse & ~self.may_be_best)
 
     @property
     def means(self) -> Doubles:
-        """The configs' means over the questions that all were scored on."""
+        """The configs' means over the questions on which all have a score."""
         return np.asarray(self.matrix.values.mean(axis=1))
 
 
@@ -109,39 +108,44 @@ def compare_configs(
     """Compare the configs of a sweep by its first objective, and by the others and the headline metrics beside it.
 
     The baseline is the first config that can be compared. A PARTIAL config is compared by the metrics of which enough
-    is scored (``coverage``), and left out of the others. Configs that were dropped by a race, failed, or were scored on
-    no question are left out; ``set_aside`` are others that are not in ``results``. Where the objective is no mean over
-    questions that has a direction (a quantile, say), or fewer than two configs have enough scores of it, the first
-    headline metric that can be compared stands in for it.
+    is scored (``coverage``), and left out of the others. Configs that a race dropped, that failed, or that have no
+    scored question are left out; ``set_aside`` are others that are not in ``results``. The objective is replaced by the
+    first headline metric that can be compared where it is no mean with a direction (a quantile, say), or fewer than two
+    configs have enough scores of it.
     """
-    left_out = [ExcludedConfig(one.name, "dropped by the race") for one in results if one.state == DROPPED]
-    left_out += [*(ExcludedConfig(one.name, "failed") for one in failures), *set_aside]
-    known = [one for one in results if one.state in (COMPLETE, PARTIAL)]
-    if fault := _incomparable(known):
-        return NoComparison(fault)
-    named = _named(known)
-    skipped = {name: why for name in named if (why := _not_compared(known, name))}
-    usable = [name for name in named if name not in skipped]
-    for objective in objectives(known[0].config):
-        if objective not in named:
+    left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.state == DROPPED]
+    left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
+    results = [result for result in results if result.state in (COMPLETE, PARTIAL)]
+    if reason := _reason_incomparable(results):
+        return NoComparison(reason)
+    config = results[0].config
+    names = dict.fromkeys([*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ())])
+    measured = [name for name in names if name and all(name in result.summaries for result in results)]
+    skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
+    usable = [name for name in measured if name not in skipped]
+    for objective in objectives(config):
+        if objective not in measured:
             skipped[objective] = "it was not measured of every config"
     if not usable:
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
-    left_out[:0] = [ExcludedConfig(one.name, PARTIAL) for one in known if not _is_complete(one, usable[0])]
-    whole = [one for one in known if _is_complete(one, usable[0])]
-    scored = [one for one in whole if one.summaries[usable[0]].n_scored]
-    left_out += [ExcludedConfig(one.name, "not measured") for one in whole if not one.summaries[usable[0]].n_scored]
+    metric = usable[0]
+    complete = [result for result in results if _is_complete(result, metric)]
+    scored = [result for result in complete if result.summaries[metric].n_scored]
+    left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in results if not _is_complete(result, metric)]
+    left_out += [
+        ExcludedConfig(result.name, "not measured") for result in complete if not result.summaries[metric].n_scored
+    ]
     if len(scored) < 2:
-        return NoComparison(f"{usable[0]} was measured of one config: there is nothing to compare it with")
-    partly = [name for name in usable if not all(_is_complete(one, name) for one in scored)]
-    skipped |= dict.fromkeys(partly, "too few of its questions could be scored in some configs")
+        return NoComparison(f"{metric} was measured of one config: there is nothing to compare it with")
+    partial = [name for name in usable if not all(_is_complete(result, name) for result in scored)]
+    skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
-        return _weighed(scored, [name for name in usable if name not in partly], skipped, tuple(left_out))
+        return _compare(scored, [name for name in usable if name not in partial], skipped, tuple(left_out))
     except InputError as fault:
         return NoComparison(str(fault))
 
 
-def _weighed(
+def _compare(
     results: Sequence[Result], metrics: Sequence[str], skipped: Mapping[str, str], left_out: tuple[ExcludedConfig, ...],
 ) -> SweepComparison | NoComparison:  # fmt: skip
     matrix = score_matrix(results, metrics[0])
@@ -149,11 +153,13 @@ def _weighed(
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
     differences = compare_with_baseline(matrix, 0)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
-    rows = _sliced(matrix)
+    by_mean = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
+    rows = (0, *[row for row in by_mean if row][: SLICED - 1])
     slices = by_slice(matrix.select_configs(rows), labels_of(results[0], matrix.questions))
     constraints = results[0].config.get("constraints") or {}
     lengths = _context_lengths(results, matrix)
-    found = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
+    recommendation = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
+    others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(
         matrix=matrix,
         objective=(*objectives(results[0].config), metrics[0])[0],
@@ -163,48 +169,42 @@ def _weighed(
         probability=probability_of_best(matrix),
         selection_bias=selection_bias(matrix),
         power=_power(matrix, differences),
-        recommendation=found,
-        recommended=None if found.config is None else results[found.config],
+        recommendation=recommendation,
+        recommended=None if recommendation.config is None else results[recommendation.config],
         costs={name: cost.value for name, cost in costs.items()},
         sliced=rows,
         slices=slices,
-        reversals=reversals(differences, sorted(slices, key=lambda one: -one.questions), rows),
-        others=_others(results, metrics[1:]),
+        reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
+        others={name: (other, compare_with_baseline(other, 0)) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
     )
 
 
-def _incomparable(results: Sequence[Result]) -> str:
-    """Return why configs cannot be compared at all; an empty text if nothing prevents it."""
+def _reason_incomparable(results: Sequence[Result]) -> str:
+    """Return why configs cannot be compared at all; empty where they can."""
     if not results:
         return "no config was evaluated: there is nothing to compare"
     if len(results) == 1:
         return "one config: there is nothing to compare it with"
-    if len({one.dataset.golden_digest for one in results}) > 1:
+    if len({result.dataset.golden_digest for result in results}) > 1:
         return "the configs were asked different questions: nothing is compared; sweep over one golden set"
     return ""
 
 
-def _named(results: Sequence[Result]) -> list[str]:
-    """List the metrics to compare by: the objective, then the headline."""
-    config = results[0].config
-    names = [*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ())]
-    return [name for name in dict.fromkeys(names) if name and all(name in one.summaries for one in results)]
-
-
-def _not_compared(results: Sequence[Result], metric: str) -> str:
+def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
+    """Return why configs cannot be compared by a metric; empty where they can."""
     if results[0].summaries[metric].higher_is_better is None:
         return "neither more nor less of it is better"
-    if not all(is_mean(one, metric) for one in results):
+    if not all(is_mean(result, metric) for result in results):
         return "it is no mean over questions"
-    if sum(_is_complete(one, metric) for one in results) < 2:
+    if sum(_is_complete(result, metric) for result in results) < 2:
         return "too few of its questions could be scored in all configs but one at most"
     return ""
 
 
 def _is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough of a metric's questions could be scored, whatever else a PARTIAL config lacks."""
+    """Return whether enough of a metric's questions could be scored, also in a PARTIAL config."""
     limit = float(result.config.get("coverage", 1.0))
     return result.state != PARTIAL or (metric in result.summaries and result.summaries[metric].coverage >= limit)
 
@@ -215,13 +215,13 @@ LEAST_MS = 1.0
 
 def _cost(results: Sequence[Result], name: str) -> Cost:
     """Return the configs' cost; only latency is measured anew by each and has an interval."""
-    found = [one.summaries.get(name) if _is_complete(one, name) else None for one in results]
-    value = np.array([math.nan if one is None else one.value for one in found], dtype=np.float64)
-    if not name.startswith("latency"):
-        return Cost(value, value, value)
-    ends = [(math.nan, math.nan) if one is None else (one.low, one.high) for one in found]
-    low, high = np.array(ends, dtype=np.float64).T
-    return Cost(value, low, high, LEAST_MS)
+    rows = [
+        (summary.value, summary.low, summary.high) if summary and _is_complete(result, name) else (math.nan,) * 3
+        for result in results
+        for summary in [result.summaries.get(name)]
+    ]
+    value, low, high = np.array(rows, dtype=np.float64).T
+    return Cost(value, low, high, LEAST_MS) if name.startswith("latency") else Cost(value, value, value)
 
 
 def _power(matrix: Matrix, differences: Differences) -> Power:
@@ -232,46 +232,27 @@ def _power(matrix: Matrix, differences: Differences) -> Power:
 
 def _margin(first: Result, matrix: Matrix) -> float:
     """Return the margin in the metric's unit: as configured, else the default."""
-    given = (first.config.get("recommend") or {}).get("margin")
-    if given is not None:
-        return float(given)
+    margin = (first.config.get("recommend") or {}).get("margin")
+    if margin is not None:
+        return float(margin)
     return MARGIN * abs(float(matrix.values[0].mean())) if first.summaries[matrix.metric].unit else MARGIN
 
 
 def _context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
-    """Compare the lengths of contexts, where the metric can only rise with them; None where that is no question.
+    """Compare the lengths of contexts, where the metric can only rise with them; else None.
 
     It can if it is one of ``RISING`` and no config that differs by nothing else lost a question.
     """
     if not matrix.metric.startswith(RISING):
         return None
-    reach = [tuple(_reach(one.config, key) for key in LENGTHENING) for one in results]
-    longer = np.array([one != reach[0] and all(map(operator.ge, one, reach[0])) for one in reach])
+    limits = [[result.config.get(key) for key in LENGTHENING] for result in results]
+    lengths = [tuple(math.inf if limit is None else float(limit) for limit in row) for row in limits]
+    longer = np.array([row != lengths[0] and all(map(operator.ge, row, lengths[0])) for row in lengths])
     if not longer.any():
         return None
-    alone = np.array([bool(is_longer) and set(differing_parameters(results[0], one)) <= set(LENGTHENING)
-                      for is_longer, one in zip(longer, results, strict=True)])  # fmt: skip
+    alone = np.array([bool(is_longer) and set(differing_parameters(results[0], result)) <= set(LENGTHENING)
+                      for is_longer, result in zip(longer, results, strict=True)])  # fmt: skip
     if (matrix.values[alone] < matrix.values[0]).any():
         return None
-    keys = tuple(key for n, key in enumerate(LENGTHENING) if any(one[n] != reach[0][n] for one in reach))
+    keys = tuple(key for n, key in enumerate(LENGTHENING) if any(row[n] != lengths[0][n] for row in lengths))
     return ContextLength(keys, longer, alone)
-
-
-def _reach(config: Mapping[str, Any], key: str) -> float:
-    value = config.get(key)
-    return math.inf if value is None else float(value)
-
-
-def _sliced(matrix: Matrix) -> tuple[int, ...]:
-    best = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
-    return (0, *[row for row in best if row][: SLICED - 1])
-
-
-def _others(results: Sequence[Result], metrics: Sequence[str]) -> dict[str, tuple[Matrix, Differences]]:
-    """Compare by further metrics; one that was not measured of every config, or of no question of all, is left out."""
-    compared = {}
-    for name in metrics:
-        matrix = score_matrix(results, name)
-        if matrix.questions:
-            compared[name] = matrix, compare_with_baseline(matrix, 0)
-    return compared

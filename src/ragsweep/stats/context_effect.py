@@ -1,7 +1,7 @@
 """The effect of context: the same questions answered with and without context, question by question.
 
-Each question that both configs were scored on falls into one of five kinds. Only "helped" and "hurt" are
-differences made by context, and only these two are tested.
+Each question with a score under both configs is of one of five kinds. Only "helped" and "hurt" are differences
+made by context, and only these two are tested.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class ContextEffect:
-    """How answers with context compare with answers without.
+    """A comparison of answers with context and answers without.
 
     ``kinds`` maps the ids of the questions scored under both to their kind; ``left_out`` counts the others.
-    ``always_abstains``: without context nothing was ever answered, so that nothing could be known already but refusals.
+    ``always_abstains``: without context no question was answered, so that only refusals can be "known already".
     """
 
     kinds: Mapping[str, str]
@@ -43,8 +43,8 @@ class ContextEffect:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Count the questions of each kind; they add up to those compared."""
-        found = Counter(self.kinds.values())
-        return {kind: found[kind] for kind in KINDS}
+        counts = Counter(self.kinds.values())
+        return {kind: counts[kind] for kind in KINDS}
 
     @property
     def p_value(self) -> float:
@@ -53,7 +53,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """When a question counts as solved: from a score on, or down from it where less of the metric is better."""
+    """The condition for a solved question: a score of at least the threshold, or at most where less is better."""
 
     metric: str = METRIC
     threshold: float = 0.5
@@ -65,62 +65,69 @@ class Success(NamedTuple):
 
 
 SERVED = Success()
-"""Answered rightly, or refused where there is no answer."""
+"""Answered correctly, or refused where there is no answer."""
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """Return the key ``success`` of a config with the metric that it stands for.
+    """Return the key ``success`` of a config, completed with its defaults.
+
+    The default metric is the objective, where that scores answers and needs no context.
 
     Raises:
-        ConfigError: A key that is none, a threshold that is no number, a metric without a direction, or one that is not
+        ConfigError: An unknown key, a threshold that is no number, a metric without a direction, or one that is not
             measured though there are answers.
     """
-    given = dict(config.get("success") or {})
-    for key in given:
+    settings = dict(config.get("success") or {})
+    for key in settings:
         if key not in Success._fields[:2]:
             raise ConfigError(f"success.{key}: no such key{nearest(str(key), Success._fields[:2])}")
-    named, threshold = given.get("metric"), given.get("threshold", SERVED.threshold)
+    name, threshold = settings.get("metric"), settings.get("threshold", SERVED.threshold)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise ConfigError(f"success.threshold: must be a number, given {threshold!r}")
-    if named is None:
-        return {"metric": _by_itself(objectives(config), metrics), "threshold": threshold}
-    answered = any("answer" in metric.needs for metric in metrics.values())
-    if named not in metrics and answered:
-        raise ConfigError(f'success.metric: no metric "{named}"{nearest(str(named), metrics)}')
-    if named in metrics and metrics[named].higher_is_better is None:
-        raise ConfigError(f"success.metric: neither more nor less of {named} is better; name another one")
-    return {"metric": named, "threshold": threshold}
-
-
-def _by_itself(named: Sequence[str], metrics: Mapping[str, Metric]) -> str:
-    """Choose the objective, where that is a score of answers that can be had without context."""
-    found = metrics.get(named[0]) if named else None
-    if found is None or found.unit or found.higher_is_better is None or WITHOUT_CONTEXT & set(found.needs):
-        return METRIC
-    return METRIC if isinstance(found, JudgedMetric) and "contexts" in found.uses else found.name
+    if name is None:
+        objective = metrics.get(next(iter(objectives(config)), ""))
+        usable = objective is not None and not (
+            objective.unit
+            or objective.higher_is_better is None
+            or WITHOUT_CONTEXT & set(objective.needs)
+            or (isinstance(objective, JudgedMetric) and "contexts" in objective.uses)
+        )
+        return {"metric": objective.name if objective and usable else METRIC, "threshold": threshold}
+    if name not in metrics and any("answer" in metric.needs for metric in metrics.values()):
+        raise ConfigError(f'success.metric: no metric "{name}"{nearest(str(name), metrics)}')
+    if name in metrics and metrics[name].higher_is_better is None:
+        raise ConfigError(f"success.metric: neither more nor less of {name} is better; name another one")
+    return {"metric": name, "threshold": threshold}
 
 
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
     """Compare two tables of outcomes, question by question.
 
-    A question is solved where ``success`` says so. It is "known already" where both solve it, "helped"
-    where only context does, "hurt" where only its absence does; of those that neither solves, "abstained" where the
-    config with context refused it, and "never solved" else. To refuse an unanswerable question solves it.
+    ``success`` defines a solved question; to refuse an unanswerable one solves it. A question is "known already" where
+    both configs solve it, "helped" where only the one with context does, "hurt" where only the one without does; where
+    neither does, "abstained" if the config with context refused it, else "never solved".
 
     Args:
         without: Outcomes of the config without context.
-        with_context: Outcomes of the other one.
-        success: Which column decides, and from which score on.
+        with_context: Outcomes of the config with context.
+        success: The column that decides, and its threshold.
 
     Raises:
         InputError: A table has no such column, or no answers.
     """
-    base, other = (_scored(table, success.metric) for table in (without, with_context))
+    base, other = (_scores(table, success.metric) for table in (without, with_context))
     refused = dict(zip(with_context["question_id"], with_context["abstained"], strict=True))
-    both = [name for name in base if name in other and not math.isnan(base[name]) and not math.isnan(other[name])]
-    solved = {name: (success.solves(base[name]), success.solves(other[name])) for name in both}
-    kinds = {name: _kind(*solved[name], bool(refused[name])) for name in both}
-    return ContextEffect(kinds, len(base.keys() | other.keys()) - len(both), _always_abstains(without))
+    kinds = {}
+    for name, score in base.items():
+        if not math.isnan(score) and not math.isnan(other.get(name, math.nan)):
+            known, solved = success.solves(score), success.solves(other[name])
+            neither = ABSTAINED if refused[name] else NEVER
+            kinds[name] = {(True, True): KNOWN, (False, True): HELPED, (True, False): HURT}.get(
+                (known, solved), neither
+            )
+    failed = without.get("answer_failed") or [""] * len(without["abstained"])
+    refusals = [bool(refusal) for refusal, reason in zip(without["abstained"], failed, strict=True) if not reason]
+    return ContextEffect(kinds, len(base.keys() | other.keys()) - len(kinds), bool(refusals) and all(refusals))
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:
@@ -135,24 +142,9 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
     return min(1.0, 2 * float(bdtr(min(helped, hurt), helped + hurt, 0.5)))
 
 
-def _kind(known: bool, solved: bool, refused: bool) -> str:
-    if solved:
-        return KNOWN if known else HELPED
-    if known:
-        return HURT
-    return ABSTAINED if refused else NEVER
-
-
-def _scored(table: Columns, metric: str) -> dict[str, float]:
+def _scores(table: Columns, metric: str) -> dict[str, float]:
     for column in ("abstained", metric):
         if column not in table:
             fact = "no generator answered" if column == "abstained" else f'no metric "{metric}" was measured'
             raise InputError(f"the table of questions has no column {column}: {fact}{nearest(column, table)}")
     return dict(zip(table["question_id"], map(float, table[metric]), strict=True))
-
-
-def _always_abstains(table: Columns) -> bool:
-    """Return whether every answer that did not fail is a refusal."""
-    failed = table.get("answer_failed") or [""] * len(table["abstained"])
-    said = [bool(refused) for refused, reason in zip(table["abstained"], failed, strict=True) if not reason]
-    return bool(said) and all(said)

@@ -1,4 +1,4 @@
-"""How much of the lead that a config had on the tune questions is left on the holdout."""
+"""The lead of a config on the tune questions, compared with its lead on the holdout."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NORMAL = 1.96
 class Gap(NamedTuple):
     """The lead of one config over another on the tune questions, and on the holdout; better is positive.
 
-    ``change`` is holdout less tune, with its 95 % interval ``low`` to ``high``: normal, errors by cluster. Leads rather
-    than means, because one side may have the harder questions.
+    ``change`` is holdout minus tune, with its 95 % interval ``low`` to ``high``: normal, errors by cluster. Leads are
+    compared rather than means, because one side may have harder questions.
     """
 
     config: str
@@ -33,12 +33,12 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare the best of the tune questions with the first config of the holdout, on both sides.
 
-    The same config has the same parameters but ``partition``. Only configs measured on both sides count:
-    of them, the search would have chosen the best on tune. None where that is the first config itself, where
-    the first one was not measured on tune, or where either side has fewer than ten clusters.
+    Configs are matched by all parameters but ``partition``. Only configs measured on both sides count: of them, the
+    search would have chosen the best on tune. None where that is the first config itself, where the first one was not
+    measured on tune, or where either side has fewer than ten clusters.
     """
-    known = {_identity(one): one for one in tuned if _usable(one, metric)}
-    pairs = [(known.get(_identity(one)), one) for one in results if _usable(one, metric)]
+    tuned_by_identity = {_identity(result): result for result in tuned if _usable(result, metric)}
+    pairs = [(tuned_by_identity.get(_identity(result)), result) for result in results if _usable(result, metric)]
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
@@ -46,15 +46,16 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     best = max(both, key=lambda pair: sign * pair[0].summaries[metric].value)
     if best is both[0]:
         return None
-    (before, first), (after, second) = (_lead(base, one, metric) for base, one in zip(both[0], best, strict=True))
+    (before, first), (after, second) = (_lead(base, other, metric) for base, other in zip(both[0], best, strict=True))
     half = NORMAL * math.hypot(first, second)
-    gap = Gap(best[1].name, both[0][1].name, metric, before, after, after - before, after - before - half,
-              after - before + half)  # fmt: skip
-    return gap if math.isfinite(half) else None
+    if not math.isfinite(half):
+        return None
+    change = after - before
+    return Gap(best[1].name, both[0][1].name, metric, before, after, change, change - half, change + half)
 
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
-    """Return by how much one config is better than another, and the standard error; NaN with too few clusters."""
+    """Return the lead of one config over another, and its standard error; NaN with too few clusters."""
     matrix = score_matrix([base, other], metric)
     found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters)
     return float(found.means[0]), float(found.errors[0]) if found.clusters >= FEWEST else math.nan

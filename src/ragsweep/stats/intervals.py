@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 LEVEL = 0.95
 FEWEST = 10
-"""With fewer scores a bootstrap of them covers too little."""
+"""Fewest scores of a bootstrap; with fewer its coverage is too low."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 """The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
 
@@ -27,46 +27,44 @@ def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tu
     """Average many metrics at once over their known scores, and bound the means by the percentile bootstrap.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
-    bounds, NaN where there is none. Resamples are the same for every call with as many questions (fixed seed). Of fewer
-    than ten scores, too few to resample, Student's t is used, within the bounds; where they are all the same their
-    spread is unknown, and both ends are NaN. Where all scores stand on a bound the bootstrap would claim certainty;
-    there the interval is opened to what n equal Bernoulli draws allow (Clopper and Pearson 1934:
-    1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
+    bounds, NaN where there is none. Resamples are the same in every call with as many questions (fixed seed). For fewer
+    than ten scores Student's t is used, within the bounds; where these are all equal their spread is unknown, and both
+    ends are NaN. Where all scores are at a bound the bootstrap would have no width; there the interval is that of n
+    equal Bernoulli draws (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
 
     Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
-    the largest score). So an interval is the same to the last bit whichever metrics stand beside it and however many
-    threads add up.
+    the largest score). So an interval is the same to the last bit whatever the other metrics and the number of threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows).T.copy()
     unknown = np.isnan(low)
-    low, high = np.fmax(low, lowest), np.fmin(high, highest)  # which passes over bounds that are NaN
+    low, high = np.fmax(low, lowest), np.fmin(high, highest)  # these ignore bounds that are NaN
     low[unknown] = high[unknown] = np.nan
     _open_at_bounds(rows, (lowest, highest), low, high)
     return mean, low, high
 
 
 def _bootstrap(rows: Doubles) -> Doubles:
-    """Take the mean of every row (metrics, questions) and bound it: (metrics, 3).
+    """Return the mean of every row (metrics, questions) and its interval: (metrics, 3).
 
-    Scores that are all the same have no spread.
+    Where all scores are equal, so are the ends.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
     least = np.where(known, rows, np.inf).min(axis=1, initial=np.inf)
     most = np.where(known, rows, -np.inf).max(axis=1, initial=-np.inf)
-    found = np.where(known.any(axis=1), [least, least, most], np.nan).T
+    intervals = np.where(known.any(axis=1), [least, least, most], np.nan).T
     for chosen in (np.flatnonzero(whole), np.flatnonzero(~whole)):
         if len(chosen):
-            found[chosen, 0] = _means(rows[chosen], known[chosen])
+            intervals[chosen, 0] = _means(rows[chosen], known[chosen])
             varied = chosen[least[chosen] < most[chosen]]
-            found[varied, 1:] = _resampled(rows[varied], known[varied])
+            intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied])
     for row in np.flatnonzero(known.sum(axis=1) < FEWEST).tolist():
-        found[row, 1:] = _of_few(rows[row][known[row]])
-    return found
+        intervals[row, 1:] = _student_ends(rows[row][known[row]])
+    return intervals
 
 
-def _of_few(scores: Doubles) -> tuple[float, float]:
+def _student_ends(scores: Doubles) -> tuple[float, float]:
     """Bound the mean of a few scores by Student's t; NaN where they do not vary."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
@@ -75,7 +73,7 @@ def _of_few(scores: Doubles) -> tuple[float, float]:
 
 
 def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
-    """Average the known scores of every row; rows that are known in the same places are taken together."""
+    """Average the known scores of every row; rows with the same known places are averaged together."""
     if known.all() and known.size:
         return np.asarray(rows.mean(axis=1))
     middle = np.full(len(rows), np.nan)
@@ -89,11 +87,11 @@ def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     return middle
 
 
-def _resampled(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+def _resampled_ends(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     """Average each row over every resample and cut off the tails: (rows, 2).
 
-    Scores are made whole numbers by a power of two, small enough that no sum of as many as there are questions passes
-    2 ** 53: all sums are exact.
+    Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53:
+    all sums are exact.
     """
     if not len(rows):
         return np.empty((0, 2))
@@ -138,13 +136,13 @@ def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Multiply on one thread: after so small a product others spin for 25 ms, which other processes lack."""
-    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return limited
+    """Multiply on one thread: after so small a product idle threads spin for 25 ms, time that other processes need."""
+    limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
+    return limits
 
 
 @lru_cache
-def _libraries() -> ThreadpoolController:
+def _thread_pools() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -159,14 +157,14 @@ def _weights(questions: int) -> Doubles:
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores, between neighbours by their distance: numpy's, without its overhead."""
+    """Return a quantile of sorted scores by linear interpolation: numpy's, without its overhead."""
     if not len(ordered):
         return math.nan
-    at = (len(ordered) - 1) * share
-    first = min(int(at), len(ordered) - 1)
-    one, other = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
-    part = at - first
-    return other - (other - one) * (1 - part) if part >= 0.5 else one + (other - one) * part
+    position = (len(ordered) - 1) * share
+    first = min(int(position), len(ordered) - 1)
+    low, high = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
+    part = position - first
+    return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
 def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[float, float]:

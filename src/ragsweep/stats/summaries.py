@@ -1,4 +1,4 @@
-"""Sum up the scores of many questions: value, interval, and how many could not be scored and why."""
+"""Summarise the scores of many questions: value, interval, and the reasons of missing scores."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """Counts of each reason, of questions that lack something, and of failures.
+    """Counts of each reason, of skipped questions (which lack what the metric needs), and of failed ones.
 
-    ``broken`` of the failed ones went wrong, and could have been scored.
+    ``broken`` of the failed ones could have been scored had nothing gone wrong.
     """
 
     counts: Mapping[str, int]
@@ -43,7 +43,7 @@ class ScoreTable:
     reasons: Sequence[ReasonCodes]
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
-        """Sum up the chosen questions; None for all of them."""
+        """Summarise the chosen questions; None for all of them."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
         amounts = self._amounts(values, known)
@@ -55,10 +55,8 @@ class ScoreTable:
 
     def _amounts(self, values: Doubles, known: NDArray[np.bool_]) -> dict[int, Amount]:
         means, lowest, highest = self._averaged
-        found = means_with_intervals(values[means], lowest, highest)
-        amounts: dict[int, Amount] = dict(
-            zip(means, zip(*(column.tolist() for column in found), strict=True), strict=True)
-        )
+        intervals = np.stack(means_with_intervals(values[means], lowest, highest), axis=1)
+        amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
         for n, metric in enumerate(self.metrics):
             if metric.quantile is not None:
                 ordered = np.sort(values[n][known[n]])
@@ -67,51 +65,52 @@ class ScoreTable:
 
     @cached_property
     def _averaged(self) -> tuple[list[int], Doubles, Doubles]:
-        """List the metrics of which the mean is shown, and the bounds of their values."""
+        """Number the metrics that are summarised by a mean, and return the bounds of their values."""
         means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
-        lowest, highest = (
-            np.array([_bound(self.metrics[n].bounds[end]) for n in means], dtype=np.float64) for end in (0, 1)
-        )
-        return means, lowest, highest
+        bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
+        return means, bounds[:, 0], bounds[:, 1]
 
     def _counts(self, chosen: Numbers | None) -> dict[int, ReasonCounts]:
         """Count the reasons, once for metrics that have the very same ones."""
         counts = {}
-        for one in {id(one): one for one in self.reasons}.values():
-            numbers = one.numbers if chosen is None else one.numbers[chosen]
-            found = np.bincount(numbers, minlength=len(one.names)).tolist()
-            said = {name: count for name, count in zip(one.names, found, strict=True) if name and count}
-            skipped = sum(count for name, count in said.items() if name in SKIPPED)
-            broken = sum(count for name, count in said.items() if failed(name))
-            counts[id(one)] = ReasonCounts(said, skipped, sum(said.values()) - skipped, broken)
+        for codes in {id(codes): codes for codes in self.reasons}.values():
+            numbers = codes.numbers if chosen is None else codes.numbers[chosen]
+            totals = np.bincount(numbers, minlength=len(codes.names)).tolist()
+            by_reason = {name: total for name, total in zip(codes.names, totals, strict=True) if name and total}
+            skipped = sum(total for name, total in by_reason.items() if name in SKIPPED)
+            broken = sum(total for name, total in by_reason.items() if failed(name))
+            counts[id(codes)] = ReasonCounts(by_reason, skipped, sum(by_reason.values()) - skipped, broken)
         return counts
 
 
 def collect_scores(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> ScoreTable:
-    """Collect the scores of the metrics."""
+    """Make one table of the metrics' scores."""
     rows = [scores[metric.name] for metric in metrics]
     return ScoreTable(metrics, np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows]))
 
 
-def _bound(bound: float | None) -> float:
-    return float("nan") if bound is None else bound
-
-
 def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: ReasonCounts) -> Summary:
-    could = numbers[1] + reasons.broken
+    value, low, high = amount
+    asked, scored = numbers
+    scorable = scored + reasons.broken
+    bounds = [value, value]
+    if reasons.broken:  # the value if every broken question had the lowest, or the highest, score
+        total = value * scored if scored else 0.0
+        ends = (math.nan if bound is None or metric.quantile is not None else bound for bound in metric.bounds)
+        bounds = [(total + reasons.broken * end) / scorable for end in ends]
     return Summary(
-        metric.name, *amount, *numbers, reasons.skipped, reasons.failed, metric.unit, metric.higher_is_better,
-        dict(reasons.counts), *_bounds(metric, amount[0], numbers[1], reasons.broken),
-        numbers[1] / could if could else 1.0,
-    )  # fmt: skip
-
-
-def _bounds(metric: Metric, value: float, scored: int, broken: int) -> tuple[float, float]:
-    """Return the value had all that went wrong the lowest, or the highest, score; NaN where that is not bounded."""
-    if not broken:
-        return value, value
-    if metric.quantile is not None:
-        return math.nan, math.nan
-    total = value * scored if scored else 0.0
-    low, high = ((total + broken * _bound(bound)) / (scored + broken) for bound in metric.bounds)
-    return low, high
+        name=metric.name,
+        value=value,
+        low=low,
+        high=high,
+        n_total=asked,
+        n_scored=scored,
+        n_skipped=reasons.skipped,
+        n_failed=reasons.failed,
+        unit=metric.unit,
+        higher_is_better=metric.higher_is_better,
+        reasons=dict(reasons.counts),
+        low_bound=bounds[0],
+        high_bound=bounds[1],
+        coverage=scored / scorable if scorable else 1.0,
+    )
