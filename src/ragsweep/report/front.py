@@ -29,9 +29,9 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
     cells = [[cell(result.summaries[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
     for result, row in zip(shown, cells, strict=False):
-        told = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        values = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
         same = twins[_values(result, metrics)] - 1
-        yield "", f"{told} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
+        yield "", f"{values} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
     if len(shown) > MOST:
         yield "", f"and {len(shown) - MOST} more in front.csv"
 

@@ -31,19 +31,19 @@ def ranges(names: Sequence[str], chosen: Sequence[int]) -> list[str]:
     Where at least three of them differ in the number of one override only, and no other config's number lies between,
     they are one range: ``retriever.alpha=0.3 to 0.6``.
     """
-    said: list[str] = []
+    texts: list[str] = []
     left = set(chosen)
     runs = sorted(_runs(names, left), key=lambda run: (-len(run[1]), run[0]))
-    told: dict[int, str] = {}
+    text_of: dict[int, str] = {}
     for text, rows in runs:
         if left.issuperset(rows):
             left.difference_update(rows)
-            told.update(dict.fromkeys(rows, text))
+            text_of.update(dict.fromkeys(rows, text))
     for row in chosen:
-        text = told.get(row, short(names[row]))
-        if text not in said:
-            said.append(text)
-    return said
+        text = text_of.get(row, short(names[row]))
+        if text not in texts:
+            texts.append(text)
+    return texts
 
 
 def _runs(names: Sequence[str], chosen: Collection[int]) -> list[tuple[str, list[int]]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: told from grey with every kind of colour vision
+COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
 """Up to so many configs panels stand three a row; with more, a row of six narrow ones saves repeating the names."""
@@ -84,8 +84,8 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
     """Draw how good answers are when only the surest are given, one line a config; returns a PNG.
 
-    A line is level between its points: questions of one support are answered together, and nothing lies between. Of
-    more than five configs those with the best score in hindsight are shown.
+    A line is level between its points, as questions of one support are answered together. Of more than five configs
+    those with the best score in hindsight are shown.
     """
     from matplotlib.figure import Figure
 
@@ -99,7 +99,11 @@ def abstention(curves: Mapping[str, Sequence[Point]]) -> bytes:
         all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=_label(name))
         all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
     for axes, title in ((answered, "of what is answered"), (all_questions, "of all questions, refusals included")):
-        _dress(axes, title)
+        axes.set_title(title, fontsize=10, fontweight="bold")
+        axes.set_xlabel("share of questions answered, the surest first", fontsize=8)
+        axes.set_xlim(0, 1.02)
+        axes.set_ylim(0, 1.02)
+        _style(axes, "top", "right")
     answered.set_ylabel("mean token_f1", fontsize=8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False)
     more = f" {len(shown)} of {len(curves)} configs are shown." if len(shown) < len(curves) else ""
@@ -124,16 +128,19 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
     axes = figure.subplots()
     axes.axvline(0, color=GREY, linewidth=1)
     for line, row in enumerate(order):
-        _difference(axes, line, verdict, row, ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5))
+        kept = bool(verdict.may_be_best[row])
+        colour = COLOUR if kept else GREY
+        if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
+            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+        marker, size = ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5)
+        inside = colour if kept else "white"
+        axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
     unit = f", {verdict.unit}" if verdict.unit else ""
     axes.set_xlabel(f"mean difference over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
-    axes.tick_params(labelsize=8, length=0)
-    axes.grid(color="#e4e4e4", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    _style(axes, "top", "right", "left")
     more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
     figure.supxlabel(
         _literal(textwrap.fill(DIFFERENCES + more, int(width * 14))), x=0.01, ha="left", fontsize=8, color=GREY
@@ -141,27 +148,12 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
     return _png(figure)
 
 
-def _difference(axes: Axes, line: int, verdict: SweepComparison, row: int, shape: tuple[str, int]) -> None:
-    """Draw one config: a full point where it may be the best. ``shape`` is the point's, and its size."""
-    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
-    kept = bool(verdict.may_be_best[row])
-    colour = COLOUR if kept else GREY
-    if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
-        axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
-    marker, size = shape
-    inside = colour if kept else "white"
-    axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
-
-
-def _dress(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=10, fontweight="bold")
-    axes.set_xlabel("share of questions answered, the surest first", fontsize=8)
-    axes.set_xlim(0, 1.02)
-    axes.set_ylim(0, 1.02)
+def _style(axes: Axes, *hidden: str) -> None:
+    """Set what all pictures have in common; ``hidden`` are the sides without a line."""
     axes.tick_params(labelsize=8, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[list(hidden)].set_visible(False)
 
 
 def _best(results: Sequence[Result], metric: str) -> list[Result]:
@@ -178,8 +170,8 @@ def _best(results: Sequence[Result], metric: str) -> list[Result]:
 
 
 def _note(configs: int, panels: int, what: str) -> str:
-    said = f" The best {MOST_CONFIGS} of {configs} configs are shown." if configs > MOST_CONFIGS else ""
-    return said + (f" {MOST_PANELS} of {panels} {what} shown." if panels > MOST_PANELS else "")
+    text = f" The best {MOST_CONFIGS} of {configs} configs are shown." if configs > MOST_CONFIGS else ""
+    return text + (f" {MOST_PANELS} of {panels} {what} shown." if panels > MOST_PANELS else "")
 
 
 def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
@@ -234,10 +226,8 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.locator_params(axis="x", nbins=5)
-    axes.tick_params(labelsize=8, labelbottom=True, labelleft=first, length=0)
-    axes.grid(color="#e4e4e4", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(labelbottom=True, labelleft=first)
+    _style(axes, "top", "right", "left")
 
 
 def _label(name: str) -> str:

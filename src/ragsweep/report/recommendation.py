@@ -26,7 +26,7 @@ class Decision(NamedTuple):
     """What decides the result of a sweep: the scores of its own configs, or those of a search's finalists."""
 
     verdict: SweepComparison | NoComparison
-    where: str = ""  # on which questions, where that is to be said
+    where: str = ""  # the questions that decided, where they are not the sweep's own
 
     @property
     def sentence(self) -> str:

@@ -1,4 +1,4 @@
-"""What the user sees while a command runs: the plan, that it moves, one line a job, the comparison, where to look."""
+"""The screen while a command runs: the plan, progress, one line a job, the comparison, where the results are."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MARGIN = 9
 
 
 class Terminal:
-    """Print to a stream; with bars where a person watches, with plain lines elsewhere."""
+    """Print to a stream; with progress bars on a terminal, with plain lines elsewhere."""
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
         from rich.console import Console
 
         self.bars = bars
-        # Wide where nobody watches: a table cut to 80 columns in a log is no table.
+        # Wide in a log: a table cut to 80 columns is no table.
         self.console = Console(file=stream, highlight=False, soft_wrap=False, width=None if bars else 1000)
 
     @classmethod
@@ -60,11 +60,11 @@ class Terminal:
         """Print, by stage, what would be done."""
         self.plan(plan)
         for stage, count in plan.stages.items():
-            told = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
+            time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} asked {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} questions" if count.rows else ""
             charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
-            self.line("", f"{stage:<14}{counts}{told}{rows}{charged}")
+            self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
     @contextmanager
     def listening(self, executor: Executor, meter: UsageMeter) -> Iterator[None]:
@@ -106,13 +106,13 @@ class Terminal:
             if result.state == PARTIAL:
                 self.line("partial", f"{rounded(result.name)}: {partial_note(result)}")
         self.line("", evidence_note(results[0].dataset))
-        for said in results[0].dataset.notes:
-            self.line("note", said)
+        for note in results[0].dataset.notes:
+            self.line("note", note)
         if len(results) == 1 and results[0].reranking:
             self.line("rerank", reranking_note(results[0], headline))
         self.lines((*answer_lines(results), *target_lines(results)))
-        for said in dict.fromkeys(warning for result in results for warning in result.warnings):
-            self.line("warning", said)
+        for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
+            self.line("warning", warning)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows below a header; columns named >NAME are aligned to the right and never wrapped."""
@@ -208,14 +208,11 @@ class _Bars(Lines):
         if node.address not in self._tasks:
             self._tasks[node.address] = self._progress.add_task(node.stage, total=total, note="")
         self._totals[node.address] = total
-        self._progress.update(self._tasks[node.address], completed=done, note=self._note(node, done))
-
-    def _note(self, node: Node, done: int) -> str:
-        """Return rate and cost so far."""
         seconds = time.perf_counter() - self._begun.get(node.address, time.perf_counter())
         rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
         spent = self._meter.describe(self._before.get(node.address, self._meter.totals))
-        return f"{rate} · {spent}" if spent else rate
+        note = " · ".join(part for part in (rate, spent) if part)
+        self._progress.update(self._tasks[node.address], completed=done, note=note)
 
     def finished(self, node: Node, seconds: float) -> None:
         task = self._tasks.pop(node.address, None)

@@ -71,10 +71,10 @@ def against_baseline(verdict: SweepComparison) -> str:
     if not better:
         fewer = f"; {len(worse)} are worse" if worse else ""
         return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}"
-    told = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
+    listed = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
     more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
     fewer = f"; worse: {len(worse)}" if worse else ""
-    return f"{_metric(verdict)}: better than {base}: {told}{more}, of {others} others{fewer}"
+    return f"{_metric(verdict)}: better than {base}: {listed}{more}, of {others} others{fewer}"
 
 
 def best(verdict: SweepComparison) -> Iterator[str]:
@@ -201,6 +201,6 @@ def _others(verdict: SweepComparison, rows: Sequence[int], top: int) -> str:
     """Name all but the best, neighbouring values of a parameter as a range; the baseline first, if it is among them."""
     named = ranges(verdict.matrix.configs, [*sorted(rows, key=bool), top])  # a range may hold the best
     named = [text for text in named if text != name(verdict, top)]
-    told = f"{len(rows)} others: " if len(rows) > 1 else ""
+    count = f"{len(rows)} others: " if len(rows) > 1 else ""
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return told + ", ".join(named[:MOST_NAMED]) + more
+    return count + ", ".join(named[:MOST_NAMED]) + more
