@@ -29,7 +29,6 @@ from ragsweep.commands.ablate import (
     prepare,
     show_changes,
     with_option,
-    with_value,
     write_sweep,
 )
 from ragsweep.commands.command_line import find_run
@@ -87,10 +86,6 @@ def test_every_option_that_is_tried_exists() -> None:
 
 
 # --- overrides ----------------------------------------------------------------------------------------------------
-
-
-def test_a_value_takes_the_place_of_the_one_before() -> None:
-    assert with_value(["top_k=3", "depth=50"], "top_k=5") == ("depth=50", "top_k=5")
 
 
 @pytest.mark.parametrize(

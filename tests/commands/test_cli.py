@@ -16,7 +16,9 @@ import forked
 from command_line import ROOT, Ragsweep, artifacts, runs, write_dataset
 
 
-def test_sweep_prints_plan_jobs_table_and_where_to_look(ragsweep: Ragsweep, tmp_path: Path) -> None:
+def test_sweep_prints_plan_jobs_and_table_and_is_one_parent_with_a_child_a_config_in_mlflow(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
     done = ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -26,10 +28,6 @@ def test_sweep_prints_plan_jobs_table_and_where_to_look(ragsweep: Ragsweep, tmp_
     assert any("3 of 4 questions have evidence" in line for line in lines)
     assert "mlflow ui" in lines[-1]
     assert done.stderr == ""
-
-
-def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    assert ragsweep("-m", "top_k=1,2", *write_dataset(tmp_path)).returncode == 0
     (parent,) = runs(tmp_path, "sweep")
     children = runs(tmp_path, "config")
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
@@ -47,34 +45,12 @@ def test_sweep_is_one_parent_with_a_child_a_config_in_mlflow(ragsweep: Ragsweep,
     assert sorted(name.partition(".")[2] for name in shared) == ["qrels", "trec"]  # two configs, one ranking
 
 
-@pytest.mark.nightly  # that the ledger holds the same is seen for every launcher
-def test_joblib_launcher_measures_the_same(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path)
-    assert ragsweep("-m", "top_k=1,2", *dataset).returncode == 0
-    done = ragsweep("-m", "top_k=1,2", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "rerun=true", *dataset)
-    assert done.returncode == 0, done.stderr
-    assert len(runs(tmp_path, "sweep")) == 2
-    measured: dict[str, list[dict[str, float]]] = {"1": [], "2": []}
-    for run in runs(tmp_path, "config"):
-        kept = {name: value for name, value in run.data.metrics.items() if "latency" not in name}
-        measured[run.data.params["top_k"]].append(kept)
-    for first, second in measured.values():
-        assert first == second
-
-
 def test_single_config_is_one_run_with_its_ranking(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = ragsweep("top_k=2", *write_dataset(tmp_path))
     assert done.returncode == 0, done.stderr
     assert runs(tmp_path, "sweep") == []
     (run,) = runs(tmp_path, "config")
     assert any(name.startswith("rankings/") for name in artifacts(tmp_path, run))
-
-
-def test_tracking_none_records_in_the_ledger_only(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    done = ragsweep("-m", "top_k=1,2", "tracking=none", *write_dataset(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "mlflow.db").exists()
-    assert (tmp_path / ".ragsweep" / "ledger.db").exists()
 
 
 def test_plan_as_json_is_one_object_and_runs_nothing(ragsweep: Ragsweep, tmp_path: Path) -> None:
@@ -132,7 +108,9 @@ def own_retriever(folder: Path) -> list[str]:
     return [*write_dataset(folder)[:-1], "retriever=mine"]
 
 
-def test_failing_config_takes_only_itself_and_the_sweep_says_so(ragsweep: Ragsweep, tmp_path: Path) -> None:
+def test_failing_config_takes_only_itself_and_both_sweep_and_single_config_say_so(
+    ragsweep: Ragsweep, tmp_path: Path
+) -> None:
     given = own_retriever(tmp_path)
     trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
     done = ragsweep("-m", "retriever.fail=true,false", *given, **trusted)
@@ -144,15 +122,10 @@ def test_failing_config_takes_only_itself_and_the_sweep_says_so(ragsweep: Ragswe
     assert statuses["true"].info.status == "FAILED"
     assert "out of luck" in statuses["true"].data.tags["ragsweep.error"]
     assert statuses["false"].info.status == "FINISHED"
-
-
-def test_single_config_that_fails_exits_1_with_one_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    given = own_retriever(tmp_path)
-    trusted = {"PYTHONPATH": str(tmp_path), "RAGSWEEP_TRUSTED_PACKAGES": "my_parts"}
-    done = ragsweep("retriever.fail=true", *given, **trusted)
-    assert done.returncode == 1
-    assert "ragsweep: RuntimeError: out of luck" in done.stderr
-    assert "Traceback" not in done.stderr
+    single = ragsweep("retriever.fail=true", *given, **trusted)
+    assert single.returncode == 1
+    assert "ragsweep: RuntimeError: out of luck" in single.stderr
+    assert "Traceback" not in single.stderr
     (log,) = tmp_path.glob("outputs/*/*/ragsweep.log")
     assert "Traceback" in log.read_text()
 
@@ -315,6 +288,8 @@ def test_golden_set_without_evidence_says_which_metrics_cannot_be_had(ragsweep: 
     assert "choose metrics=unlabelled" in refused.stderr
     done = ragsweep(*dataset, "metrics=unlabelled", "tracking=none")
     assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "mlflow.db").exists()
+    assert (tmp_path / ".ragsweep" / "ledger.db").exists()
 
 
 def test_all_bad_configs_of_a_sweep_are_said_before_it_starts(ragsweep: Ragsweep, tmp_path: Path) -> None:

@@ -61,11 +61,6 @@ def test_number_that_a_search_or_arithmetic_has_made_is_shown_with_six_digits(
     assert "0000000" not in stream.getvalue()
 
 
-def test_nothing_to_compare_prints_nothing(terminal: Terminal, stream: io.StringIO) -> None:
-    terminal.comparison([], ["mrr"])
-    assert stream.getvalue() == ""
-
-
 def test_job_lines_say_which_of_how_many(terminal: Terminal, stream: io.StringIO) -> None:
     terminal.finished(result("top_k=3"), 0, 2, ["mrr"])
     terminal.failed(Failure("top_k=5", (), {}, "no luck [really]"), 1, 2)

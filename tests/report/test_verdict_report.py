@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.report import artifacts
 from ragsweep.report.naming import ranges, short
-from ragsweep.report.recommendation import Decision
-from ragsweep.report.verdict_files import numbers, plain
+from ragsweep.report.verdict_files import numbers
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from weighed import METRIC, noisy, scored
 
@@ -101,11 +100,6 @@ def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> N
     assert files["plots/differences.png"].startswith(b"\x89PNG")
     many = compare_configs([scored(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
     assert artifacts("sweep", [], [], [], many)["plots/differences.png"].startswith(b"\x89PNG")
-
-
-def test_plain_verdict_is_json() -> None:
-    assert VERDICT is not None
-    assert json.loads(json.dumps(plain(VERDICT, Decision(VERDICT))))["metric"] == METRIC
 
 
 # --- names --------------------------------------------------------------------------------------------------------
