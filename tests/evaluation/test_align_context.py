@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,38 +23,23 @@ def place(name: str, text: str) -> Place | None:
     return None if found.unknown else Place(document, start, end)
 
 
-def test_a_span_is_taken_at_its_word() -> None:
-    assert place("b:4-9", "whatever") == Place(1, 4, 9)
-
-
-def test_a_span_beyond_the_document_is_not_found() -> None:
-    assert place("b:4-900", "seven") is None
-
-
-def test_an_id_that_looks_like_a_span_is_an_id() -> None:
-    assert place("a:0-5", "eleven") == Place(2, 4, 10)
-
-
-def test_a_document_without_a_text_is_the_whole_document() -> None:
-    assert place("b", "") == Place(1, 0, 20)
-
-
-def test_a_text_is_found_whatever_its_blanks() -> None:
-    assert place("a", "two three") == Place(0, 4, 15)
-    assert place("", "two three") == Place(0, 4, 15)
-    assert place("unheard of", " six\nseven ") == Place(1, 0, 9)
-
-
-def test_a_title_before_the_text_does_not_hide_it() -> None:
-    assert place("a", "Alpha one two") == Place(0, 0, 7)
-
-
-def test_a_text_does_not_run_over_the_end_of_a_document() -> None:
-    assert place("", "four five six") is None
-
-
-def test_a_text_of_another_document_is_not_found_under_this_id() -> None:
-    assert place("a", "six seven") is None
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("b:4-9", "whatever", Place(1, 4, 9)),  # a span
+        ("b:4-900", "seven", None),  # beyond the document
+        ("a:0-5", "eleven", Place(2, 4, 10)),  # an id that looks like a span
+        ("b", "", Place(1, 0, 20)),  # a whole document
+        ("a", "two three", Place(0, 4, 15)),  # whatever its blanks
+        ("", "two three", Place(0, 4, 15)),
+        ("unheard of", " six\nseven ", Place(1, 0, 9)),
+        ("a", "Alpha one two", Place(0, 0, 7)),  # behind its title
+        ("", "four five six", None),  # over the end of a document
+        ("a", "six seven", None),  # of another document
+    ],
+)
+def test_context_is_found_by_name_and_text(name: str, text: str, expected: Place | None) -> None:
+    assert place(name, text) == expected
 
 
 def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> None:

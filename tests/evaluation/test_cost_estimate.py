@@ -26,10 +26,10 @@ __all__ = ["server"]
 READ, WRITTEN = 0.15e-6, 0.6e-6  # prices of gpt-4o-mini in prices=default
 
 
-def told(asked: Session, *configs: list[str]) -> Plan:
-    """Plan configs, and tell what they cost."""
-    experiments = [prepare(asked, *config) for config in configs]
-    executor = asked.evaluator.executor
+def costs(session: Session, *configs: list[str]) -> Plan:
+    """Plan configs with the cost of their calls."""
+    experiments = [prepare(session, *config) for config in configs]
+    executor = session.evaluator.executor
     planned = plan([experiment.wanted for experiment in experiments], executor)
     estimate_costs(planned, experiments, executor)
     return planned
@@ -45,13 +45,13 @@ def spent(folder: Path, *overrides: str) -> UsageTotals:
 def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
     server: LlmServer, tmp_path: Path
 ) -> None:
-    cold = told(session(tmp_path), overrides(server, tmp_path)).stages["generate"].charge
-    short = told(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=100")).stages["generate"].charge
+    cold = costs(session(tmp_path), overrides(server, tmp_path)).stages["generate"].charge
+    short = costs(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=100")).stages["generate"].charge
     assert (cold.calls, cold.estimated) == (4, True)
     assert cold.tokens - short.tokens == pytest.approx(4 * (512 - 100))
     assert cold.money == pytest.approx(READ * (cold.tokens - 4 * 512) + WRITTEN * 4 * 512, rel=1e-3)
     assert server.log == []
-    wide = told(session(tmp_path), overrides(server, tmp_path, "top_k=4")).stages["generate"].charge
+    wide = costs(session(tmp_path), overrides(server, tmp_path, "top_k=4")).stages["generate"].charge
     assert wide.tokens > cold.tokens
     paid = spent(tmp_path, *overrides(server, tmp_path))
     assert paid.tokens <= cold.tokens
@@ -60,27 +60,27 @@ def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
 
 def test_what_is_stored_is_not_counted_and_tells_what_the_rest_costs(server: LlmServer, tmp_path: Path) -> None:
     paid = spent(tmp_path, *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
-    half = told(session(tmp_path), overrides(server, tmp_path)).charge
+    half = costs(session(tmp_path), overrides(server, tmp_path)).charge
     assert half == Charge(2, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
     evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert told(session(tmp_path), overrides(server, tmp_path)).charge == Charge()
+    assert costs(session(tmp_path), overrides(server, tmp_path)).charge == Charge()
 
 
 def test_other_specs_of_the_same_class_and_model_tell_what_a_new_one_costs(server: LlmServer, tmp_path: Path) -> None:
     paid = spent(tmp_path, *overrides(server, tmp_path))
-    other = told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7")).charge
+    other = costs(session(tmp_path), overrides(server, tmp_path, "llm.seed=7")).charge
     assert other == Charge(4, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False)
-    assert told(session(tmp_path), overrides(server, tmp_path, "llm.seed=7", "llm.model=gpt-4o")).charge.estimated
+    assert costs(session(tmp_path), overrides(server, tmp_path, "llm.seed=7", "llm.model=gpt-4o")).charge.estimated
 
 
 def test_configs_that_share_answers_are_told_of_once(server: LlmServer, tmp_path: Path) -> None:
     one = overrides(server, tmp_path)
-    both = told(session(tmp_path), one, one, [*one, "top_k=1"]).charge
+    both = costs(session(tmp_path), one, one, [*one, "top_k=1"]).charge
     assert both.calls == 8
 
 
 def test_model_without_a_price_has_unknown_money_and_known_tokens(server: LlmServer, tmp_path: Path) -> None:
-    planned = told(session(tmp_path), overrides(server, tmp_path, "llm.model=llama"))
+    planned = costs(session(tmp_path), overrides(server, tmp_path, "llm.model=llama"))
     assert math.isnan(planned.charge.money)
     plain = _plain(planned)
     assert (plain["calls"], plain["money"], plain["currency"]) == (4, None, "USD")
@@ -88,14 +88,14 @@ def test_model_without_a_price_has_unknown_money_and_known_tokens(server: LlmSer
 
 
 def test_answers_of_unknown_length_have_unknown_tokens(server: LlmServer, tmp_path: Path) -> None:
-    plain = _plain(told(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=null")))
+    plain = _plain(costs(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=null")))
     assert (plain["calls"], plain["tokens"], plain["money"]) == (4, None, None)
 
 
 def test_what_calls_nobody_costs_nothing_and_says_nothing(server: LlmServer, tmp_path: Path) -> None:
     local = [*overrides(server, tmp_path)[:-4], "top_k=2", "depth=4", "~metrics.semantic_similarity"]
     local = [line for line in local if not line.startswith("llm")] + ["llm=extractive"]
-    planned = told(session(tmp_path), local)
+    planned = costs(session(tmp_path), local)
     assert planned.stages["generate"].rows == 4
     plain = _plain(planned)
     assert (plain["calls"], plain["tokens"], plain["money"]) == (0, 0, 0.0)
@@ -107,13 +107,13 @@ def test_what_calls_nobody_costs_nothing_and_says_nothing(server: LlmServer, tmp
 def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: Path) -> None:
     words = [line for line in judged(server, tmp_path, "judge.temperature=1") if not line.startswith("~metrics.ragas")]
     words = [*words, "~metrics.semantic_similarity"]
-    charges = told(session(tmp_path), words).stages["judge"].charge
+    charges = costs(session(tmp_path), words).stages["judge"].charge
     paid = spent(tmp_path, *words)
     asked = [one for one in server.log if one.request.schema or one.request.path.endswith("embeddings")]
     assert 0 < len(asked) <= charges.calls
     assert charges.estimated
     assert paid.tokens <= charges.tokens
-    assert told(session(tmp_path), words).charge == Charge()
+    assert costs(session(tmp_path), words).charge == Charge()
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_it
     body = "+system.body.messages=[{role: user, content: '{question}'}]"
     where = [f"system.url={server.base_url}/chat/completions", "system.answer='choices[0].message.content'"]
     words = [*kept, "system=http", body, *where]
-    cold = told(session(tmp_path), words)
+    cold = costs(session(tmp_path), words)
     assert cold.charge.calls == cold.stages["respond"].charge.calls == 4
     assert math.isnan(cold.charge.tokens)
     evaluate(session(tmp_path), *words)
-    warm = told(session(tmp_path), words)
+    warm = costs(session(tmp_path), words)
     assert (warm.charge, warm.stages["respond"].stored) == (Charge(), 1)
 
 

@@ -48,22 +48,6 @@ def test_chunk_covers_an_anchor_from_half_of_its_characters_on() -> None:
     assert covering(cover(cut, golden, threshold=0.2)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def test_anchor_longer_than_any_chunk_is_covered_by_the_chunk_that_holds_most_of_it() -> None:
-    cut = chunks_of([WORDS], [(0, 0, 7), (0, 7, 16), (0, 16, 22), (0, 22, 30)])
-    assert covering(cover(cut, ask(Evidence("d0", WORDS)))) == [(0, 1)]
-
-
-def test_document_evidence_is_covered_by_every_chunk_of_the_document() -> None:
-    cut = chunks_of([WORDS, "one two"], [(0, 0, 30), (1, 0, 3), (1, 3, 7)])
-    assert covering(cover(cut, ask(Evidence("d1")))) == [(0, 1), (0, 2)]
-
-
-def test_irrelevant_evidence_is_left_out() -> None:
-    golden = ask(Evidence("d0", grade=0.0), Evidence("d0", "beta", grade=2.0))
-    coverage = cover(chunks_of([WORDS], [(0, 0, 30)]), golden)
-    assert coverage.grade.tolist() == [2.0]
-
-
 def test_start_chooses_among_equal_passages_and_without_it_all_count() -> None:
     cut = chunks_of(["cat dog cat"], [(0, 0, 4), (0, 4, 8), (0, 8, 11)])
     assert covering(cover(cut, ask(Evidence("d0", "cat", start=8)))) == [(0, 2)]
@@ -118,12 +102,6 @@ def test_rankings_of_another_chunking_are_refused() -> None:
 # --- credit ------------------------------------------------------------------------------------------------------
 
 
-def test_evidences_that_share_a_chunk_are_credited_at_following_ranks_higher_grade_first() -> None:
-    question, grade = np.array([0, 0, 0, 0, 1]), np.array([1.0, 3.0, 2.0, 1.0, 1.0])
-    first_rank = np.array([2, 2, 3, 0, 1])
-    assert credit(question, grade, first_rank).tolist() == [3, 2, 4, 0, 1]
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, 3.0]), st.integers(0, 6)), max_size=12))
 def test_credited_ranks_follow_their_definition(rows: list[tuple[int, float, int]]) -> None:
     rows = sorted(rows, key=lambda row: row[0])
@@ -148,19 +126,6 @@ def test_tokens_of_the_context_count_title_and_cut_words_and_each_evidence_token
     assert looked.context_tokens.tolist() == [[3 + 3, 3 + 3, 0]]
     assert looked.context_evidence_tokens.tolist() == [[2, 2, 0]]
     assert looked.context_relevant.tolist() == [[True, True, False]]
-
-
-def test_document_evidence_marks_all_tokens_of_its_chunks() -> None:
-    coverage = cover(chunks_of([WORDS], [(0, 0, 10)]), ask(Evidence("d0"), Evidence("d0", "beta")))
-    looked = view(coverage, rankings_of([0]), 1)
-    assert looked.context_evidence_tokens.tolist() == looked.context_tokens.tolist() == [[2]]
-
-
-def test_evidence_cut_in_three_is_as_much_covered_as_stands_in_the_context() -> None:
-    cut = chunks_of([WORDS], [(0, 0, 8), (0, 6, 11), (0, 11, 30)])
-    coverage = cover(cut, ask(Evidence("d0", "alpha beta gamma"), Evidence("d0")))
-    shares = [view(coverage, rankings_of([0, 1, 2]), top_k).evidence_covered.tolist() for top_k in (1, 2, 3)]
-    assert shares == [[8 / 16, 1.0], [11 / 16, 1.0], [1.0, 1.0]]
 
 
 # --- any chunking: plain loops say the same ----------------------------------------------------------------------

@@ -83,22 +83,6 @@ def test_result_is_padded_as_a_ranking_is_and_its_head_scores_fall(
     assert (head[:, 1:] <= head[:, :-1]).all()
 
 
-@given(cases())
-def test_weight_of_one_restores_the_first_stage(case: tuple[Rankings, np.ndarray, int]) -> None:
-    ranking, scores, candidates = case
-    assert rows(reorder(ranking, scores, Reordering(candidates, mix=1.0))) == rows(ranking)
-
-
-@given(cases(), st.floats(-1, 1))
-def test_least_score_cuts_and_never_reorders(case: tuple[Rankings, np.ndarray, int], least: float) -> None:
-    ranking, scores, candidates = case
-    for mix in (0.0, 0.5):
-        whole = rows(reorder(ranking, scores, Reordering(candidates, mix=mix)))
-        kept = rows(reorder(ranking, scores, Reordering(candidates, least, mix)))
-        for all_of, some in zip(whole, kept, strict=True):
-            assert [chunk for chunk in all_of[:candidates] if chunk in some] == some
-
-
 def test_least_score_drops_what_was_not_scored_and_may_leave_nothing() -> None:
     ranking = arrange(np.array([[3, 1, 2]]), np.array([[3.0, 2.0, 1.0]]), 3)
     scores = np.array([0.2, 0.9], dtype=np.float32)
@@ -156,9 +140,3 @@ def test_movement_of_nothing_is_not_a_number() -> None:
     found = compare(nothing, nothing, covered("d0", None), nothing)
     assert found.evidences == 0
     assert all(math.isnan(value) for value in (*found[1:6], *found.scores.values()))
-
-
-def test_same_ranking_moves_nothing() -> None:
-    ranking = ranked([1, 0], [2, 1])
-    found = compare(ranking, ranking, covered("d0", "d1"), ranking.first(2))
-    assert (found.evidences, found.kept, found.up, found.down, found.lost, found.mean_change) == (2, 1, 0, 0, 0, 0)

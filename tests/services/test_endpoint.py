@@ -107,16 +107,6 @@ def test_chain_of_an_item_is_finished_before_a_later_item_begins_in_its_place() 
     assert [one.request.last for one in server.log].index("t4") > [one.request.last for one in server.log].index("t0!!")
 
 
-def test_first_exception_cancels_all_other_items(server: LlmServer) -> None:
-    def stop(number: int, text: object) -> None:
-        raise ZeroDivisionError
-
-    made = endpoint(server)
-    with pytest.raises(ZeroDivisionError):
-        made.each(range(50), lambda n: made.chat(messages(str(n))), stop)
-    assert len(server.log) < 50
-
-
 def test_wrong_key_costs_one_request_and_its_error_is_one_line_without_the_key(
     server: LlmServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
-from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.core.missing import CIRCUIT_OPEN
+from ragsweep.services.errors import EndpointFailed
 from ragsweep.services.limits import (
     DOWN_AFTER,
     FIRST_ALONE,
@@ -119,13 +119,3 @@ def test_requested_waits_pause_all_calls_and_are_no_failure_time() -> None:
         assert later - now == 10
         now = later
     assert now > PATIENCE
-
-
-def test_service_that_refuses_everything_fails_the_endpoint() -> None:
-    breaker, refusal = CircuitBreaker(), CallFailed("status 400", REFUSED_BY_SERVICE)
-    for _ in range(DOWN_AFTER - 1):
-        breaker.refuse(refusal)
-    with pytest.raises(EndpointFailed, match="so were the 7 calls before"):
-        breaker.refuse(refusal)
-    breaker.succeed()
-    breaker.refuse(refusal)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -185,26 +184,3 @@ def test_interruption_ends_at_once_and_costs_the_calls_in_flight(number: signal.
     done = {line for line in lines if line.startswith("done")}
     assert done == {f"done {one.request.last}" for one in server.log if not one.fault}
     assert len(server.log) <= len(done) + 4
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_forked_process_opens_connections_of_its_own() -> None:
-    code = """
-        import asyncio, os, sys, warnings
-        from ragsweep.services.endpoint import Endpoint
-        warnings.simplefilter("ignore")
-        made = Endpoint(sys.argv[1], "m")
-        ask = lambda text: asyncio.run(made.chat([{"role": "user", "content": text}])).text
-        first = ask("a")
-        child = os.fork()
-        if not child:
-            os._exit(0 if ask("a") == first else 3)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.exit(status if ask("a") == first else 4)
-    """
-    with LlmServer() as server:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), server.base_url], check=False, timeout=60
-        )
-    assert done.returncode == 0
-    assert len(server.log) == 3

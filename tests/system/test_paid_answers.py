@@ -19,8 +19,8 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.command import compose_jobs, read_command
-from ragsweep.sweep.session import Job, Session
+from ragsweep.sweep.command import read_command
+from ragsweep.sweep.session import Session
 
 
 @pytest.fixture
@@ -100,27 +100,6 @@ def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmS
     assert whole.state == COMPLETE
 
 
-def test_budgets_and_prices_that_are_swept_are_each_config_s_own(server: LlmServer, tmp_path: Path) -> None:
-    """All configs of a sweep are prepared before the first one runs; each runs with what it was given."""
-    own = session(tmp_path)
-    typed = [
-        overrides(server, tmp_path, "llm.concurrency=1", f"llm.temperature=.{n}", f"budget.calls={calls}",
-                  "llm.model=mini", f"+prices.models.mini=[{n},{n}]")
-        for n, calls in ((1, 1), (2, 100), (3, 3))
-    ]  # fmt: skip
-    jobs = []
-    for given in typed:
-        command = read_command(given, multirun=False)
-        jobs.append(Job(compose_jobs(command)[0], command.names()[0], tuple(given)))
-    for job in jobs:
-        own.experiment(job)
-    results = [own.evaluator.evaluate(own.experiment(job)) for job in jobs]
-    assert [one.usage["generate"]["calls"] for one in results] == [1, 4, 3]
-    for n, one in enumerate(results, 1):
-        tokens = one.usage["generate"]["tokens_in"] + one.usage["generate"]["tokens_out"]
-        assert one.usage["generate"]["money"] == pytest.approx(n * tokens / 1e6)
-
-
 def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp_path: Path) -> None:
     typed = overrides(server, tmp_path, "tracking=none", "llm.concurrency=1", f"store.path={tmp_path}/s")
     assert sweeping.run(read_command([*typed, "llm.seed=1,2", "budget.calls=1,100"], multirun=True)) == 1
@@ -145,12 +124,6 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
         assert whole.usage == fresh.usage
         assert len(server.log) == 2 * needed
         del server.log[needed:]
-
-
-def test_money_is_limited_only_where_it_can_be_counted(server: LlmServer, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match='no model "llama"; add it, or limit tokens'):
-        evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.money=1", "llm.model=llama"))
-    assert server.log == []
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Rankings
 from ragsweep.stages.blobs import Piece
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.store import Cost, Store, open_store
+from ragsweep.stages.store import Cost, Store
 
 HERE = [str(path) for path in Path(__file__).parents[:2]]
 TRUTH = Small(lambda text: None).results(Executor())
@@ -53,22 +53,18 @@ def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, A
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.nightly if kind == "kill" else ()) for kind in KINDS]
+    ("kind", "begin", "step"),
+    [
+        *(
+            pytest.param(kind, 1 + n, QUICK, marks=pytest.mark.nightly if kind == "kill" else ())
+            for n, kind in enumerate(KINDS)
+        ),
+        *(pytest.param(kind, 1, 1, marks=pytest.mark.nightly) for kind in KINDS),
+    ],
 )
-def test_some_failing_calls_cost_time_and_no_result(kind: str, quick_folder: Path) -> None:
-    check(outcomes(quick_folder, kind, 1 + KINDS.index(kind), QUICK))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_failing_call_costs_time_and_no_result(kind: str, quick_folder: Path) -> None:
-    found = outcomes(quick_folder, kind, 1, 1)
-    check(found)
-    assert len(found) > 80
-
-
-def check(found: list[dict[str, Any]]) -> None:
-    assert len(found) > 5
+def test_failing_calls_cost_time_and_no_result(kind: str, begin: int, step: int, quick_folder: Path) -> None:
+    found = outcomes(quick_folder, kind, begin, step)
+    assert len(found) > (80 if step == 1 else 5)
     for outcome in found:
         first, then, where = outcome["first"], outcome["then"], json.dumps(outcome)
         assert "raised" not in first, where
@@ -76,15 +72,15 @@ def check(found: list[dict[str, Any]]) -> None:
         assert (then["warnings"], then["executed_again"], then["temporary"]) == ([], 0, 0), where
         kept = {note.removeprefix("kept ") for note in first["notes"] if note.startswith("kept ")}
         made = {note.removeprefix("made ") for note in then["notes"] if note.startswith("made ")}
-        if outcome["kind"] in ("kill", "torn", "short"):
+        if kind in ("kill", "torn", "short"):
             assert not kept & made, where
         if first["killed"]:
-            assert outcome["kind"] in ("kill", "torn"), where
+            assert kind in ("kill", "torn"), where
             continue
         assert first["digest"] == first["recalled"] == TRUTH, where
         assert first["temporary"] == 0, where
-        assert len(first["warnings"]) <= (outcome["kind"] in ("enospc", "eio", "full")), where
-        assert first["warnings"] or not made, where  # what was not kept was said
+        assert len(first["warnings"]) <= (kind in ("enospc", "eio", "full")), where
+        assert first["warnings"] or not made, where  # what was not kept was reported
 
 
 # --- many processes, and a killer --------------------------------------------------------------------------------
@@ -175,13 +171,9 @@ def run_apart(call: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_writers_that_are_killed_leave_nothing_wrong(quick_folder: Path) -> None:
-    run_apart(f"killed(4, .25, Path({str(quick_folder)!r}))")
-
-
-@pytest.mark.nightly
-def test_writers_that_are_killed_for_a_minute_leave_nothing_wrong(tmp_path: Path) -> None:
-    run_apart(f"killed(60, 1, Path({str(tmp_path)!r}))")
+@pytest.mark.parametrize(("seconds", "every"), [(4, 0.25), pytest.param(60, 1, marks=pytest.mark.nightly)])
+def test_writers_that_are_killed_leave_nothing_wrong(seconds: float, every: float, quick_folder: Path) -> None:
+    run_apart(f"killed({seconds}, {every}, Path({str(quick_folder)!r}))")
 
 
 # --- a disk that is full, a folder that is not ours ---------------------------------------------------------------
@@ -265,14 +257,6 @@ def test_folder_that_cannot_be_written_is_done_without(filled: bool, quick_folde
     finally:
         for path in paths:
             path.chmod(0o755)
-
-
-def test_file_in_the_place_of_the_folder_is_done_without(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    (tmp_path / "store").write_text("a file")
-    assert open_store(tmp_path / "store", warnings.append) is None
-    assert len(warnings) == 1
-    assert f"cannot use the store in {tmp_path / 'store'}" in warnings[0]
 
 
 def test_folder_that_vanishes_is_said_once(tmp_path: Path) -> None:

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_client import HttpRequest, Service, Timed
-from ragsweep.services.replies import (
-    ChatCompletion,
-    estimate_tokens,
-    read_chat,
-    read_token_counts,
-    read_usage,
-    read_vectors,
-)
+from ragsweep.services.replies import Reply, estimate_tokens, read_chat, read_token_counts, read_usage, read_vectors
 from ragsweep.services.usage import sum_usage
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 Messages = Sequence[Mapping[str, str]]
-
-
-class Reply(NamedTuple):
-    """A model's reply."""
-
-    text: str
-    finish_reason: str
-    model: str  # as the service names it
-    usage: Usage
-    seconds: float  # of the attempt that succeeded, without earlier attempts and waits
 
 
 class Endpoint(Service):
@@ -68,25 +51,28 @@ class Endpoint(Service):
             EndpointFailed: No call to this endpoint can succeed.
             ConfigError: The key is not in the environment.
         """
-        given = {name: value for name, value in sampling.items() if value is not None}
-        body = {"model": self.model, "messages": list(messages), **given}
+        parameters = {name: value for name, value in sampling.items() if value is not None}
+        body = {"model": self.model, "messages": list(messages), **parameters}
         if schema is not None:
-            body["response_format"] = _response_format(schema, schema_name or "answer")
+            strict = {"strict": True} if _is_strict(schema) else {}
+            json_schema = {"name": schema_name or "answer", "schema": dict(schema), **strict}
+            body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         characters = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
         tokens = estimate_tokens(characters) + int(sampling.get("max_tokens") or 0)
         wasted: list[Usage] = []
 
-        def read(response: Any) -> tuple[ChatCompletion, Usage]:
+        def read(response: Any) -> tuple[Reply, Usage]:
             try:
-                chat = read_chat(response, characters)
+                reply = read_chat(response, characters)
             except ValueError:
                 wasted.append(read_token_counts(response) or Usage())  # unusable, and paid for all the same
                 raise
-            return chat, sum_usage(chat.usage, *wasted)
+            return reply, sum_usage(reply.usage, *wasted)
 
         request = HttpRequest("chat/completions", body, tokens)
-        (chat, usage), seconds = await self._post_and_count(request, read, True, wasted)
-        return Reply(chat.text, chat.finish_reason, chat.model or self.model, usage, seconds)
+        response = await self._post_and_count(request, read, True, wasted)
+        reply, usage = response.value
+        return reply._replace(model=reply.model or self.model, usage=usage, seconds=response.seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
         """Embed texts, none of them blank: one vector each, in their order. Raises as :meth:`chat` does."""
@@ -96,35 +82,27 @@ class Endpoint(Service):
         def read(response: Any) -> tuple[list[list[float]], Usage]:
             return read_vectors(response, len(texts)), read_usage(response, characters, 0)
 
-        return (
-            await self._post_and_count(HttpRequest("embeddings", body, estimate_tokens(characters)), read, False)
-        ).value
+        request = HttpRequest("embeddings", body, estimate_tokens(characters))
+        return (await self._post_and_count(request, read, False)).value
 
     async def _post_and_count(
         self,
         request: HttpRequest,
-        read: Callable[[Any], tuple[Found, Usage]],
+        read: Callable[[Any], tuple[Value, Usage]],
         retry_unread: bool,
         wasted: Sequence[Usage] = (),
-    ) -> Timed[tuple[Found, Usage]]:
+    ) -> Timed[tuple[Value, Usage]]:
         """Make a call and record its usage."""
         meter = self.session.meter
         meter.check_price(self.model)
         try:
-            found = await self.post(request, read, retry_unread)
+            response = await self.post(request, read, retry_unread)
         except CallFailed as failure:
             failure.usage = sum_usage(failure.usage, *wasted)
             meter.record(self.model, failure.usage)
             raise
-        meter.record(self.model, found.value[1])
-        return found
-
-
-def _response_format(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    given: dict[str, Any] = {"name": name, "schema": dict(schema)}
-    if _is_strict(schema):
-        given["strict"] = True
-    return {"type": "json_schema", "json_schema": given}
+        meter.record(self.model, response.value[1])
+        return response
 
 
 def _is_strict(schema: Any) -> bool:

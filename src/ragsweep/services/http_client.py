@@ -22,7 +22,7 @@ from ragsweep.core.missing import (
     TIMED_OUT,
 )
 from ragsweep.core.secrets import MASK, spellings
-from ragsweep.services.errors import CallError, CallFailed, EndpointFailed, quote
+from ragsweep.services.errors import CallFailed, EndpointFailed, quote
 from ragsweep.services.limits import backoff, parse_retry_after
 from ragsweep.services.replies import MAX_BYTES, HttpResponse
 from ragsweep.services.session import HostState, Item, Result, ServiceSession, each
@@ -93,12 +93,14 @@ class Service:
         for name, least in (("retries", 0), ("concurrency", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}.{name} is {getattr(self, name)}; it must be {least} or more")
-        for name in ("timeout", "deadline"):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ConfigError(f"{where}.{name} is {getattr(self, name)} seconds; it must be more than 0")
-        for name in ("requests_per_minute", "tokens_per_minute"):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ConfigError(f"{where}.{name} is {getattr(self, name)}; it must be more than 0, or null")
+        for name in ("timeout", "deadline", "requests_per_minute", "tokens_per_minute"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                is_rate = name.endswith("minute")
+                raise ConfigError(
+                    f"{where}.{name} is {value}{'' if is_rate else ' seconds'}; it must be more than 0"
+                    f"{', or null' if is_rate else ''}"
+                )
 
     def check_key(self, where: str) -> None:
         """Raise ConfigError, with the way out, where the key is not in the environment; ``where`` names the part."""
@@ -148,17 +150,17 @@ class Service:
             CallFailed: One of them failed for good. The others are cancelled.
             ConfigError: The key is not in the environment.
         """
-        found: dict[int, Read] = {}
+        values: dict[int, Read] = {}
 
         async def work(number: int) -> Read:
             request = HttpRequest(path, bodies[number])
             return (await self.post(request, lambda response: read(response, number))).value
 
         try:
-            self.each(range(len(bodies)), work, found.__setitem__)
+            self.each(range(len(bodies)), work, values.__setitem__)
         except EndpointFailed as failure:
             raise CallFailed(str(failure), failure.reason) from None
-        return [found[number] for number in range(len(bodies))]
+        return [values[number] for number in range(len(bodies))]
 
 
 class _Failure(NamedTuple):
@@ -169,19 +171,20 @@ class _Failure(NamedTuple):
     retry_after: float = 0.0
 
 
+@dataclass
 class _Call(Generic[Read]):
     """One call with all its attempts."""
 
-    def __init__(
-        self, service: Service, key: str, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool
-    ) -> None:
-        self.service = service
-        self.key = key
-        self.url = f"{service.base_url.rstrip('/')}/{request.path}"
-        self.request = request
-        self.read = read
-        self.retry_unread = retry_unread
-        self.elapsed = 0.0  # seconds of attempts and of the waits between them, not of waiting for a slot
+    service: Service
+    key: str
+    request: HttpRequest
+    read: Callable[[Any], Read]
+    retry_unread: bool
+    elapsed: float = 0.0  # seconds of attempts and of the waits between them, not of waiting for a slot
+
+    @property
+    def url(self) -> str:
+        return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
         """Repeat the attempt until it succeeds, is refused for good, or retries or time run out."""
@@ -192,7 +195,11 @@ class _Call(Generic[Read]):
             async with slot, host.admit():
                 if not attempts:
                     self.service.session.meter.admit()
-                await self._wait_for_rate(host)
+                now = time.monotonic()
+                wait = host.requests.reserve(1, self.service.requests_per_minute, now)
+                wait = max(wait, host.tokens.reserve(self.request.tokens, self.service.tokens_per_minute, now))
+                if wait:
+                    await asyncio.sleep(wait)
                 result = await self._attempt(host)
             if not isinstance(result, _Failure):
                 return result
@@ -201,13 +208,6 @@ class _Call(Generic[Read]):
             if attempts > self.service.retries or self._remaining() <= wait:
                 raise CallFailed(f"{self._describe(result.fact)} (after {attempts} calls)", result.reason)
             self.elapsed += wait
-            await asyncio.sleep(wait)
-
-    async def _wait_for_rate(self, host: HostState) -> None:
-        now = time.monotonic()
-        wait = host.requests.reserve(1, self.service.requests_per_minute, now)
-        wait = max(wait, host.tokens.reserve(self.request.tokens, self.service.tokens_per_minute, now))
-        if wait:
             await asyncio.sleep(wait)
 
     async def _attempt(self, host: HostState) -> _Failure | Timed[Read]:
@@ -229,18 +229,21 @@ class _Call(Generic[Read]):
         return result._replace(seconds=seconds)
 
     async def _send(self) -> HttpResponse | _Failure:
-        """Return the response, or a failure of the transport: a timeout, a lost connection."""
+        """Return the response, or a failure of the transport: a timeout, a lost connection.
+
+        The key is masked in the response: a service that repeats it must not have it stored as an answer.
+        """
         import httpx
 
         limit = min(self.service.timeout, self._remaining())
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
         too_large = _Failure(MALFORMED, f"an answer of more than {MAX_BYTES >> 20} MiB")
-        sent = json.dumps(self.request.body).encode()  # ASCII: half a surrogate pair in a text cannot be UTF-8
+        body = json.dumps(self.request.body).encode()  # ASCII: half a surrogate pair in a text cannot be UTF-8
         client = (await self.service.session.connections()).client
         try:
             async with (
                 asyncio.timeout(limit),
-                client.stream("POST", self.url, content=sent, headers=headers) as response,
+                client.stream("POST", self.url, content=body, headers=headers) as response,
             ):
                 content = bytearray()
                 if int(response.headers.get("Content-Length", "0")) > MAX_BYTES:
@@ -249,7 +252,9 @@ class _Call(Generic[Read]):
                     content += piece
                     if len(content) > MAX_BYTES:
                         return too_large
-                return HttpResponse(response.status_code, response.headers, self._mask_key(bytes(content)))
+                for form in spellings(self.key) if self.key else ():
+                    content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
+                return HttpResponse(response.status_code, response.headers, bytes(content))
         except TimeoutError:
             if is_overdue():  # of the config's own timeout, whose signal arrived here
                 raise
@@ -272,7 +277,7 @@ class _Call(Generic[Read]):
             fact = f"status 200, but {fault}: {response.text}"
             if self.retry_unread:
                 return _Failure(MALFORMED, fact)
-            raise self._error(CallFailed, MALFORMED, fact) from None
+            raise CallFailed(self._describe(fact), MALFORMED) from None
         except CallFailed as failure:
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
@@ -280,24 +285,15 @@ class _Call(Generic[Read]):
         """Return a refusal that may pass; raise one that is final."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
-            raise self._error(EndpointFailed, REFUSED_BY_SERVICE, fact)
+            raise EndpointFailed(self._describe(fact), REFUSED_BY_SERVICE)
         if status < 500 and status not in MAY_PASS:
-            raise self._error(CallFailed, REFUSED_BY_SERVICE, fact)
+            raise CallFailed(self._describe(fact), REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
-
-    def _mask_key(self, content: bytes) -> bytes:
-        """Mask the key in a response: a service that repeats it must not have it stored as an answer."""
-        for form in spellings(self.key) if self.key else ():
-            content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
-        return content
 
     def _remaining(self) -> float:
         """Return the seconds that this call may still take."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
-
-    def _error(self, kind: type[CallError], reason: str, fact: str) -> CallError:
-        return kind(self._describe(fact), reason)
 
     def _describe(self, fact: str) -> str:
         return f"{self.url} failed: {quote(fact, self.key)}"

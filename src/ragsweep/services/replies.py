@@ -50,16 +50,17 @@ class HttpResponse:
             raise ValueError(f"no JSON: {self.text}") from None
 
 
-class ChatCompletion(NamedTuple):
-    """One chat completion."""
+class Reply(NamedTuple):
+    """A model's reply."""
 
     text: str
     finish_reason: str
-    model: str
+    model: str  # as the service names it
     usage: Usage
+    seconds: float = 0.0  # of the attempt that succeeded, without earlier attempts and waits
 
 
-def read_chat(response: Any, characters: int) -> ChatCompletion:
+def read_chat(response: Any, characters: int) -> Reply:
     """Read a chat completion; ``characters`` were sent.
 
     Raises:
@@ -82,22 +83,21 @@ def read_chat(response: Any, characters: int) -> ChatCompletion:
     if not isinstance(text, str) or not text.strip():
         raise ValueError("a message without text")
     model = response.get("model")
-    return ChatCompletion(text, reason or "", model if isinstance(model, str) else "", usage)
+    return Reply(text, reason or "", model if isinstance(model, str) else "", usage)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
     """Read the tokens of one call; where the service gives none, estimate them from the characters."""
-    counts = read_token_counts(response, received)
-    if counts is None:
-        return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
-    return counts._replace(calls=1)
+    if counts := read_token_counts(response, received):
+        return counts._replace(calls=1)
+    return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
     """Read the tokens that the service counted; None where it did not. Embeddings have none that are written."""
-    given = response.get("usage") if isinstance(response, dict) else None
-    if isinstance(given, dict):
-        tokens_in, tokens_out = given.get("prompt_tokens"), given.get("completion_tokens", None if received else 0)
+    usage = response.get("usage") if isinstance(response, dict) else None
+    if isinstance(usage, dict):
+        tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)
         if _is_count(tokens_in) and _is_count(tokens_out):
             return Usage(0, tokens_in, tokens_out)
     return None
@@ -119,17 +119,17 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     and there is nothing else.
     """
     try:
-        found = {entry["index"]: entry["embedding"] for entry in response["data"]}
-        given = len(response["data"])
+        vectors = {entry["index"]: entry["embedding"] for entry in response["data"]}
+        count = len(response["data"])
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
-    if given != texts or any(type(index) is not int for index in found) or found.keys() != set(range(texts)):
-        raise ValueError(f"{given} vectors for {texts} texts, or not one for each of them")
-    for vector in found.values():
+    if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
+        raise ValueError(f"{count} vectors for {texts} texts, or not one for each of them")
+    for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
             raise ValueError(f"a vector of {length}, where {dimension or 'some'} were expected")
         for value in vector:
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_FLOAT:
                 raise ValueError(f"a vector with {value!r}, which is no finite number")
-    return [found[index] for index in range(texts)]
+    return [vectors[index] for index in range(texts)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from threading import Lock
 
 from ragsweep.core.errors import ConfigError
@@ -51,24 +51,20 @@ def no_prices(model: str, usage: Usage) -> float:
 
 def sum_usage(*used: Usage) -> Usage:
     """Add up the usage of several calls."""
-    return Usage(
-        sum(one.calls for one in used),
-        sum(one.tokens_in for one in used),
-        sum(one.tokens_out for one in used),
-        any(one.estimated for one in used),
-    )
+    calls, tokens_in, tokens_out, estimated = zip(Usage(), *used, strict=True)
+    return Usage(sum(calls), sum(tokens_in), sum(tokens_out), any(estimated))
 
 
+@dataclass
 class UsageMeter:
     """The usage of one command in one process, its prices and its budget."""
 
-    def __init__(self) -> None:
-        self.totals = UsageTotals()
-        self.budget = Budget()
-        self.price: Pricing = no_prices
-        self.currency = ""
-        self._before = UsageTotals()  # when the budget began to apply
-        self._lock = Lock()
+    totals: UsageTotals = UsageTotals()
+    budget: Budget = Budget()
+    price: Pricing = no_prices
+    currency: str = ""
+    _before: UsageTotals = UsageTotals()  # when the budget began to apply
+    _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
         """Set the budget and the prices; return whether the budget changed. Earlier usage counts only if it did not."""
@@ -98,13 +94,10 @@ class UsageMeter:
         """Count and price the tokens of a call that has ended."""
         money = self.price(model, usage)
         with self._lock:
-            now = self.totals
-            self.totals = replace(
-                now,
-                tokens=now.tokens + usage.tokens_in + usage.tokens_out,
-                money=now.money + (0.0 if math.isnan(money) else money),
-                estimated=now.estimated or usage.estimated,
-            )
+            calls, tokens, spent, estimated = astuple(self.totals)
+            tokens += usage.tokens_in + usage.tokens_out
+            spent += 0.0 if math.isnan(money) else money
+            self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
 
     def since(self, before: UsageTotals) -> dict[str, float]:
         """Return the usage since ``before``, by the names of the limits."""
