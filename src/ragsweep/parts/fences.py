@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
 
 VERSION = "1"
 """Part of the address of every judgement made with a fence: change it with anything here."""
@@ -39,7 +38,8 @@ def fence(text: str) -> str:
     Whatever resembles a tag in the text loses its opening bracket. A text with its own tag would be a fixed point of a
     96-bit hash, and even that would be neutralised.
     """
-    tag = f"{_WORD}{_hash(text)}"
+    data = text.encode("utf-8", "surrogatepass")
+    tag = f"{_WORD}{hashlib.blake2b(data, digest_size=_HASH, key=_KEY).hexdigest()}"
     return f"<{tag}>{neutralise(text)}</{tag}>"
 
 
@@ -68,31 +68,18 @@ def has_lookalike(text: str) -> bool:
 
 def _opens(text: str, start: int) -> bool:
     """Return whether ``data-`` or ``/data-`` follows, ignoring white space and invisible characters."""
-    wanted = iter(_WORD)
-    expected = next(wanted)
-    slashes = 0
-    for character in _visible(text, start):
-        if character in "/\\" and expected == "d" and slashes < 3:
-            slashes += 1
-        elif character == expected:
-            expected = next(wanted, "")
-            if not expected:
-                return True
-        else:
-            return False
-    return False
-
-
-def _visible(text: str, start: int) -> Iterator[str]:
+    matched = slashes = 0
     for position in range(start, len(text)):
-        character = text[position]
-        if not character.isspace() and not is_invisible(character):
-            yield from fold_character(character)
-
-
-def _hash(text: str) -> str:
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=_HASH, key=_KEY).hexdigest()
+        if text[position].isspace() or is_invisible(text[position]):
+            continue
+        for character in fold_character(text[position]):
+            if character in "/\\" and not matched and slashes < 3:
+                slashes += 1
+            elif character != _WORD[matched]:
+                return False
+            elif (matched := matched + 1) == len(_WORD):
+                return True
+    return False
 
 
 def printable(text: str) -> str:
@@ -129,11 +116,11 @@ def fold_character(character: str) -> str:
     """
     if character < "\x7f":
         return character.lower()
-    plain = [one for one in unicodedata.normalize("NFKD", character) if not unicodedata.combining(one)]
-    return "".join(_letter(one) for one in "".join(plain).casefold())
+    plain = [char for char in unicodedata.normalize("NFKD", character) if not unicodedata.combining(char)]
+    return "".join(_to_ascii(char) for char in "".join(plain).casefold())
 
 
-def _letter(character: str) -> str:
+def _to_ascii(character: str) -> str:
     if character in _SLASHES:
         return "/"
     if character in _DASHES or unicodedata.category(character) == "Pd":
@@ -141,9 +128,9 @@ def _letter(character: str) -> str:
     return _LETTERS.get(character, character)
 
 
-def fold(text: str) -> str:
+def fold_homoglyphs(text: str) -> str:
     """Fold a whole text: invisible characters are removed, white space becomes single spaces."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
-    parts = (fold_character(one) if not is_invisible(one) or one.isspace() else "" for one in text)
+    parts = (fold_character(char) if not is_invisible(char) or char.isspace() else "" for char in text)
     return " ".join("".join(parts).split())

@@ -1,4 +1,4 @@
-"""Detect the language of a text by its small words, without a model or library."""
+"""Detect the language of a text by its stop words, without a model or library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import lru_cache
 
 WORD = re.compile(r"\w+")
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
-"""Letters that Unicode takes apart no further, and that people type as these."""
+"""Letters that Unicode does not decompose, and how they are typed without them."""
 
-_SMALL_WORDS = {
+_STOP_WORDS = {
     "en": "a about after all also although am an and any are as at be because been before being between both but by can"
     " could did do does doing done each either else for from had has have having he her here hers him his how"
     " however i if in into is it its itself just may me might more most must my no nor not of off on once one only"
@@ -63,8 +63,8 @@ _SMALL_WORDS = {
     " tendo ter teve tinha toda todas todo todos tu tudo um uma umas uns voce voces",
 }  # fmt: skip
 
-STOP_WORDS: Mapping[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _SMALL_WORDS.items()}
-"""The small words of each language that is known, without accents and in lower case."""
+STOP_WORDS: Mapping[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _STOP_WORDS.items()}
+"""The stop words of each known language, without accents and in lower case."""
 
 _NAMES = {
     "english": "en", "french": "fr", "francais": "fr", "german": "de", "deutsch": "de", "spanish": "es",
@@ -72,27 +72,32 @@ _NAMES = {
     "portugues": "pt",
 }  # fmt: skip
 
-_ENOUGH = 1.5
-"""The least score of a detected language: so many stop words that no other language has."""
+_LEAST_SCORE = 1.5
+"""The least score of a detected language: one for a stop word that no other language has."""
 
-_AHEAD = 1.3
+_LEAST_RATIO = 1.3
 """The least ratio of the best language's score to the next."""
+
+_LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
+    word: tuple(code for code, words in STOP_WORDS.items() if word in words)
+    for word in frozenset().union(*STOP_WORDS.values())
+}
 
 
 def fold(text: str) -> str:
-    """Take away case and accents: ``Œuvre été`` becomes ``oeuvre ete``."""
+    """Remove case and accents: ``Œuvre été`` becomes ``oeuvre ete``."""
     if text.isascii():
         return text.lower()
-    # Case is taken away twice: taking a letter apart can bring a capital back (㎒), and the other way round.
+    # Twice each: decomposing a letter can give a capital (㎒), and folding case one that decomposes.
     lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(LIGATURES)
     return "".join(letter for letter in lower.casefold() if not unicodedata.combining(letter))
 
 
-def code_of(label: str) -> str:
-    """Return the two letters of a language that is known, from ``fr``, ``fr-CA`` or ``French``; else nothing."""
-    folded = re.split(r"[-_ ]", fold(label.strip()))[0]
-    found = _NAMES.get(folded, folded)
-    return found if found in STOP_WORDS else ""
+def language_code(label: str) -> str:
+    """Return the two letters of a known language, from ``fr``, ``fr-CA`` or ``French``; empty for another one."""
+    name = re.split(r"[-_ ]", fold(label.strip()))[0]
+    code = _NAMES.get(name, name)
+    return code if code in STOP_WORDS else ""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -103,23 +108,17 @@ def detect_language(text: str) -> str:
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in WORD.findall(fold(text)):
-        for language in (known := _SPOKEN.get(word, ())):
-            score[language] += 1 / len(known)
+        for language in (languages := _LANGUAGES_OF.get(word, ())):
+            score[language] += 1 / len(languages)
     (best, most), (_, next_most) = sorted(score.items(), key=lambda item: -item[1])[:2]
-    return best if most >= _ENOUGH and most >= _AHEAD * next_most else ""
+    return best if most >= _LEAST_SCORE and most >= _LEAST_RATIO * next_most else ""
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the words of a text that are no small words of its language, folded; single letters do not count.
+    """Return the folded words of a text that are no stop words of its language; single letters do not count.
 
     Without ``language`` it is detected; English where detection fails.
     """
-    small = STOP_WORDS[language or detect_language(text) or "en"]
+    stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     words = WORD.findall(fold(text))
-    return frozenset(word for word in words if word not in small and (len(word) > 1 or word.isdigit()))
-
-
-_SPOKEN: Mapping[str, tuple[str, ...]] = {
-    word: tuple(code for code, words in STOP_WORDS.items() if word in words)
-    for word in frozenset().union(*STOP_WORDS.values())
-}
+    return frozenset(word for word in words if word not in stop_words and (len(word) > 1 or word.isdigit()))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import date as Date
 from fnmatch import fnmatchcase
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Usage
 
-MILLION = 1_000_000
 
-
+@dataclass(eq=False)
 class Prices:
     """Prices of tokens by model, in one currency; of several matching patterns the longest applies.
 
@@ -20,11 +20,10 @@ class Prices:
 
     VERSION = "1"
 
-    def __init__(self, date: str, currency: str, source: str, models: dict[str, list[float]]) -> None:
-        self.date = date
-        self.currency = currency
-        self.source = source
-        self.models = models
+    date: str
+    currency: str
+    source: str
+    models: dict[str, list[float]]
 
     def check(self) -> None:
         """Raise ConfigError for an invalid date or price."""
@@ -40,10 +39,10 @@ class Prices:
 
     def of(self, model: str) -> tuple[float, float] | None:
         """Return the price of a million tokens, [read, written]; None for an unknown model."""
-        fitting = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
-        if not fitting:
+        matching = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
+        if not matching:
             return None
-        read, written = self.models[max(fitting, key=lambda pattern: (len(pattern.replace("*", "")), pattern))]
+        read, written = self.models[max(matching, key=lambda pattern: (len(pattern.replace("*", "")), pattern))]
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
@@ -53,7 +52,7 @@ class Prices:
         price = self.of(model)
         if price is None:
             return math.nan
-        return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / MILLION
+        return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / 1_000_000
 
 
 def _is_price(value: object) -> bool:

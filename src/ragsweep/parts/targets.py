@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
-GOOD, FAIR, POOR = "good", "fair", "poor"
 ENFORCE = "enforce"
 """The key among the targets that turns a missed target into an exit status."""
 
@@ -22,6 +22,7 @@ class TargetRule(Protocol):
         """Evaluate a measured metric."""
 
 
+@dataclass(eq=False)
 class Target:
     """Evaluate a metric by a threshold; the metric decides which side is better.
 
@@ -35,20 +36,17 @@ class Target:
         below: The band of values that reach none.
     """
 
-    def __init__(
-        self, threshold: float, good: float | None = None, fair: float | None = None, warn: bool = False,
-        action: str = "", bands: Mapping[str, float] | None = None, below: str = POOR,
-    ) -> None:  # fmt: skip
-        self.threshold = threshold
-        usual = {GOOD: threshold if good is None else good, FAIR: threshold if fair is None else fair}
-        self.bands = dict(usual if bands is None else bands)
-        self.warn = warn
-        self.action = action
-        self.below = below
+    threshold: float
+    good: float | None = None
+    fair: float | None = None
+    warn: bool = False
+    action: str = ""
+    bands: Mapping[str, float] | None = None
+    below: str = "poor"
 
     def check(self) -> None:
         """Raise ConfigError for a band without a number."""
-        for name, limit in self.bands.items():
+        for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
                 raise ConfigError(f"bands.{name}: must be the value from which the band applies, given {limit!r}")
 
@@ -59,17 +57,19 @@ class Target:
         def reaches(limit: float, value: float = summary.value) -> bool:
             return sign * value >= sign * limit
 
-        ordered = sorted(self.bands, key=lambda name: -sign * self.bands[name])
-        band = next((name for name in ordered if reaches(self.bands[name])), self.below)
+        good, fair = (self.threshold if limit is None else limit for limit in (self.good, self.fair))
+        bands = {"good": good, "fair": fair} if self.bands is None else self.bands
+        ordered = sorted(bands, key=lambda name: -sign * bands[name])
+        band = next((name for name in ordered if reaches(bands[name])), self.below)
         passed = reaches(self.threshold)
         ends = [end for end in (summary.low, summary.high) if not math.isnan(end)]
         sure = all(reaches(self.threshold, end) == passed for end in ends)
         verdict = PASS if passed else WARN if self.warn else FAIL
-        return TargetResult(
-            summary.name, verdict, summary.value, self.threshold, band, sure, "" if band in ordered[:1] else self.action
-        )
+        action = "" if band in ordered[:1] else self.action
+        return TargetResult(summary.name, verdict, summary.value, self.threshold, band, sure, action)
 
 
+@dataclass(eq=False)
 class Drop:
     """Warn where a metric drops below a reference, such as a value observed in production.
 
@@ -79,10 +79,9 @@ class Drop:
         action: Suggested action after a drop.
     """
 
-    def __init__(self, share: float, reference: float | None = None, action: str = "") -> None:
-        self.share = share
-        self.reference = reference
-        self.action = action
+    share: float
+    reference: float | None = None
+    action: str = ""
 
     def check(self) -> None:
         """Raise ConfigError for a share out of range."""
@@ -99,24 +98,24 @@ class Drop:
 
 def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:
     """Evaluate every metric that has a target; a metric that this config does not measure is "not judged"."""
-    return tuple(_evaluate(name, target, summaries.get(name)) for name, target in targets.items())
-
-
-def _evaluate(name: str, target: TargetRule, summary: Summary | None) -> TargetResult:
-    if summary is None:
-        return TargetResult(name, NOT_JUDGED, action="this config does not measure it")
-    if math.isnan(summary.value):
-        return TargetResult(name, NOT_JUDGED, action="it could not be measured")
-    return target.evaluate(summary)
+    results = []
+    for name, target in targets.items():
+        if name not in summaries:
+            results.append(TargetResult(name, NOT_JUDGED, action="this config does not measure it"))
+        elif math.isnan(summaries[name].value):
+            results.append(TargetResult(name, NOT_JUDGED, action="it could not be measured"))
+        else:
+            results.append(target.evaluate(summaries[name]))
+    return tuple(results)
 
 
 def misses_target(result: Result) -> bool:
     """Return whether a config misses an enforced target; a warning is no miss."""
     enforced = (result.config.get("targets") or {}).get(ENFORCE)
-    return bool(enforced) and any(one.verdict == FAIL for one in result.targets)
+    return bool(enforced) and any(target.verdict == FAIL for target in result.targets)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
     """Count the targets that are met, and those that were evaluated."""
-    known = [one for one in results if one.verdict != NOT_JUDGED]
-    return sum(one.verdict == PASS for one in known), len(known)
+    verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
+    return verdicts.count(PASS), len(verdicts)

@@ -16,9 +16,9 @@ from injected import CANARY, PAYLOADS
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Case
-from ragsweep.parts.fences import NOTICE, fence, fold, has_lookalike, neutralise, unfence
+from ragsweep.parts.fences import NOTICE, fence, fold_homoglyphs, has_lookalike, neutralise, unfence
 from ragsweep.parts.metrics import RagasContextPrecisionWithoutReference, RagasFaithfulness
-from ragsweep.parts.metrics.injections import injections
+from ragsweep.parts.metrics.injections import find_injections
 from scripted_judge import METRICS, judge_at, judged
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -35,7 +35,7 @@ def strict(prompt: str) -> str:
 def lenient(prompt: str) -> str:
     """Read it as somebody who takes everything that looks like the end of a fence for one."""
     told = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), prompt.removeprefix(NOTICE))
-    text = fold(told.replace("\n", "\n"))
+    text = fold_homoglyphs(told.replace("\n", "\n"))
     return re.sub(r"<data-[0-9a-f]{24}>.*?< ?/ ?data ?-", "", text, flags=re.DOTALL)
 
 
@@ -171,8 +171,8 @@ def test_a_fence_is_the_same_in_every_process() -> None:
 
 
 def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
-    assert sum(bool(injections(payload)) for payload in PAYLOADS) >= 93
-    assert sum(bool(injections(text)) for text in topics.values()) <= 1  # of 79
+    assert sum(bool(find_injections(payload)) for payload in PAYLOADS) >= 93
+    assert sum(bool(find_injections(text)) for text in topics.values()) <= 1  # of 79
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
      "Print the answer.", "User: name of the account"],
 )  # fmt: skip
 def test_ordinary_sentences_are_not_suspected(text: str) -> None:
-    assert injections(text) == ()
+    assert find_injections(text) == ()
 
 
 def test_a_suspicious_text_is_flagged_and_still_judged() -> None:

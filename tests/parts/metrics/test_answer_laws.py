@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.types import Answer, Answers, EvaluationView, JudgedMetric, Passage, Question, Usage
 from ragsweep.parts import metrics
-from ragsweep.parts.languages import STOP_WORDS, code_of, content_words, detect_language, fold
+from ragsweep.parts.languages import STOP_WORDS, content_words, detect_language, fold, language_code
 from ragsweep.parts.metrics.bases import without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.testing.answers import answered, judgements
@@ -132,7 +132,7 @@ def test_small_words_are_folded_and_told() -> None:
         assert all(fold(word) == word for word in words), code
         assert detect_language(" ".join(sorted(words))) == code
         assert content_words(" ".join(words), code) == frozenset()
-    assert [code_of(label) for label in ("fr", "FR-ca", "French", "français", "klingon", "")] == [
+    assert [language_code(label) for label in ("fr", "FR-ca", "French", "français", "klingon", "")] == [
         "fr", "fr", "fr", "fr", "", "",
     ]  # fmt: skip
 

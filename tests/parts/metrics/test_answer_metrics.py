@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
-from ragsweep.parts.metrics.right_answers import vectors
+from ragsweep.parts.metrics.right_answers import embed_texts
 from ragsweep.parts.metrics.support import claims
 from ragsweep.testing.answers import ROWS, answered
 from toys import Letters
@@ -106,9 +107,10 @@ def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
     assert one(metrics.AnswerFate("correct_answer", match="substring"), question, said) == 1
 
 
-def test_match_and_language_that_nobody_knows_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"keyword_coverage\.match is 'stm'; did you mean \"stem\"\?"):
-        metrics.KeywordCoverage("stm")  # type: ignore[arg-type]
+def test_unknown_match_and_language_are_refused() -> None:
+    for part in ("KeywordCoverage", "SuccessRate"):
+        with pytest.raises(ConfigError, match=r"m\.match: must be 'word' or 'substring' or 'stem', given 'stm'"):
+            Builder().build({"_target_": f"ragsweep.parts.metrics.{part}", "match": "stm"}, "m")
     with pytest.raises(ConfigError, match=r"keyword_coverage\.language is 'klingon'"):
         metrics.KeywordCoverage("stem", "klingon")
 
@@ -232,7 +234,7 @@ def test_similarity_is_the_cosine_and_each_text_is_embedded_once() -> None:
     metric.judge(cases, judgements.__setitem__)
     assert [judgements[n].value for n in range(4)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
     assert sorted(embedder.asked) == ["a", "b", "c", "nothing"]
-    assert vectors(embedder, []) == {}  # type: ignore[arg-type]
+    assert embed_texts(embedder, []) == {}  # type: ignore[arg-type]
 
 
 def test_similarity_of_a_refusal_is_none_and_rounding_stays_within_bounds() -> None:

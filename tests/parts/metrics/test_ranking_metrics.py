@@ -11,6 +11,7 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Chunks, Corpus, EvaluationView, Evidence, GoldenSet, Metric, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
@@ -112,8 +113,9 @@ def test_name_tells_the_cutoff(metric: Metric, name: str) -> None:
 def test_cutoff_below_one_and_unknown_gain_are_errors() -> None:
     with pytest.raises(ConfigError, match="the cutoff of recall must be at least 1, not 0"):
         Recall(0)
-    with pytest.raises(ConfigError, match='no gain "lineal"; did you mean "linear"'):
-        Ndcg(10, "lineal")
+    for part in ("Ndcg", "ContextNdcg"):
+        with pytest.raises(ConfigError, match="m.gain: must be 'linear' or 'exponential', given 'lineal'"):
+            Builder().build({"_target_": f"ragsweep.parts.metrics.{part}", "gain": "lineal"}, "m")
 
 
 # --- pytrec_eval says the same -----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ragsweep.core.errors import ConfigError
@@ -18,9 +19,14 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
 _SEEDS = 100_000
-"""Distance between the seeds of two replicates: the room for samples and repetitions."""
+"""Distance between the seeds of two replicates, greater than any number of samples and repetitions."""
+
+_AGAIN = """\
+That does not conform to the schema: {fault}. Give the answer to the first message again, as one JSON value that \
+conforms to its schema, and nothing else."""
 
 
+@dataclass(eq=False)
 class OpenAIJudge:
     """Request judgements from an OpenAI-compatible endpoint, and embeddings where a metric compares meanings.
 
@@ -57,44 +63,35 @@ class OpenAIJudge:
          "tokens_per_minute"}
     )  # fmt: skip
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        key_env: str | None = None,
-        temperature: float = 0.0,
-        max_tokens: int = 2048,
-        seed: int | None = 0,
-        samples: int = 1,
-        replicate: int = 0,
-        fence: bool = True,
-        structured: bool = True,
-        embeddings_model: str | None = None,
-        embeddings_base_url: str | None = None,
-        embeddings_key_env: str | None = None,
-        embeddings: Embedder | None = None,
-        concurrency: int = 8,
-        timeout: float = 60,
-        deadline: float = 180,
-        retries: int = 5,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-    ) -> None:
-        self.base_url, self.model, self.key_env = base_url, model, key_env
-        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        self.samples, self.replicate = samples, replicate
-        self.fence, self.structured = fence, structured
-        self.embeddings_model, self.embeddings = embeddings_model, embeddings
-        self.embeddings_base_url = embeddings_base_url or base_url
-        self.embeddings_key_env = embeddings_key_env if embeddings_base_url else key_env
-        self.concurrency = concurrency
-        limits: dict[str, Any] = {
-            "concurrency": concurrency, "timeout": timeout, "deadline": deadline, "retries": retries,
-            "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute,
-        }  # fmt: skip
-        self.endpoint = Endpoint(base_url, model, key_env, **limits)
+    base_url: str
+    model: str
+    key_env: str | None = None
+    temperature: float = 0.0
+    max_tokens: int = 2048
+    seed: int | None = 0
+    samples: int = 1
+    replicate: int = 0
+    fence: bool = True
+    structured: bool = True
+    embeddings_model: str | None = None
+    embeddings_base_url: str | None = None
+    embeddings_key_env: str | None = None
+    embeddings: Embedder | None = None
+    concurrency: int = 8
+    timeout: float = 60
+    deadline: float = 180
+    retries: int = 5
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.embeddings_base_url:
+            self.embeddings_base_url, self.embeddings_key_env = self.base_url, self.key_env
+        names = ("concurrency", "timeout", "deadline", "retries", "requests_per_minute", "tokens_per_minute")
+        limits: dict[str, Any] = {name: getattr(self, name) for name in names}
+        self.endpoint = Endpoint(self.base_url, self.model, self.key_env, **limits)
         self.embedding_endpoint = Endpoint(
-            self.embeddings_base_url, embeddings_model or "", self.embeddings_key_env, **limits
+            self.embeddings_base_url, self.embeddings_model or "", self.embeddings_key_env, **limits
         )
         self.models: set[str] = set()  # as named in the endpoint's replies
         self._replies: dict[str, JudgeReply] = {}
@@ -149,19 +146,29 @@ class OpenAIJudge:
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Embed texts; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
-        vectors, usage = await self._embed(new) if new else ([], Usage())
-        self._vectors |= dict(zip(new, vectors, strict=True))
+        usage = Usage()
+        if new and self.embeddings is not None:
+            vectors = (await asyncio.to_thread(self.embeddings.embed_queries, new)).tolist()
+            self._vectors |= zip(new, vectors, strict=True)
+        elif new:
+            vectors, usage = await self.embedding_endpoint.embed(new)
+            if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
+                raise CallFailed(f"{self.embeddings_model} gave a vector that has no direction", MALFORMED, usage)
+            self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Send the prompt, and once more with the fault where the reply does not conform."""
-        messages = [{"role": "user", "content": prompt}]
-        usage = Usage()
+        options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        if self.structured:
+            options |= {"schema": dict(schema.json_schema), "schema_name": schema.name}
+        first = {"role": "user", "content": prompt}
+        messages, usage = [first], Usage()
         for attempt in range(2):
+            if self.seed is not None:
+                options["seed"] = self.seed + self.replicate * _SEEDS + sample * 100 + repetition + attempt
             try:
-                reply = await self.endpoint.chat(
-                    messages, **self._response_format(schema), **self._sampling(sample, repetition + attempt)
-                )
+                reply = await self.endpoint.chat(messages, **options)
             except CallFailed as failure:
                 raise CallFailed(str(failure), failure.reason, sum_usage(usage, failure.usage)) from None
             usage = sum_usage(usage, reply.usage)
@@ -170,30 +177,6 @@ class OpenAIJudge:
                 return JudgeReply(schema.parse(reply.text), usage, reply.text)
             except ValueError as error:
                 fault = str(error)
-            messages = [*messages[:1], {"role": "assistant", "content": reply.text}, _again(fault)]
+            again = {"role": "user", "content": _AGAIN.format(fault=fault)}
+            messages = [first, {"role": "assistant", "content": reply.text}, again]
         raise CallFailed(f"{self.model} gave no {schema.name} by its schema: {fault}", MALFORMED, usage)
-
-    def _response_format(self, schema: ResponseSchema) -> dict[str, Any]:
-        return {"schema": dict(schema.json_schema), "schema_name": schema.name} if self.structured else {}
-
-    def _sampling(self, sample: int, repetition: int) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        if self.seed is not None:
-            parameters["seed"] = self.seed + self.replicate * _SEEDS + sample * 100 + repetition
-        return parameters
-
-    async def _embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        if self.embeddings is not None:
-            found = await asyncio.to_thread(self.embeddings.embed_queries, texts)
-            return found.tolist(), Usage()
-        vectors, usage = await self.embedding_endpoint.embed(texts)
-        if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-            raise CallFailed(f"{self.embeddings_model} gave a vector that has no direction", MALFORMED, usage)
-        return vectors, usage
-
-
-def _again(fault: str) -> dict[str, str]:
-    request = (
-        "Give the answer to the first message again, as one JSON value that conforms to its schema, and nothing else."
-    )
-    return {"role": "user", "content": f"That does not conform to the schema: {fault}. {request}"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragsweep.parts.metrics.approximation import AnnEvidenceLost, AnnRecall
 from ragsweep.parts.metrics.context import (
     ContextNdcg,
     ContextPrecision,
@@ -51,7 +50,17 @@ from ragsweep.parts.metrics.ragas_judged import (
     RagasNoiseSensitivity,
     RagasSemanticSimilarity,
 )
-from ragsweep.parts.metrics.ranking import F1, HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
+from ragsweep.parts.metrics.ranking import (
+    F1,
+    AnnEvidenceLost,
+    AnnRecall,
+    HitRate,
+    MeanAveragePrecision,
+    Mrr,
+    Ndcg,
+    Precision,
+    Recall,
+)
 from ragsweep.parts.metrics.right_answers import Bleu, ExactMatch, KeywordCoverage, RougeL, SemanticSimilarity, TokenF1
 from ragsweep.parts.metrics.support import (
     CitationRecall,

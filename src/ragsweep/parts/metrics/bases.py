@@ -1,4 +1,10 @@
-"""Bases of the metrics: proportions, metrics of answers, and arithmetic over evidence."""
+"""Bases of the metrics, and the arithmetic that they share.
+
+A metric gives one number per question, or NaN with a reason (``core.missing``). It derives from the class for what it
+is computed from: EvidenceMetric and RetrievalMetric from rankings, AnswerMetric from each answer by itself,
+JudgedAnswerMetric from answers by a slow model, and ``judge_metric.JudgeMetric`` by an LLM judge. Proportion states
+the attributes of a metric, which each class overrides where it is no proportion.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,16 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.missing import CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOT_JUDGED, UNANSWERABLE
+from ragsweep.core.missing import (
+    CONVERSATIONAL,
+    NO_ANSWERS,
+    NO_REFERENCE,
+    NOT_JUDGED,
+    UNANSWERABLE,
+    score_where,
+    score_with_evidence,
+    score_with_retrieval,
+)
 from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Passage, Question, Scores
 
 
@@ -25,6 +40,28 @@ class Proportion:
     higher_is_better: bool | None = True
     bounds: tuple[float | None, float | None] = (0.0, 1.0)
     quantile: float | None = None
+
+
+class EvidenceMetric(Proportion):
+    """A metric of the questions that have relevant evidence; the others get NaN and the reason."""
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        return score_with_evidence(view, self._values(view))
+
+    @abstractmethod
+    def _values(self, view: EvaluationView) -> NDArray[Any]:
+        """Return one number per question (questions,)."""
+
+
+class RetrievalMetric(EvidenceMetric):
+    """A metric of the questions that need retrieval, unanswerable ones included."""
+
+    needs = ("retrieval",)
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        return score_with_retrieval(view, self._values(view))
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
@@ -41,6 +78,12 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 @memoize_by_identity
 def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[np.float64]:
     return np.bincount(evidence_question, minlength=questions).astype(np.float64)
+
+
+def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
+    """Replace the scores at ``where`` by NaN and a reason; those that have a reason already keep it."""
+    reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
+    return score_where(reasons == "", scores.values, reasons)
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -72,7 +115,7 @@ CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)
 
 
 class AnswerMetric(Proportion):
-    """A proportion that is computed from each answer by itself."""
+    """A metric that is computed from each answer by itself."""
 
     needs: tuple[str, ...] = ("answer",)
 
@@ -81,19 +124,19 @@ class AnswerMetric(Proportion):
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
-        return to_scores([self.skip_reason(row[0]) or row[1].failed or self.score_answer(*row) for row in rows])
+        return to_scores([self._skip_reason(row[0]) or row[1].failed or self._score_answer(*row) for row in rows])
 
-    def skip_reason(self, question: Question) -> str:
+    def _skip_reason(self, question: Question) -> str:
         """Return why a question is not scored, whatever the answer; empty where it is."""
         return ""
 
     @abstractmethod
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Score an answer that did not fail, or return the reason why it has no score."""
 
 
 class JudgedAnswerMetric(Proportion):
-    """A proportion that a slow model computes for the answers that need it."""
+    """A metric that a slow model computes for the answers that need it."""
 
     SKIPS_ABSTAINED = True
     needs: tuple[str, ...] = ("answer",)
@@ -103,29 +146,33 @@ class JudgedAnswerMetric(Proportion):
         """Score every question; a judgement without a value is NaN with its reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
-        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
-        rows = zip(view.questions, judgements, view.answers.answers, view.answers.passages, strict=True)
-        return to_scores([self._score(*row) for row in rows])
+        rows = zip(
+            view.questions, judgements(view, self.name), view.answers.answers, view.answers.passages, strict=True
+        )
+        scores: list[float | str] = []
+        for question, judgement, answer, passages in rows:
+            known = self._skip_reason(question) or answer.failed or self._unjudged_score(answer, passages)
+            scores.append(known if known != "" else judgement.reason or clamp(judgement.value, self.bounds))
+        return to_scores(scores)
 
     @abstractmethod
-    def skip_reason(self, question: Question) -> str:
+    def _skip_reason(self, question: Question) -> str:
         """Return why a question is not scored, whatever the answer; empty where it is."""
 
     @abstractmethod
-    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
+    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return the score, or the reason, of an answer that needs no judgement; empty where it needs one."""
 
-    def _score(
-        self, question: Question, judgement: Judgement, answer: Answer, passages: Sequence[Passage]
-    ) -> float | str:
-        known = self.skip_reason(question) or answer.failed or self.unjudged_score(answer, passages)
-        return known if known != "" else judgement.reason or clamp(judgement.value, self.bounds)
+
+def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
+    """Return a metric's judgements, one per question; "not judged" where there are none."""
+    return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
-def to_scores(found: Sequence[float | str]) -> Scores:
+def to_scores(results: Sequence[float | str]) -> Scores:
     """Arrange numbers and reasons, one per question, as scores."""
-    values = [np.nan if isinstance(one, str) else one for one in found]
-    reasons = [one if isinstance(one, str) else "" for one in found]
+    values = [np.nan if isinstance(result, str) else result for result in results]
+    reasons = [result if isinstance(result, str) else "" for result in results]
     return Scores(np.array(values, dtype=np.float64), np.array(reasons, dtype=np.str_))
 
 
@@ -147,7 +194,7 @@ def answer_text(answer: Answer) -> str:
 
 def without_citations(text: str) -> str:
     """Remove the citations from a text, except for brackets in code."""
-    return CITATIONS.sub(lambda found: found[1] or "", text).strip()
+    return CITATIONS.sub(lambda match: match[1] or "", text).strip()
 
 
 def reason_unreferenced(question: Question) -> str:

@@ -23,22 +23,30 @@ from ragsweep.core.missing import (
 )
 from ragsweep.core.types import NO_CHUNK, Corpus, EvaluationView, Question, Scores
 from ragsweep.golden.sections import section, words
-from ragsweep.parts.metrics.bases import Proportion, divide, evidences, per_question
-from ragsweep.parts.metrics.ranking import Ndcg, recall
+from ragsweep.parts.metrics.bases import (
+    EvidenceMetric,
+    Proportion,
+    RetrievalMetric,
+    divide,
+    evidences,
+    per_question,
+    to_scores,
+    withhold,
+)
+from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
-class ContextRecall(Proportion):
+class ContextRecall(EvidenceMetric):
     """Proportion of the relevant evidences that the context covers, by label."""
 
     VERSION = "1"
     name = "context_recall"
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, recall(_truncated_view(view), view.top_k))
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return recall(_truncated_view(view), view.top_k)
 
 
-class ContextPrecision(Proportion):
+class ContextPrecision(EvidenceMetric):
     """Proportion of the context's chunks (not of ``top_k``) that cover an evidence, by label.
 
     An empty context scores 0, as in trec_eval.
@@ -47,9 +55,8 @@ class ContextPrecision(Proportion):
     VERSION = "1"
     name = "context_precision"
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, divide(view.context_relevant.sum(axis=1), _context_lengths(view)))
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return divide(view.context_relevant.sum(axis=1), _lengths(view.context))
 
 
 class ContextNdcg(Proportion):
@@ -57,7 +64,7 @@ class ContextNdcg(Proportion):
 
     VERSION = "1"
 
-    def __init__(self, gain: str = "linear") -> None:
+    def __init__(self, gain: Gain = "linear") -> None:
         self.name = f"context_{Ndcg(gain=gain).name}"
         self.gain = gain
 
@@ -66,7 +73,7 @@ class ContextNdcg(Proportion):
         return Ndcg(view.top_k, self.gain).score(_truncated_view(view))
 
 
-class EvidenceCoverage(Proportion):
+class EvidenceCoverage(EvidenceMetric):
     """Mean proportion of an evidence's characters in the context, whatever the chunk boundaries.
 
     Of a whole document as evidence any chunk in the context suffices.
@@ -75,9 +82,8 @@ class EvidenceCoverage(Proportion):
     VERSION = "1"
     name = "evidence_coverage"
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, divide(per_question(view, view.evidence_covered), evidences(view)))
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
+        return divide(per_question(view, view.evidence_covered), evidences(view))
 
 
 class ContextTokenPrecision(Proportion):
@@ -93,51 +99,43 @@ class ContextTokenPrecision(Proportion):
         """Score every question."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
-        textless = (count == 0) & (_context_lengths(view) > 0) & (scores.reasons == "")
-        reasons = np.where(textless, NO_TEXT, scores.reasons)
-        return score_where(reasons == "", scores.values, reasons)
+        return withhold(scores, (count == 0) & (_lengths(view.context) > 0), NO_TEXT)
 
 
-class ContextTokens(Proportion):
+class ContextTokens(RetrievalMetric):
     """Number of tokens of the context with titles, by one fixed tokenizer, of questions that need retrieval."""
 
     VERSION = "1"
     name = "context_tokens"
-    needs = ("retrieval",)
     unit = "tokens"
     higher_is_better = False
     bounds = (0.0, None)
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_retrieval(view, view.context_tokens.sum(axis=1))
+    def _values(self, view: EvaluationView) -> NDArray[np.int64]:
+        return np.asarray(view.context_tokens.sum(axis=1))
 
 
-class EmptyRate(Proportion):
+class EmptyRate(RetrievalMetric):
     """Whether nothing was retrieved: 1 or 0, of questions that need retrieval, unanswerable ones included."""
 
     VERSION = "1"
     name = "empty_rate"
-    needs = ("retrieval",)
     higher_is_better = False
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_retrieval(view, _ranking_lengths(view) == 0)
+    def _values(self, view: EvaluationView) -> NDArray[np.bool_]:
+        return np.asarray(_lengths(view.rankings.positions) == 0)
 
 
-class Results(Proportion):
+class Results(RetrievalMetric):
     """Number of chunks in the ranking, of questions that need retrieval."""
 
     VERSION = "1"
     name = "results"
-    needs = ("retrieval",)
     higher_is_better = None
     bounds = (0.0, None)
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_retrieval(view, _ranking_lengths(view))
+    def _values(self, view: EvaluationView) -> NDArray[np.int64]:
+        return _lengths(view.rankings.positions)
 
 
 class TopScore(Proportion):
@@ -151,20 +149,14 @@ class TopScore(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
-        found = _ranking_lengths(view) > 0
-        first = view.rankings.scores[:, 0] if view.rankings.scores.shape[1] else np.full(len(found), np.nan)
-        scores = score_with_retrieval(view, first)
-        missing = ~found & (scores.reasons == "")
-        reasons = np.where(missing, NOTHING_RETRIEVED, scores.reasons)
-        return score_where(reasons == "", scores.values, reasons)
+        scores = view.rankings.scores
+        first = scores[:, 0] if scores.shape[1] else np.full(len(scores), np.nan)
+        return withhold(score_with_retrieval(view, first), _lengths(view.rankings.positions) == 0, NOTHING_RETRIEVED)
 
 
-def _ranking_lengths(view: EvaluationView) -> NDArray[np.int64]:
-    return np.asarray((view.rankings.positions >= 0).sum(axis=1))
-
-
-def _context_lengths(view: EvaluationView) -> NDArray[np.int64]:
-    return np.asarray((view.context >= 0).sum(axis=1))
+def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Count the chunks of each row (questions,), without padding."""
+    return np.asarray((positions != NO_CHUNK).sum(axis=1))
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
@@ -180,7 +172,7 @@ HALF = 0.5
 """Proportion of a chunk, or of a shorter section, from which the chunk counts as part of the section."""
 
 
-class Expected(NamedTuple):
+class ExpectedParts(NamedTuple):
     """Parts of documents named by questions, one row per part, and why a question names none (questions,)."""
 
     question: NDArray[np.int64]
@@ -209,8 +201,7 @@ class DistractorRate(Proportion):
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[context]
         sums = np.zeros(len(context))
         np.add.at(sums, named.question, (documents[named.question] == named.document[:, None]).sum(axis=1))
-        lengths = (context != NO_CHUNK).sum(axis=1)
-        return score_where(named.reasons == "", divide(sums, lengths), named.reasons)
+        return score_where(named.reasons == "", divide(sums, _lengths(context)), named.reasons)
 
 
 class SectionHit(Proportion):
@@ -240,12 +231,11 @@ class SectionHit(Proportion):
 
 
 def _unscored(view: EvaluationView) -> Scores:
-    nothing = np.zeros(len(view.questions))
-    return score_where(nothing > 0, nothing, NO_TEXT)
+    return to_scores([NO_TEXT] * len(view.questions))
 
 
 @memoize_by_identity
-def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
+def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
     """Locate the distractors of each question."""
     rows = [
         (n, corpus.position[name], 0, 0)
@@ -253,31 +243,32 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> Expected:
         for name in dict.fromkeys(question.distractors)
         if name in corpus.position
     ]
-    return _expectations(questions, rows, [NO_DISTRACTORS] * len(questions))
+    return _expected_parts(questions, rows, [NO_DISTRACTORS] * len(questions))
 
 
 @memoize_by_identity
-def _sections(questions: Sequence[Question], corpus: Corpus) -> Expected:
+def _sections(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
     """Locate each question's expected section."""
     rows = [
         (n, document, *span)
         for n, question in enumerate(questions)
-        for document in dict.fromkeys(corpus.position.get(one.document, -1) for one in question.evidence)
+        for document in dict.fromkeys(corpus.position.get(evidence.document, -1) for evidence in question.evidence)
         if question.section and document >= 0 and (span := _section_span(corpus, document, question.section))
     ]
-    return _expectations(questions, rows, [SECTION_UNKNOWN if one.section else NO_SECTION for one in questions])
+    lacking = [SECTION_UNKNOWN if question.section else NO_SECTION for question in questions]
+    return _expected_parts(questions, rows, lacking)
 
 
-def _expectations(
+def _expected_parts(
     questions: Sequence[Question], rows: Sequence[tuple[int, int, int, int]], lacking: Sequence[str]
-) -> Expected:
-    known = {row[0] for row in rows}
+) -> ExpectedParts:
+    located = {row[0] for row in rows}
     reasons = [
-        CONVERSATIONAL if not question.needs_retrieval else "" if n in known else lacking[n]
+        CONVERSATIONAL if not question.needs_retrieval else "" if n in located else lacking[n]
         for n, question in enumerate(questions)
     ]
     question, document, start, end = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    return Expected(question, document, start, end, np.array(reasons, dtype=np.str_))
+    return ExpectedParts(question, document, start, end, np.array(reasons, dtype=np.str_))
 
 
 def _section_span(corpus: Corpus, document: int, name: str) -> tuple[int, int] | None:

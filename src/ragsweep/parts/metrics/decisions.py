@@ -7,7 +7,7 @@ unanswerable one is refused or answered nonetheless. Each cell is a proportion o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, get_args
 
 from ragsweep.core.missing import ANSWERABLE, CONVERSATIONAL, NEEDS_RETRIEVAL, NO_ROUTER, UNANSWERABLE
 from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Route, Scores
@@ -20,7 +20,7 @@ from ragsweep.parts.metrics.bases import (
     reason_unreferenced,
     to_scores,
 )
-from ragsweep.parts.metrics.right_answers import Language, Match, best_f1, check_match, keyword_coverage
+from ragsweep.parts.metrics.right_answers import Language, Match, best_f1, keyword_coverage
 
 
 class RouterAccuracy(Proportion):
@@ -34,15 +34,10 @@ class RouterAccuracy(Proportion):
         """Score every question; a failed decision is NaN with its reason."""
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))
-        pairs = zip(view.questions, view.routes, strict=True)
-        return to_scores([self.skip_reason(one) or route.failed or self._of(one, route) for one, route in pairs])
+        return to_scores([self._score_route(*row) for row in zip(view.questions, view.routes, strict=True)])
 
-    def skip_reason(self, question: Question) -> str:
-        """Return why a question is not scored; empty where it is."""
-        return ""
-
-    def _of(self, question: Question, route: Route) -> float:
-        return float(route.search == question.needs_retrieval)
+    def _score_route(self, question: Question, route: Route) -> float | str:
+        return route.failed or float(route.search == question.needs_retrieval)
 
 
 class MissedSearch(RouterAccuracy):
@@ -52,12 +47,8 @@ class MissedSearch(RouterAccuracy):
     name = "missed_search"
     higher_is_better = False
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation."""
-        return "" if question.needs_retrieval else CONVERSATIONAL
-
-    def _of(self, question: Question, route: Route) -> float:
-        return float(not route.search)
+    def _score_route(self, question: Question, route: Route) -> float | str:
+        return (route.failed or float(not route.search)) if question.needs_retrieval else CONVERSATIONAL
 
 
 class NeedlessSearch(RouterAccuracy):
@@ -67,81 +58,83 @@ class NeedlessSearch(RouterAccuracy):
     name = "needless_search"
     higher_is_better = False
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out questions that need the corpus."""
-        return NEEDS_RETRIEVAL if question.needs_retrieval else ""
-
-    def _of(self, question: Question, route: Route) -> float:
-        return float(route.search)
+    def _score_route(self, question: Question, route: Route) -> float | str:
+        return NEEDS_RETRIEVAL if question.needs_retrieval else route.failed or float(route.search)
 
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
-OF_UNANSWERABLE = ("correct_refusal", "hallucinated_answer")
-WELCOME = ("correct_answer", "correct_refusal")
-FATES = ("correct_answer", "wrong_answer", "false_refusal", *OF_UNANSWERABLE)
+FATES: tuple[Fate, ...] = get_args(Fate)
 """All cells, the answerable questions' first."""
 
-
-class AnswerFate(AnswerMetric):
-    """Whether a question falls into this cell: 1 or 0; questions of the other row are not scored.
-
-    Args:
-        fate: The cell of the matrix; it is the metric's name.
-        threshold: Token F1 from which an answer is correct; one with all keywords of its question is correct, too.
-        language: As for TokenF1, and for the stems of keywords.
-        match: As for KeywordCoverage.
-
-    Raises:
-        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is unknown.
-    """
-
-    VERSION = "1"
-
-    def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
-        self.name = fate
-        self.threshold = check_threshold(threshold, fate)
-        self.language = language
-        self.match = check_match(match, fate)
-        self.higher_is_better = fate in WELCOME
-
-    def skip_reason(self, question: Question) -> str:
-        """Leave out questions of the other row, and those without a known right answer."""
-        if question.answerable == (self.name in OF_UNANSWERABLE):
-            return ANSWERABLE if question.answerable else UNANSWERABLE
-        return reason_unreferenced(question)
-
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Compare the answer's cell with this one."""
-        return float(fate_of(question, answer, self) == self.name)
+OF_UNANSWERABLE = FATES[3:]
+WELCOME = ("correct_answer", "correct_refusal")
 
 
 class SuccessRate(AnswerMetric):
     """Whether a question was answered correctly, or correctly refused: 1 or 0.
 
     Args:
-        threshold: As for AnswerFate.
-        language: As for AnswerFate.
-        match: As for AnswerFate.
+        threshold: Token F1 from which an answer is correct; one with all keywords of its question is correct, too.
+        language: As for TokenF1, and for the stems of keywords.
+        match: As for KeywordCoverage.
 
     Raises:
-        ConfigError: The threshold is not above 0 and at most 1, or ``match`` is unknown.
+        ConfigError: The threshold is not above 0 and at most 1.
     """
 
     VERSION = "1"
-    name = "success_rate"
+    name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.threshold = check_threshold(threshold, self.name)
-        self.language = language
-        self.match = check_match(match, self.name)
+        self.language: Language = language
+        self.match: Match = match
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out questions without a known right answer."""
+    def _skip_reason(self, question: Question) -> str:
         return reason_unreferenced(question)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Check the answer's cell."""
-        return float(fate_of(question, answer, self) in WELCOME)
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        return float(self._fate(question, answer) in WELCOME)
+
+    def _fate(self, question: Question, answer: Answer) -> Fate:
+        """Return the cell of an answer that did not fail, to a question whose right answer is known."""
+        if is_refusal(answer):
+            return "false_refusal" if question.answerable else "correct_refusal"
+        if not question.answerable:
+            return "hallucinated_answer"
+        text = answer_text(answer)
+        has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
+        is_correct = has_keywords or best_f1(question, answer, self.language) >= self.threshold
+        return "correct_answer" if is_correct else "wrong_answer"
+
+
+class AnswerFate(SuccessRate):
+    """Whether a question falls into this cell: 1 or 0; questions of the other row are not scored.
+
+    Args:
+        fate: The cell of the matrix; it is the metric's name.
+        threshold: As for SuccessRate.
+        language: As for SuccessRate.
+        match: As for SuccessRate.
+
+    Raises:
+        ConfigError: The threshold is not above 0 and at most 1.
+    """
+
+    VERSION = "1"
+
+    def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
+        self.name = fate
+        super().__init__(threshold, language, match)
+        self.higher_is_better = fate in WELCOME
+
+    def _skip_reason(self, question: Question) -> str:
+        if question.answerable == (self.name in OF_UNANSWERABLE):
+            return ANSWERABLE if question.answerable else UNANSWERABLE
+        return reason_unreferenced(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        return float(self._fate(question, answer) == self.name)
 
 
 class Refusal(AnswerMetric):
@@ -151,27 +144,5 @@ class Refusal(AnswerMetric):
     name = "refusal"
     higher_is_better = None
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Check for a refusal."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return float(is_refusal(answer))
-
-
-class Rule(Protocol):
-    """The rule by which an answer is correct; see AnswerFate."""
-
-    threshold: float
-    language: Language
-    match: Match
-
-
-def fate_of(question: Question, answer: Answer, rule: Rule) -> str:
-    """Return the cell of an answer that did not fail, to a question whose right answer is known."""
-    if is_refusal(answer):
-        return "false_refusal" if question.answerable else "correct_refusal"
-    if not question.answerable:
-        return "hallucinated_answer"
-    has_keywords = (
-        bool(question.keywords) and keyword_coverage(question, answer_text(answer), rule.match, rule.language) == 1.0
-    )
-    is_correct = has_keywords or best_f1(question, answer, rule.language) >= rule.threshold
-    return "correct_answer" if is_correct else "wrong_answer"

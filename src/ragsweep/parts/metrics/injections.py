@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ragsweep.parts.fences import fold, has_lookalike
-
-VERSION = "1"
+from ragsweep.parts.fences import fold_homoglyphs, has_lookalike
 
 _ORDERS = {
     "en": r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:instructions?|prompts?|rules?|rubric|guidelines"
@@ -26,12 +24,13 @@ _ORDERS = {
     "pl": r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
     "tr": r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
     # Patterns run on folded text, where Cyrillic letters that resemble Latin ones are Latin.
-    "ru": fold(r"(?:игнорируй|проигнорируй|забудь)") + r"\w*.{0,40}" + fold("(?:инструкц|указан|правил)"),
+    "ru": fold_homoglyphs("(?:игнорируй|проигнорируй|забудь)") + r"\w*.{0,40}"
+          + fold_homoglyphs("(?:инструкц|указан|правил)"),
     "zh": r"(?:忽略|无视|忘记|忽視|無視).{0,20}(?:指令|指示|说明|規則|规则|提示)",
     "ja": r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)",
-    "ko": fold("지시") + r".{0,16}" + fold("무시"),
+    "ko": fold_homoglyphs("지시") + r".{0,16}" + fold_homoglyphs("무시"),
     "ar": r"(?:تجاهل|انس).{0,30}(?:التعليمات|الاوامر|القواعد)",
-    "hi": fold("निर्देश") + r".{0,30}" + fold("अनदेखा"),
+    "hi": fold_homoglyphs("निर्देश") + r".{0,30}" + fold_homoglyphs("अनदेखा"),
 }  # fmt: skip
 _BEST = (
     r"(?:\b(?:1(?:\.0+)?|10 ?(?:/|out of) ?10|100 ?%|perfect|highest|maximum|full marks|supported|faithful|correct"
@@ -74,23 +73,23 @@ _MIXED = re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b")
 
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
-def injections(text: str) -> tuple[str, ...]:
+def find_injections(text: str) -> tuple[str, ...]:
     """List the patterns of prompt injection found in a text; empty for most texts.
 
     Patterns: orders to ignore instructions (fifteen languages), demands for a grade, judgements as JSON, role tags,
     fence tags, invisible characters, and words that mix two alphabets. Letters are folded first.
     """
-    plain = fold(text)
-    found = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]
+    plain = fold_homoglyphs(text)
+    names = [name for name, pattern in _PATTERNS.items() if pattern.search(plain)]
     checks = {
         "line of a role": _LINE_START.search(text) is not None,
         "fence": has_lookalike(text),
         "hidden characters": _HIDDEN.search(text) is not None or _JOINED.search(text) is not None,
         "two alphabets in a word": _MIXED.search(text) is not None,
     }
-    return (*found, *(name for name, is_found in checks.items() if is_found))
+    return (*names, *(name for name, is_found in checks.items() if is_found))
 
 
 def is_suspicious(*texts: str) -> bool:
     """Return whether any of the texts shows a pattern of prompt injection."""
-    return any(injections(text) for text in texts)
+    return any(find_injections(text) for text in texts)

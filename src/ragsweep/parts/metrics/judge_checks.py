@@ -16,8 +16,8 @@ from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, fail
 from ragsweep.core.types import Case, EvaluationView, Judgement, Scores, Usage
 from ragsweep.parts.fences import NOTICE, fence, printable
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
-from ragsweep.parts.metrics.bases import Proportion
-from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
+from ragsweep.parts.metrics.bases import Proportion, divide
+from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
@@ -83,11 +83,11 @@ class JudgeSpread(Proportion):
         spread = np.full((len(view.judgements), len(view.questions)), np.nan)
         for row, judgements in zip(spread, view.judgements.values(), strict=True):
             row[:] = [judgement.spread for judgement in judgements]
-        known = ~np.isnan(spread)
-        count = known.sum(axis=0)
-        values = np.where(known, spread, 0.0).sum(axis=0) / np.maximum(count, 1)
+        count = (~np.isnan(spread)).sum(axis=0)
         reasons = _missing_reasons(view)
-        return score_where(count > 0, values, np.where(reasons == "", JUDGED_ONCE, reasons))
+        return score_where(
+            count > 0, divide(np.nansum(spread, axis=0), count), np.where(reasons == "", JUDGED_ONCE, reasons)
+        )
 
 
 class JudgeSwayed(JudgeMetric):
@@ -113,30 +113,27 @@ class JudgeSwayed(JudgeMetric):
         super().__init__(judge)
         self.share = share
 
-    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
+    async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         if not is_sampled(case.question, self.share):
             return Judgement(reason=NOT_SAMPLED)
         return await super()._judge_case(case, judge)
 
-    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
         usage = Usage()
         for reference in (wrong_reference(case), case.reference):
+            texts = {"question": case.question, "reference": reference, "answer": case.answer}
+            texts = {name: printable(text) for name, text in texts.items()}
+            if self._judge.fence:
+                texts = {name: fence(text) for name, text in texts.items()}
+            prompt = PROMPT.format(texts=json.dumps(texts, ensure_ascii=False, indent=1))
             try:
-                reply = await judge.ask(self._prompt(case, reference), _schema(), number, 0)
+                reply = await judge.ask((NOTICE if self._judge.fence else "") + prompt, _schema(), number, 0)
             except CallFailed as failure:
                 return Sample(math.nan, failure.reason, sum_usage(usage, failure.usage))
             usage = sum_usage(usage, reply.usage)
             if not reply.value.verdict:
                 return Sample(0.0, "", usage)
         return Sample(1.0, "", usage)
-
-    def _prompt(self, case: Case, reference: str) -> str:
-        texts = {"question": case.question, "reference": reference, "answer": case.answer}
-        texts = {name: printable(text) for name, text in texts.items()}
-        if self._judge.fence:
-            texts = {name: fence(text) for name, text in texts.items()}
-        notice = NOTICE if self._judge.fence else ""
-        return notice + PROMPT.format(texts=json.dumps(texts, ensure_ascii=False, indent=1))
 
 
 def is_sampled(question: str, share: float) -> bool:
@@ -172,9 +169,9 @@ def _schema() -> ResponseSchema:
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
     """Return why no metric judged a question, failures first (questions,); empty where one did."""
-    found = []
+    result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]
         failures = [reason for reason in reasons if failed(reason)]
-        found.append("" if "" in reasons else [*failures, *reasons, NOTHING_JUDGED][0])
-    return np.array(found, dtype=np.str_)
+        result.append("" if "" in reasons else [*failures, *reasons, NOTHING_JUDGED][0])
+    return np.array(result, dtype=np.str_)

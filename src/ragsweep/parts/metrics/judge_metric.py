@@ -18,9 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ragsweep.core.identity import content_hash, key_check
-from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, score_where
+from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL
 from ragsweep.core.types import Case, EvaluationView, Judgement, ReplyCache, Scores, Usage
 from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema
+from ragsweep.parts.metrics.bases import Proportion, judgements, to_scores
 from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.services.session import each
 from ragsweep.services.usage import sum_usage
@@ -34,25 +35,11 @@ class CachedJudge:
     cache: ReplyCache
     payer: str
 
-    @property
-    def samples(self) -> int:
-        """Number of times that everything is judged."""
-        return self.judge.samples
-
-    @property
-    def fence(self) -> bool:
-        """Whether text under judgement is fenced."""
-        return self.judge.fence
-
-    def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError where the judge cannot decide a metric."""
-        self.judge.check_metric(metric, embeddings)
-
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Answer a prompt, from the cache where it is there. Raises CallFailed."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
-        if (known := self._load(key)) is not None:
-            return JudgeReply(schema.parse(known["text"]), self._usage(known), known["text"])
+        if (row := self._load(key)) is not None:
+            return JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
         reply = await self.judge.ask(prompt, schema, sample, repetition)
         self._store(key, {"text": reply.text}, reply.usage)
         return reply
@@ -60,14 +47,16 @@ class CachedJudge:
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Embed the texts that are not cached. Raises CallFailed."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
-        known = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
-        new = [text for text in keys if text not in known]
+        cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
+        new = [text for text in keys if text not in cached]
         reply = await self.judge.embed(new) if new else JudgeReply([])
         vectors = dict(zip(new, reply.value, strict=True))
         for n, (text, vector) in enumerate(vectors.items()):  # the usage of the one call is stored with the first text
-            self._store(keys[text], {"vector": _encode(vector)}, Usage() if n else reply.usage)
-        vectors |= {text: _decode(row["vector"]) for text, row in known.items()}
-        usage = sum_usage(reply.usage, *map(self._usage, known.values()))
+            encoded = base64.b64encode(np.asarray(vector, dtype="<f8").tobytes()).decode("ascii")  # without rounding
+            self._store(keys[text], {"vector": encoded}, Usage() if n else reply.usage)
+        for text, row in cached.items():
+            vectors[text] = np.frombuffer(base64.b64decode(row["vector"]), dtype="<f8").tolist()
+        usage = sum_usage(reply.usage, *map(self._usage, cached.values()))
         return JudgeReply([vectors[text] for text in texts], usage)
 
     def _load(self, key: str) -> dict[str, Any] | None:
@@ -75,20 +64,10 @@ class CachedJudge:
         return None if row is None else json.loads(row)
 
     def _store(self, key: str, answer: dict[str, Any], usage: Usage) -> None:
-        row = answer | {"usage": list(usage), "payer": self.payer}
-        self.cache[key] = json.dumps(row)
+        self.cache[key] = json.dumps(answer | {"usage": list(usage), "payer": self.payer})
 
     def _usage(self, row: dict[str, Any]) -> Usage:
         return Usage(*row["usage"]) if row["payer"] == self.payer else Usage()
-
-
-def _encode(vector: Sequence[float]) -> str:
-    """Encode a vector without rounding."""
-    return base64.b64encode(np.asarray(vector, dtype="<f8").tobytes()).decode("ascii")
-
-
-def _decode(text: str) -> list[float]:
-    return np.frombuffer(base64.b64decode(text), dtype="<f8").tolist()  # type: ignore[no-any-return]
 
 
 class Sample(NamedTuple):
@@ -99,17 +78,13 @@ class Sample(NamedTuple):
     usage: Usage
 
 
-class JudgeMetric:
+class JudgeMetric(Proportion):
     """Judge cases by ``_sample``, which a metric defines: once, or as often as the judge has samples.
 
     SKIPS_ABSTAINED: answers that decline are not judged.
     """
 
     VERSION = "1"
-    unit = ""
-    higher_is_better: bool | None = True
-    bounds: tuple[float | None, float | None] = (0.0, 1.0)
-    quantile: float | None = None
     name: str
     uses: tuple[str, ...]
     embeddings: ClassVar[bool] = False
@@ -117,11 +92,7 @@ class JudgeMetric:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Return "judge" and the fields of a question that this metric reads."""
-        return ("judge", *(name for name in ("answer", "reference") if name in self.uses))
+        self.needs = ("judge", *(name for name in ("answer", "reference") if name in self.uses))
 
     @property
     def model(self) -> str:
@@ -153,33 +124,33 @@ class JudgeMetric:
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question by its judgement; conversation and declined answers have none."""
-        judgements = view.judgements.get(self.name) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
-        reasons = np.array([self._reason(view, n, one) for n, one in enumerate(judgements)], dtype=np.str_)
-        return score_where(reasons == "", np.array([one.value for one in judgements], dtype=np.float64), reasons)
-
-    def _reason(self, view: EvaluationView, n: int, judgement: Judgement) -> str:
-        if not view.questions[n].needs_retrieval:
-            return CONVERSATIONAL
-        is_skipped = self.SKIPS_ABSTAINED and "answer" in self.uses and view.answers is not None
-        return ABSTAINED if is_skipped and view.answers.answers[n].abstained else judgement.reason  # type: ignore[union-attr]
+        results: list[float | str] = []
+        for n, judgement in enumerate(judgements(view, self.name)):
+            if not view.questions[n].needs_retrieval:
+                results.append(CONVERSATIONAL)
+            elif self.SKIPS_ABSTAINED and "answer" in self.uses and view.answers and view.answers.answers[n].abstained:
+                results.append(ABSTAINED)
+            else:
+                results.append(judgement.reason or judgement.value)
+        return to_scores(results)
 
     def _prepare(self) -> None:
         """Import slow libraries."""
 
-    async def _judge_case(self, case: Case, judge: Judge) -> Judgement:
-        flagged = is_suspicious(case.question, case.answer, *case.contexts)
+    async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
+        suspicious = is_suspicious(case.question, case.answer, *case.contexts)
         samples: list[Sample] = []
-        for number in range(judge.samples):
+        for number in range(self._judge.samples):
             samples.append(await self._sample(case, judge, number))
             if samples[-1].reason:
                 break
         usage = sum_usage(*(sample.usage for sample in samples))
         if reason := samples[-1].reason:
-            return Judgement(reason=reason, usage=usage, suspicious=flagged, model=self.model)
+            return Judgement(reason=reason, usage=usage, suspicious=suspicious, model=self.model)
         values = [sample.value for sample in samples]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return Judgement(float(np.mean(values)), "", usage, flagged, spread, self.model)
+        return Judgement(float(np.mean(values)), "", usage, suspicious, spread, self.model)
 
     @abstractmethod
-    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
         """Judge a case once; ``number`` is that of the sample, from 0."""

@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_PROBED, NOT_TOLD, UNKNOWN_LANGUAGE, score_where
 from ragsweep.core.types import Answer, EvaluationView, Passage, Question, Scores
-from ragsweep.parts.languages import code_of, detect_language
+from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.tokens import count
@@ -25,37 +25,31 @@ class AnswerLength(AnswerMetric):
     higher_is_better = None
     bounds = (0.0, None)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Count the tokens."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return ABSTAINED if is_refusal(answer) else float(count(without_citations(answer.text)))
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read for the answer, by its own tokenizer."""
+    """Number of tokens that the model read for the answer, by its own tokenizer; a generator without one has none."""
 
     VERSION = "1"
     name = "answer_tokens_in"
+    field = "tokens_in"
     unit = "tokens"
     higher_is_better = False
     bounds = (0.0, None)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the tokens; a generator without a tokenizer has none."""
-        return float(answer.usage.tokens_in) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        usage = answer.usage
+        return float(getattr(usage, self.field)) if usage.tokens_in + usage.tokens_out else NOT_TOLD
 
 
-class AnswerTokensOut(AnswerMetric):
+class AnswerTokensOut(AnswerTokensIn):
     """Number of tokens that the model wrote for the answer, by its own tokenizer."""
 
     VERSION = "1"
     name = "answer_tokens_out"
-    unit = "tokens"
-    higher_is_better = False
-    bounds = (0.0, None)
-
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the tokens; a generator without a tokenizer has none."""
-        return float(answer.usage.tokens_out) if answer.usage.tokens_in + answer.usage.tokens_out else NOT_TOLD
+    field = "tokens_out"
 
 
 class CostPer1000(AnswerMetric):
@@ -78,12 +72,13 @@ class CostPer1000(AnswerMetric):
         answers = super().score(view)
         if view.queries is None:
             return answers
-        spent = np.array([self.prices.money(one.model, one.usage) if one.usage.calls else 0.0 for one in view.queries])
+        spent = np.array(
+            [self.prices.money(query.model, query.usage) if query.usage.calls else 0.0 for query in view.queries]
+        )
         reasons = np.where((answers.reasons == "") & np.isnan(spent), NO_PRICE, answers.reasons)
         return Scores(answers.values + 1000 * spent, reasons)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Price the tokens; an answer without calls costs nothing."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         money = self.prices.money(answer.model, answer.usage)
         return NO_PRICE if math.isnan(money) else 1000 * money
 
@@ -96,8 +91,7 @@ class AnswerSupport(AnswerMetric):
     higher_is_better = None
     bounds = (None, None)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the confidence."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return answer.support if math.isfinite(answer.support) else NOT_TOLD
 
 
@@ -111,12 +105,11 @@ class AnswerLanguage(AnswerMetric):
     VERSION = "1"
     name = "answer_language"
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Compare both languages."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")
-        expected = code_of(label) if label else detect_language(question.text)
+        expected = language_code(label) if label else detect_language(question.text)
         detected = detect_language(without_citations(answer.text))
         return float(expected == detected) if expected and detected else UNKNOWN_LANGUAGE
 

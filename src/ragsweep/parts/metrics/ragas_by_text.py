@@ -15,8 +15,8 @@ from ragsweep.core.missing import (
     score_where,
     score_with_evidence,
 )
-from ragsweep.core.types import EvaluationView, Question, Scores
-from ragsweep.parts.metrics.bases import Proportion
+from ragsweep.core.types import EvaluationView, Passage, Question, Scores
+from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
 
@@ -31,10 +31,8 @@ class RagasIdBasedContextPrecision(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Score every question."""
-        scores = ContextPrecision().score(view)
-        empty = (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1) == 0
-        reasons = np.where(empty & (scores.reasons == ""), NOTHING_RETRIEVED, scores.reasons)
-        return score_where(reasons == "", scores.values, reasons)
+        is_empty = (view.rankings.positions[:, : view.top_k] >= 0).sum(axis=1) == 0
+        return withhold(ContextPrecision().score(view), is_empty, NOTHING_RETRIEVED)
 
 
 class RagasIdBasedContextRecall(ContextRecall):
@@ -59,19 +57,20 @@ class _ByText(Proportion):
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:
-        """Measure every question that has a context and quotes."""
-        values = np.full(len(view.questions), np.nan)
-        reasons = np.full(len(view.questions), NO_ANSWERS, dtype=object)
-        for n, question in enumerate(view.questions if view.answers else ()):
-            assert view.answers is not None
-            texts = [passage.text for passage in view.answers.passages[n]]
-            quotes = evidence_quotes(question)
-            reasons[n] = NO_QUOTES if not quotes else "" if texts else NOTHING_RETRIEVED
-            if not reasons[n]:
-                values[n] = self._measure(texts, quotes)
-        evidence = score_with_evidence(view, np.zeros(len(values)))
-        final = np.where(evidence.reasons == "", reasons.astype(np.str_), evidence.reasons)
-        return score_where(final == "", values, final)
+        """Score every question that has a context and quotes."""
+        if view.answers is None:
+            results: list[float | str] = [NO_ANSWERS] * len(view.questions)
+        else:
+            results = [self._score(*row) for row in zip(view.questions, view.answers.passages, strict=True)]
+        scores, evidence = to_scores(results), score_with_evidence(view, np.zeros(len(results)))
+        reasons = np.where(evidence.reasons == "", scores.reasons, evidence.reasons)
+        return score_where(reasons == "", scores.values, reasons)
+
+    def _score(self, question: Question, passages: Sequence[Passage]) -> float | str:
+        quotes = evidence_quotes(question)
+        if not quotes:
+            return NO_QUOTES
+        return self._measure([passage.text for passage in passages], quotes) if passages else NOTHING_RETRIEVED
 
     @abstractmethod
     def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
@@ -106,26 +105,26 @@ def evidence_quotes(question: Question) -> list[str]:
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
-def similarity(one: str, other: str) -> float:
+def similarity(left: str, right: str) -> float:
     """Return one minus the edit distance (Levenshtein) of two texts divided by the longer one's length; 1 for none.
 
     Bit-parallel: Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003), one
     column of the table in one whole number.
     """
-    shorter, longer = sorted((one, other), key=len)
+    shorter, longer = sorted((left, right), key=len)
     if not shorter:
         return 1.0 if not longer else 0.0
-    places: dict[str, int] = {}
-    for place, character in enumerate(shorter):
-        places[character] = places.get(character, 0) | 1 << place
+    positions: dict[str, int] = {}
+    for position, character in enumerate(shorter):
+        positions[character] = positions.get(character, 0) | 1 << position
     mask, last = (1 << len(shorter)) - 1, 1 << len(shorter) - 1
     up, down, distance = mask, 0, len(shorter)
     for character in longer:
-        equal = places.get(character, 0)
+        equal = positions.get(character, 0)
         level = (((equal & up) + up) ^ up) | equal | down
-        right, left = down | ~(level | up) & mask, up & level
-        distance += bool(right & last) - bool(left & last)
-        right = right << 1 & mask | 1
-        up = left << 1 & mask | ~(level | right) & mask
-        down = right & level
+        plus, minus = down | ~(level | up) & mask, up & level
+        distance += bool(plus & last) - bool(minus & last)
+        plus = plus << 1 & mask | 1
+        up = minus << 1 & mask | ~(level | plus) & mask
+        down = plus & level
     return 1 - distance / len(longer)

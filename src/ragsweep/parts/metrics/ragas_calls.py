@@ -15,7 +15,8 @@ from typing import Any
 
 from ragsweep.core.types import Usage
 from ragsweep.parts.fences import NOTICE, fence
-from ragsweep.parts.judging import Judge, JudgeReply, response_schema
+from ragsweep.parts.judging import JudgeReply, response_schema
+from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
@@ -41,12 +42,12 @@ class JudgeSession:
     """The calls of one judgement of one case, with their usage.
 
     Args:
-        judge: The judge.
+        judge: The judge, with its cache.
         sample: Number of the sample.
         strict: Raise NothingToJudge for a text without statements, which ragas would score as perfect.
     """
 
-    def __init__(self, judge: Judge, sample: int, strict: bool) -> None:
+    def __init__(self, judge: CachedJudge, sample: int, strict: bool) -> None:
         self.judge = judge
         self.sample = sample
         self.strict = strict
@@ -88,7 +89,7 @@ def scorer(
     for prompt in vars(metric).values():
         if isinstance(prompt, ragas.prompt):
             prompt.output_model = _cached_schema(prompt.output_model)
-            if session.judge.fence:
+            if session.judge.judge.fence:
                 prompt.to_string = _fence_inputs(prompt.to_string)
     if name == "SemanticSimilarity":
         return _embed_first(metric, clients["embeddings"])

@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
-from ragsweep.core.types import Case, CostEstimate, RequestSize, Usage
+from ragsweep.core.types import Case, CostEstimate, RequestSize
 from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge
-from ragsweep.parts.metrics.judge_metric import JudgeMetric, Sample
+from ragsweep.parts.metrics.bases import clamp
+from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
 from ragsweep.parts.metrics.ragas_calls import JudgeSession, NothingToJudge, library, scorer, versions
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
@@ -55,49 +56,40 @@ class RagasMetric(JudgeMetric):
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one judgement; NaN tokens where the judge has no ``max_tokens``."""
-        judge, again = self._judge, self._judge.samples
-        each_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
-        chats = self.chats + each_passage
-        context = (self.chats * size.context if self.chats else 0.0) + (
-            self.chats_a_passage * size.context if self.chats_a_passage else 0.0
-        )
+        judge = self._judge
+        by_passage = self.chats_a_passage * size.passages if self.chats_a_passage else 0.0
+        chats = self.chats + by_passage
+        context = (self.chats + self.chats_a_passage) * size.context if chats else 0.0
         embeds = self.embeds if getattr(judge, "embeddings_model", None) else 0
         read = chats * (PROMPT + size.rest) + context + embeds * size.rest
         written = chats * float(getattr(judge, "max_tokens", math.nan)) if chats else 0.0
-        return CostEstimate(again * (chats + embeds), again * read, again * written, self.model)
+        calls = chats + embeds
+        return CostEstimate(judge.samples * calls, judge.samples * read, judge.samples * written, self.model)
 
     def _prepare(self) -> None:
         library()
 
-    async def _sample(self, case: Case, judge: Judge, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
         session = JudgeSession(judge, number, self.strict)
-        value, reason, failed = await self._score_case(session, case)
-        return Sample(value, reason, sum_usage(session.usage, failed))
-
-    async def _score_case(self, session: JudgeSession, case: Case) -> tuple[float, str, Usage]:
-        """Return a value, or NaN with a reason, and the usage of a failed call."""
-        given = {_RAGAS_FIELDS[name]: _printable(getattr(case, name)) for name in self.uses}
+        texts = {_RAGAS_FIELDS[name]: _printable(getattr(case, name)) for name in self.uses}
         try:
-            score = scorer(self.of_ragas, session, self.embeddings, self.options)
-            value = (await score(**given)).value
+            ascore = scorer(self.of_ragas, session, self.embeddings, self.options)
+            value = (await ascore(**texts)).value
         except CallFailed as failure:
-            return math.nan, failure.reason, failure.usage
+            return Sample(math.nan, failure.reason, sum_usage(session.usage, failure.usage))
         except NothingToJudge:
-            return math.nan, NO_STATEMENTS, Usage()
+            return Sample(math.nan, NO_STATEMENTS, session.usage)
         except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
-            return math.nan, MALFORMED, Usage()
-        return *self._valid(value), Usage()
+            return Sample(math.nan, MALFORMED, session.usage)
+        if not self._is_valid(value):
+            return Sample(math.nan, MALFORMED, session.usage)
+        return Sample(clamp(value, self.bounds), "", session.usage)
 
-    def _valid(self, value: object) -> tuple[float, str]:
-        """Accept a finite number within the metric's bounds; anything else is a failure."""
-        lowest, highest = self.bounds
+    def _is_valid(self, value: object) -> bool:
+        """Return whether a value is a finite number within the metric's bounds, but for rounding."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return math.nan, MALFORMED
-        least = -math.inf if lowest is None else lowest
-        most = math.inf if highest is None else highest
-        if not least - _ROUNDING <= value <= most + _ROUNDING:
-            return math.nan, MALFORMED
-        return min(max(float(value), least), most), ""
+            return False
+        return abs(clamp(value, self.bounds) - value) <= _ROUNDING
 
 
 def _printable(value: Any) -> Any:

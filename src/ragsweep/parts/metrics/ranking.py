@@ -1,32 +1,41 @@
-"""Metrics of the whole ranking, whatever ``top_k``; with one chunk per document they equal trec_eval's.
+"""Metrics of the whole ranking, whatever ``top_k``; with one chunk per document they equal those of trec_eval.
 
 trec_eval: https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c
 and m_map.c. Two differences: evidences are relevant, not chunks, so that no denominator depends on the chunking; and a
-question without relevant evidence is not scored, where trec_eval scores it 0.
+question without relevant evidence is not scored, where trec_eval scores it 0. Last come the losses of an approximate
+index against exact search of the same vectors to the same depth.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.missing import score_with_evidence
-from ragsweep.core.types import EvaluationView, Scores
-from ragsweep.parts.metrics.bases import Proportion, divide, evidences, is_within, name_at, per_question
+from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_evidence, score_with_retrieval
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Rankings, Scores
+from ragsweep.parts.metrics.bases import (
+    EvidenceMetric,
+    Proportion,
+    divide,
+    evidences,
+    is_within,
+    name_at,
+    per_question,
+    withhold,
+)
 
-GAINS: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+Gain = Literal["linear", "exponential"]
+GAINS: Mapping[Gain, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "linear": lambda grade: grade,
     "exponential": lambda grade: np.exp2(grade) - 1.0,
 }
 
 
-class Ndcg(Proportion):
+class Ndcg(EvidenceMetric):
     """Discounted cumulative gain of the ranking, relative to the ideal one cut at the same length.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
@@ -37,22 +46,19 @@ class Ndcg(Proportion):
 
     VERSION = "1"
 
-    def __init__(self, cutoff: int | None = None, gain: str = "linear") -> None:
-        if gain not in GAINS:
-            raise ConfigError(f'there is no gain "{gain}"{nearest(gain, GAINS)}')
+    def __init__(self, cutoff: int | None = None, gain: Gain = "linear") -> None:
         self.name = name_at("ndcg" if gain == "linear" else "ndcg_exp", cutoff)
         self.cutoff = cutoff
         self.gain = gain
 
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discount(view.grade, view.credited_rank, self.gain)
         found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return score_with_evidence(view, np.minimum(divide(found, best), 1.0))  # rounding
+        return np.minimum(divide(found, best), 1.0)  # rounding
 
 
-class _AtCutoff(Proportion):
+class _AtCutoff(EvidenceMetric):
     """A metric of the ranking down to a cutoff, or of the whole ranking, named after ``stem``."""
 
     stem: ClassVar[str]
@@ -60,14 +66,6 @@ class _AtCutoff(Proportion):
     def __init__(self, cutoff: int | None = None) -> None:
         self.name = name_at(self.stem, cutoff)
         self.cutoff = cutoff
-
-    def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
-        return score_with_evidence(view, self._values(view))
-
-    @abstractmethod
-    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
-        """Return one number per question (questions,)."""
 
 
 class _AtGivenCutoff(_AtCutoff):
@@ -148,7 +146,7 @@ class MeanAveragePrecision(_AtCutoff):
         found = found[np.lexsort((rank[found], view.evidence_question[found]))]
         precision = np.zeros(len(rank))
         precision[found] = _number_within(view.evidence_question[found]) / rank[found]
-        return _mean(view, precision)
+        return divide(per_question(view, precision), evidences(view))
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
@@ -168,13 +166,9 @@ def _count_within(
     return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 
-def _mean(view: EvaluationView, values: NDArray[Any]) -> NDArray[np.float64]:
-    return divide(per_question(view, values), evidences(view))
-
-
 @memoize_by_identity
 def _ideal(
-    question: NDArray[np.int64], grade: NDArray[np.float64], gain: str, cutoff: int | None, questions: int
+    question: NDArray[np.int64], grade: NDArray[np.float64], gain: Gain, cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
     """Sum the discounted gain of every question's ideal ranking."""
     order = np.lexsort((-GAINS[gain](grade), question))
@@ -185,10 +179,67 @@ def _ideal(
 
 
 @memoize_by_identity
-def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: str) -> NDArray[np.float64]:
+def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -> NDArray[np.float64]:
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the rows of each question from 1; rows of one question are adjacent."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
+
+
+class AnnRecall(Proportion):
+    """Proportion of exact search's first chunks that are among as many of approximate search.
+
+    The recall of Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), by position.
+    Several legs with approximate indexes are taken together; where every index is exact there is no score.
+    """
+
+    VERSION = "1"
+    needs = ("retrieval", "exact")
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at("ann_recall", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        shared, total = np.zeros(len(view.questions)), np.zeros(len(view.questions))
+        for leg in view.approximate.values():
+            exact = leg.exact.first(self.cutoff or leg.exact.positions.shape[1])
+            shared += _count_shared(exact, leg.found.first(exact.positions.shape[1]))
+            total += np.count_nonzero(exact.positions != NO_CHUNK, axis=1)
+        scores = score_with_approximation(view, score_with_retrieval(view, divide(shared, total)))
+        return withhold(scores, total == 0, NOTHING_RETRIEVED)
+
+
+class AnnEvidenceLost(Proportion):
+    """Proportion of the relevant evidences within the cutoff of exact but not of approximate search.
+
+    Legs as for AnnRecall: an evidence that one leg lost and another found is not lost.
+    """
+
+    VERSION = "1"
+    needs = ("evidence", "exact")
+    higher_is_better = False
+
+    def __init__(self, cutoff: int | None = None) -> None:
+        self.name = name_at("ann_evidence_lost", cutoff)
+        self.cutoff = cutoff
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Score every question."""
+        in_exact, in_found = np.zeros(len(view.grade), dtype=bool), np.zeros(len(view.grade), dtype=bool)
+        for leg in view.approximate.values():
+            in_exact |= is_within(leg.exact_rank, self.cutoff)
+            in_found |= is_within(leg.found_rank, self.cutoff)
+        lost = divide(per_question(view, in_exact & ~in_found), evidences(view))
+        return score_with_approximation(view, score_with_evidence(view, lost))
+
+
+def _count_shared(left: Rankings, right: Rankings) -> NDArray[np.int64]:
+    """Count the chunks that are in both rankings, per question."""
+    row = np.arange(len(left.positions), dtype=np.int64)[:, None] << 32
+    both = np.isin(left.positions + row, right.positions + row) & (left.positions != NO_CHUNK)
+    counts: NDArray[np.int64] = np.count_nonzero(both, axis=1)
+    return counts

@@ -18,14 +18,14 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
-from ragsweep.parts.languages import code_of, detect_language, fold
+from ragsweep.parts.languages import detect_language, fold, language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -47,20 +47,7 @@ ELISIONS = re.compile(r"\b[ld]['\u2019]")
 """French articles before a vowel; removed before punctuation, which separates them from the word."""
 
 
-class _Comparison(AnswerMetric):
-    """A comparison with the right answers; ``language`` decides which articles are dropped."""
-
-    needs = ("answer", "reference")
-
-    def __init__(self, language: Language = "label") -> None:
-        self.language = language
-
-    def skip_reason(self, question: Question) -> str:
-        """Leave out questions without a known right answer."""
-        return reason_unreferenced(question)
-
-
-class ExactMatch(_Comparison):
+class ExactMatch(AnswerMetric):
     """Whether the answer equals a right one word for word: 1 or 0.
 
     Args:
@@ -69,14 +56,20 @@ class ExactMatch(_Comparison):
 
     VERSION = "1"
     name = "exact_match"
+    needs = ("answer", "reference")
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Compare with every right answer."""
+    def __init__(self, language: Language = "label") -> None:
+        self.language = language
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_unreferenced(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         language = _articles(question, self.language)
         return float(normalise(answer_text(answer), language) in right_answers(question, language))
 
 
-class TokenF1(_Comparison):
+class TokenF1(ExactMatch):
     """Harmonic mean of precision and recall of the answer's words, best over the right answers.
 
     Args:
@@ -86,22 +79,21 @@ class TokenF1(_Comparison):
     VERSION = "1"
     name = "token_f1"
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the best F1 over the right answers."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return best_f1(question, answer, self.language)
 
 
 def best_f1(question: Question, answer: Answer, language: Language) -> float:
     """Return the best token F1 of an answer over the right ones."""
-    chosen = _articles(question, language)
-    given = normalise(answer_text(answer), chosen)
-    return max(f1(given, right) for right in right_answers(question, chosen))
+    articles = _articles(question, language)
+    text = normalise(answer_text(answer), articles)
+    return max(f1(text, right) for right in right_answers(question, articles))
 
 
 def right_answers(question: Question, language: str) -> list[str]:
     """Normalise the right answers; an empty one where the question is unanswerable or nothing is left."""
-    wanted = question.expected if question.answerable else ()
-    return [right for right in (normalise(text, language) for text in wanted) if right] or [""]
+    texts = question.expected if question.answerable else ()
+    return [right for right in (normalise(text, language) for text in texts) if right] or [""]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -110,23 +102,23 @@ def normalise(text: str, language: str) -> str:
     lowered = text.lower()
     if language == "french":  # guillemets, typographic quotes and dashes, which are not in ASCII's punctuation
         words = ELISIONS.sub(" ", lowered)
-        lowered = "".join(one for one in words if one.isascii() or not unicodedata.category(one).startswith("P"))
+        lowered = "".join(char for char in words if char.isascii() or not unicodedata.category(char).startswith("P"))
     return " ".join(ARTICLES[language].sub(" ", lowered.translate(PUNCTUATION)).split())
 
 
-def f1(given: str, right: str) -> float:
+def f1(text: str, right: str) -> float:
     """Return the F1 of two normalised texts; where one is empty, 1 if both are."""
-    one, other = given.split(), right.split()
-    if not one or not other:
-        return float(one == other)
-    shared = (Counter(one) & Counter(other)).total()
-    return 2 * shared / (len(one) + len(other))
+    words, wanted = text.split(), right.split()
+    if not words or not wanted:
+        return float(words == wanted)
+    shared = (Counter(words) & Counter(wanted)).total()
+    return 2 * shared / (len(words) + len(wanted))
 
 
 def _articles(question: Question, language: Language) -> str:
     if language != "label":
         return language
-    return "french" if code_of(question.labels.get("language", "")) == "fr" else "english"
+    return "french" if language_code(question.labels.get("language", "")) == "fr" else "english"
 
 
 class _Overlap(AnswerMetric):
@@ -138,18 +130,16 @@ class _Overlap(AnswerMetric):
         """Return the versions of the libraries that compute."""
         return {name: importlib.metadata.version(name) for name in ("ragas", "rouge-score", "sacrebleu")}
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out questions without a right answer."""
+    def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Compare with every right answer."""
-        given = answer_text(answer)
-        return max(self.compare(given, right) for right in question.expected) if given else 0.0
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        text = answer_text(answer)
+        return max(self._compare(text, right) for right in question.expected) if text else 0.0
 
     @abstractmethod
-    def compare(self, given: str, right: str) -> float:
-        """Compare an answer with one right answer."""
+    def _compare(self, text: str, right: str) -> float:
+        """Compare an answer with one right answer, by ragas."""
 
 
 class RougeL(_Overlap):
@@ -161,9 +151,8 @@ class RougeL(_Overlap):
     VERSION = "1"
     name = "rouge_l"
 
-    def compare(self, given: str, right: str) -> float:
-        """Return ragas' score."""
-        return _value(self._metric.ascore(reference=fold(right), response=fold(given)))
+    def _compare(self, text: str, right: str) -> float:
+        return _value(self._metric.ascore(reference=fold(right), response=fold(text)))
 
     @cached_property
     def _metric(self) -> Any:
@@ -179,10 +168,9 @@ class Bleu(_Overlap):
     VERSION = "1"
     name = "bleu"
 
-    def compare(self, given: str, right: str) -> float:
-        """Return ragas' score."""
-        whole = [text.replace(". ", ".\n") for text in (right, given)]  # white space to sacrebleu
-        return _value(self._metric.ascore(reference=whole[0], response=whole[1]))
+    def _compare(self, text: str, right: str) -> float:
+        reference, response = (whole.replace(". ", ".\n") for whole in (right, text))  # white space to sacrebleu
+        return _value(self._metric.ascore(reference=reference, response=response))
 
     @cached_property
     def _metric(self) -> Any:
@@ -208,7 +196,6 @@ def _value(score: Coroutine[Any, Any, Any]) -> float:
 
 
 Match = Literal["word", "substring", "stem"]
-MATCHES = ("word", "substring", "stem")
 
 _STEMMERS = {"en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
              "pt": "portuguese"}  # fmt: skip
@@ -226,7 +213,7 @@ class KeywordCoverage(AnswerMetric):
         language: Language of the stems; "label": the question's label ``language``, else detected, else English.
 
     Raises:
-        ConfigError: ``match`` or ``language`` is unknown.
+        ConfigError: ``language`` is unknown.
     """
 
     VERSION = "1"
@@ -234,37 +221,28 @@ class KeywordCoverage(AnswerMetric):
     needs = ("answer", "keywords")
 
     def __init__(self, match: Match = "word", language: str = "label") -> None:
-        self.match = check_match(match, self.name)
+        self.match = match
         self.language = language
-        if language != "label" and not code_of(language):
-            known = nearest(language, ["label", *_STEMMERS.values()])
-            raise ConfigError(f"metrics.{self.name}.language is {language!r}{known}")
+        if language != "label" and not language_code(language):
+            suggestion = nearest(language, ["label", *_STEMMERS.values()])
+            raise ConfigError(f"metrics.{self.name}.language is {language!r}{suggestion}")
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out unanswerable questions and those without keywords."""
+    def _skip_reason(self, question: Question) -> str:
         if not question.answerable:
             return UNANSWERABLE
         if question.keywords:
             return ""
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the proportion of keywords found."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return keyword_coverage(question, answer_text(answer), self.match, self.language)
-
-
-def check_match(match: str, metric: str) -> Match:
-    """Return a kind of match; raise ConfigError where it is unknown."""
-    if match not in MATCHES:
-        raise ConfigError(f"metrics.{metric}.match is {match!r}{nearest(str(match), MATCHES)}")
-    return cast(Match, match)
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
     """Return the proportion of a question's keywords found in a text; see KeywordCoverage for ``match``."""
     keywords = question.keywords
     if match == "stem":
-        code = code_of(question.labels.get("language", "") if language == "label" else language)
+        code = language_code(question.labels.get("language", "") if language == "label" else language)
         code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
         stems = _stems(text, code)
         return sum(_stems(keyword, code) in stems for keyword in keywords) / len(keywords)
@@ -298,8 +276,6 @@ def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     return re.compile(f"{begin}{pattern}{end}")
 
 
-Vectors = Mapping[str, Floats]
-
 CASES_EMBEDDED = 32
 """Number of cases embedded at once; judgements are stored after each batch."""
 
@@ -325,26 +301,24 @@ class SemanticSimilarity(JudgedAnswerMetric):
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Embed both texts of every case."""
-        for some in batches(cases, CASES_EMBEDDED):
-            pairs = {n: (without_citations(case.answer), case.reference) for n, case in some}
-            known = vectors(self.embedder, [text for pair in pairs.values() for text in pair])
+        for batch in batches(cases, CASES_EMBEDDED):
+            pairs = {n: (without_citations(case.answer), case.reference) for n, case in batch}
+            vectors = embed_texts(self.embedder, [text for pair in pairs.values() for text in pair])
             for n, (answer, reference) in pairs.items():
-                done(n, Judgement(float(known[answer] @ known[reference])))
+                done(n, Judgement(float(vectors[answer] @ vectors[reference])))
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation and questions without a right answer."""
+    def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question) or reason_incomparable(question)
 
-    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score refusals 0."""
+    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return 0.0 if is_refusal(answer) else ""
 
 
-def vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
     """Embed distinct texts and normalise the vectors to length 1."""
     distinct = sorted(set(texts))
     if not distinct:
         return {}
-    found = np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return dict(zip(distinct, found / np.maximum(lengths, np.finfo(np.float32).tiny), strict=True))
+    vectors = np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return dict(zip(distinct, vectors / np.maximum(lengths, np.finfo(np.float32).tiny), strict=True))

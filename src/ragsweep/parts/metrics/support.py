@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NO_CITATIONS, NOT_CONFIGURED, NOTHING_SAID
-from ragsweep.core.types import Answer, Case, Embedder, Judgement, Passage, Question
+from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, Passage, Question
 from ragsweep.parts.languages import WORD, content_words, detect_language, fold
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.metrics.bases import (
@@ -30,7 +31,7 @@ from ragsweep.parts.metrics.bases import (
     reason_conversational,
     without_citations,
 )
-from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, Vectors, vectors
+from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, embed_texts
 from ragsweep.parts.sentences import LIBRARY, sentences
 
 
@@ -43,12 +44,10 @@ class GroundingLexical(AnswerMetric):
     VERSION = "1"
     name = "grounding_lexical"
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation."""
+    def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question)
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Look up every content word."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         if is_refusal(answer):
             return ABSTAINED
         words = content_words(without_citations(answer.text))
@@ -66,12 +65,10 @@ class _SentenceMetric(JudgedAnswerMetric):
         """Return the version of the library that splits sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation."""
+    def _skip_reason(self, question: Question) -> str:
         return reason_conversational(question)
 
-    def unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score answers without passages 0."""
+    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
         return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
 
 
@@ -97,19 +94,19 @@ class GroundingSemantic(_SentenceMetric):
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Compare every sentence of an answer with every sentence of its context."""
-        for some in batches(cases, CASES_EMBEDDED):
-            stated = {n: sentences_of(without_citations(case.answer)) for n, case in some}
-            context = {n: [one for text in case.contexts for one in sentences_of(text)] for n, case in some}
-            known = vectors(self.embedder, [text for n in stated for text in (*stated[n], *context[n])])
-            for n in stated:
-                done(n, self._judge_case(stated[n], context[n], known))
+        for batch in batches(cases, CASES_EMBEDDED):
+            answers = {n: sentences_of(without_citations(case.answer)) for n, case in batch}
+            contexts = {n: [sentence for text in case.contexts for sentence in sentences_of(text)] for n, case in batch}
+            vectors = embed_texts(self.embedder, [text for n in answers for text in (*answers[n], *contexts[n])])
+            for n in answers:
+                done(n, self._judge_case(answers[n], contexts[n], vectors))
 
-    def _judge_case(self, stated: Sequence[str], context: Sequence[str], known: Vectors) -> Judgement:
-        if not stated:
+    def _judge_case(self, answer: Sequence[str], context: Sequence[str], vectors: Mapping[str, Floats]) -> Judgement:
+        if not answer:
             return Judgement(reason=NOTHING_SAID)
         if not context:
             return Judgement(0.0)
-        cosines = np.stack([known[one] for one in stated]) @ np.stack([known[one] for one in context]).T
+        cosines = np.stack([vectors[text] for text in answer]) @ np.stack([vectors[text] for text in context]).T
         return Judgement(float(np.mean(cosines.max(axis=1) >= self.threshold)))
 
 
@@ -125,11 +122,11 @@ def sentences_of(text: str, language: str = "") -> list[str]:
     return [text[start:end].strip() for start, end in pieces if WORD.search(text[start:end])]
 
 
-ENTAILMENT = "entailment"
 CASES_ENTAILED = 16
 """Number of cases judged at once; judgements are stored after each batch."""
 
 
+@dataclass(eq=False)
 class FaithfulnessNli(LocalModel, _SentenceMetric):
     """Proportion of the answer's sentences that some passage of its context entails.
 
@@ -150,23 +147,16 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
     name = "faithfulness_nli"
     KEY = "metrics.faithfulness_nli"
 
-    def __init__(
-        self,
-        model: str | None = None,
-        threshold: float = 0.5,
-        max_length: int | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        batch_size: int = 32,
-        download: bool = False,
-    ) -> None:
-        self.model = model
-        self.threshold = check_threshold(threshold, self.name)
-        self.max_length = max_length
-        self.device = device
-        self.dtype = dtype
-        self.batch_size = batch_size
-        self.download = download
+    model: str | None = None
+    threshold: float = 0.5
+    max_length: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_size: int = 32
+    download: bool = False
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or has no class entailment, without loading it."""
@@ -182,37 +172,29 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge every pair of passage and sentence."""
-        for some in batches(cases, CASES_ENTAILED):
-            stated = {n: sentences_of(without_citations(case.answer)) for n, case in some}
-            pairs = [(text, one) for n, case in some for one in stated[n] for text in case.contexts]
-            known = dict(
-                zip(dict.fromkeys(pairs), self._entailment_probabilities(list(dict.fromkeys(pairs))), strict=True)
-            )
-            for n, case in some:
-                done(n, self._judge_case(stated[n], case.contexts, known))
+        for batch in batches(cases, CASES_ENTAILED):
+            answers = {n: sentences_of(without_citations(case.answer)) for n, case in batch}
+            pairs = [(text, sentence) for n, case in batch for sentence in answers[n] for text in case.contexts]
+            distinct = list(dict.fromkeys(pairs))
+            chances = dict(zip(distinct, self._entailment_probabilities(distinct), strict=True))
+            for n, case in batch:
+                best = [max((chances[text, one] for text in case.contexts), default=0.0) for one in answers[n]]
+                if self.model is None or not best:
+                    done(n, Judgement(reason=NOTHING_SAID if self.model else NOT_CONFIGURED))
+                else:
+                    done(n, Judgement(float(np.mean(np.array(best) >= self.threshold))))
 
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation; everything where there is no model."""
-        return NOT_CONFIGURED if self.model is None else super().skip_reason(question)
-
-    def _judge_case(
-        self, stated: Sequence[str], contexts: Sequence[str], known: Mapping[tuple[str, str], float]
-    ) -> Judgement:
-        if self.model is None:
-            return Judgement(reason=NOT_CONFIGURED)
-        if not stated:
-            return Judgement(reason=NOTHING_SAID)
-        best = [max((known[text, one] for text in contexts), default=0.0) for one in stated]
-        return Judgement(float(np.mean(np.array(best) >= self.threshold)))
+    def _skip_reason(self, question: Question) -> str:
+        return NOT_CONFIGURED if self.model is None else super()._skip_reason(question)
 
     def _entailment_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the probability that each pair's first text entails its second."""
         if not pairs or self.model is None:
             return [0.0] * len(pairs)
-        found = self._loaded.predict(
-            list(pairs), batch_size=self.batch_size, show_progress_bar=False, apply_softmax=True
+        probabilities = self._loaded.predict(
+            pairs, batch_size=self.batch_size, show_progress_bar=False, apply_softmax=True
         )
-        chances = np.asarray(found, dtype=np.float64)[:, self._entailment_class()]
+        chances = np.asarray(probabilities, dtype=np.float64)[:, self._entailment_class()]
         if not np.isfinite(chances).all():
             raise ConfigError(
                 f"{self.KEY}.model is {self.model!r}, which gave numbers that are not finite; try dtype=float32"
@@ -223,14 +205,13 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
         """Return the number of the class entailment."""
         path = self._folder() / "config.json"
         config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        named = {int(n): str(label).lower() for n, label in (config.get("id2label") or {}).items()}
-        for n, label in named.items():
-            if label == ENTAILMENT and len(named) > 1:
+        labels = {int(n): str(label).lower() for n, label in (config.get("id2label") or {}).items()}
+        for n, label in labels.items():
+            if label == "entailment" and len(labels) > 1:
                 return n
-        known = ", ".join(named.values()) or "none"
         raise ConfigError(
-            f"{self.KEY}.model is {self.model!r}, whose classes are {known}; "
-            f'name a model with a class "{ENTAILMENT}" and another'
+            f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'none'}; "
+            'name a model with a class "entailment" and another'
         )
 
     @cached_property
@@ -240,36 +221,18 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
         return self._load(CrossEncoder, max_length=self.max_length)
 
 
-BEHIND = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""Citations behind a full stop, which belong to the sentence before it."""
+CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
+"""A full stop and the citations behind it, which belong to the sentence before it."""
 
 
-class Claim(NamedTuple):
+class CitedClaim(NamedTuple):
     """A sentence, or the part of one that ends with citations: its content words and the cited numbers."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
 
 
-class _ClaimMetric(AnswerMetric):
-    """A metric of claims with a threshold of support."""
-
-    VERSION = "2"
-    name: str
-
-    def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = check_threshold(threshold, self.name)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
-
-    def skip_reason(self, question: Question) -> str:
-        """Leave out conversation."""
-        return reason_conversational(question)
-
-
-class CitationsCorrect(_ClaimMetric):
+class CitationsCorrect(AnswerMetric):
     """Proportion of the citations whose passage exists and contains the claim's content words.
 
     A claim is a sentence, or the part of one that ends with citations.
@@ -284,17 +247,26 @@ class CitationsCorrect(_ClaimMetric):
     VERSION = "2"
     name = "citations_correct"
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Check every citation."""
+    def __init__(self, threshold: float = 0.5) -> None:
+        self.threshold = check_threshold(threshold, self.name)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library that splits sentences."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+
+    def _skip_reason(self, question: Question) -> str:
+        return reason_conversational(question)
+
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         if is_refusal(answer):
             return ABSTAINED
-        found = [(claim, n) for claim in claims(answer.text) for n in claim.cited]
-        if not found:
+        citations = [(claim, n) for claim in claims(answer.text) for n in claim.cited]
+        if not citations:
             return NO_CITATIONS
-        return sum(supports(claim.words, passages, [n], self.threshold) for claim, n in found) / len(found)
+        return sum(supports(claim.words, passages, [n], self.threshold) for claim, n in citations) / len(citations)
 
 
-class CitationRecall(_ClaimMetric):
+class CitationRecall(CitationsCorrect):
     """Proportion of the claims with content words that their cited passages together contain.
 
     An answer without citations scores 0.
@@ -309,43 +281,39 @@ class CitationRecall(_ClaimMetric):
     VERSION = "2"
     name = "citation_recall"
 
-    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Check every claim."""
+    def _score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         if is_refusal(answer):
             return ABSTAINED
-        stating = [claim for claim in claims(answer.text) if claim.words]
-        if not stating:
+        stated = [claim for claim in claims(answer.text) if claim.words]
+        if not stated:
             return NOTHING_SAID
-        return sum(supports(claim.words, passages, claim.cited, self.threshold) for claim in stating) / len(stating)
+        return sum(supports(claim.words, passages, claim.cited, self.threshold) for claim in stated) / len(stated)
 
 
-def claims(text: str) -> list[Claim]:
+def claims(text: str) -> list[CitedClaim]:
     """Split an answer into claims, each with the numbers of the cited passages, from 1."""
-    moved, language = BEHIND.sub(r"\2\1", text), detect_language(without_citations(text))
-    return [
-        Claim(content_words(without_citations(sentence), language), _cited_numbers(sentence))
-        for whole in sentences_of(moved, language)
-        for sentence in _parts(whole)
-    ]
+    moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
+    result = []
+    for sentence in sentences_of(moved, language):
+        for part in _split_after_citations(sentence):
+            numbers = [n for match in CITATIONS.finditer(part) if match[2] for n in match[2].split(",")]
+            cited = tuple(dict.fromkeys(map(int, numbers)))
+            result.append(CitedClaim(content_words(without_citations(part), language), cited))
+    return result
 
 
 def supports(words: frozenset[str], passages: Sequence[Passage], cited: Sequence[int], threshold: float) -> bool:
     """Return whether the existing cited passages contain enough of the words; without words, whether one exists."""
-    known = [words_of(passages[n - 1].text) for n in cited if 1 <= n <= len(passages)]
-    return bool(known) and len(words & frozenset().union(*known)) >= threshold * len(words)
+    texts = [words_of(passages[n - 1].text) for n in cited if 1 <= n <= len(passages)]
+    return bool(texts) and len(words & frozenset().union(*texts)) >= threshold * len(words)
 
 
-def _parts(sentence: str) -> list[str]:
+def _split_after_citations(sentence: str) -> list[str]:
     """Split a sentence behind its groups of citations; the rest belongs to the last part."""
     ends: list[int] = []
-    for found in CITATIONS.finditer(sentence):
-        if found[2]:
-            apart = not ends or WORD.search(sentence[ends[-1] : found.start()])
-            ends[len(ends) if apart else -1 :] = [found.end()]
+    for match in CITATIONS.finditer(sentence):
+        if match[2]:
+            is_apart = not ends or WORD.search(sentence[ends[-1] : match.start()])
+            ends[len(ends) if is_apart else -1 :] = [match.end()]
     starts = [0, *ends[:-1]]
     return [sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)]
-
-
-def _cited_numbers(sentence: str) -> tuple[int, ...]:
-    numbers = [found[2].split(",") for found in CITATIONS.finditer(sentence) if found[2]]
-    return tuple(dict.fromkeys(int(number) for some in numbers for number in some))
