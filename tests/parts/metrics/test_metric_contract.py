@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from ragsweep.core.missing import NOT_CONFIGURED
 from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.prices import Prices
-from ragsweep.testing.answers import answered
 from ragsweep.testing.metrics import MetricContract
 from toys import Letters
 
@@ -37,14 +34,6 @@ class TestMetrics(MetricContract):
     @pytest.fixture(autouse=True, params=METRICS, ids=lambda metric: metric.name)
     def _each(self, request: pytest.FixtureRequest) -> None:
         self.metric: Metric = request.param
-
-
-def test_without_a_model_nothing_is_judged_and_nothing_failed() -> None:
-    metric = metrics.FaithfulnessNli()
-    scores = metric.score(answered(metric=metric))
-    assert np.isnan(scores.values).all()
-    assert NOT_CONFIGURED in scores.reasons
-    assert "" not in scores.reasons
 
 
 def test_judged_metrics_are_recognised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_best_passage_counts_and_sentences_are_averaged(tiny_entailment: Path) -
 
 def test_case_is_judged_alike_whatever_is_beside_it(metric: FaithfulnessNli) -> None:
     cases = [Case(answer=f"the cat sat. {'many words. ' * (n % 3)}", contexts=("stars", "moons")) for n in range(20)]
-    together = [one.value for one in judged(metric, *cases)]
+    together = [judgement.value for judgement in judged(metric, *cases)]
     assert together[::6] == [judged(metric, case)[0].value for case in cases[::6]]
 
 
@@ -79,26 +80,32 @@ def test_without_model_nothing_is_judged_and_nothing_failed() -> None:
     assert judged(metric, Case(answer="x", contexts=("y",)))[0].reason == "not configured"
 
 
-def test_model_without_entailment_is_refused(tiny_classifier: Path, tiny_entailment: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def relabelled(tiny_entailment: Path, tmp_path: Path) -> Callable[..., str]:
+    """Copy the model with other names of its classes."""
+
+    def copy(*labels: str) -> str:
+        folder = tmp_path / "-".join(labels)
+        shutil.copytree(tiny_entailment, folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["id2label"] = {str(n): label for n, label in enumerate(labels)}
+        (folder / "config.json").write_text(json.dumps(config))
+        return str(folder)
+
+    return copy
+
+
+def test_model_without_entailment_is_refused(tiny_classifier: Path, relabelled: Callable[..., str]) -> None:
     with pytest.raises(ConfigError, match='whose classes are label_0; name a model with a class "entailment"'):
         FaithfulnessNli(str(tiny_classifier)).check()
-    other = tmp_path / "other"
-    shutil.copytree(tiny_entailment, other)
-    config = json.loads((other / "config.json").read_text())
-    config["id2label"] = {"0": "not_entailment", "1": "neutral"}
-    (other / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match="not_entailment, neutral"):
-        FaithfulnessNli(str(other)).check()
+        FaithfulnessNli(relabelled("not_entailment", "neutral")).check()
     with pytest.raises(ConfigError, match=r"metrics\.faithfulness_nli\.model is 'nowhere/at_all'"):
         FaithfulnessNli("nowhere/at_all").check()
 
 
-def test_another_model_is_another_judgement(tiny_entailment: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(tiny_entailment, other)
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps({**config, "id2label": {"0": "entailment", "1": "no", "2": "so"}}))
-    same = FaithfulnessNli(str(tiny_entailment), batch_size=3, dtype="float32").fingerprint()
-    assert same == FaithfulnessNli(str(tiny_entailment), dtype="float32").fingerprint()
-    assert same != FaithfulnessNli(str(other), dtype="float32").fingerprint()
-    assert same != FaithfulnessNli().fingerprint()
+def test_another_model_is_another_judgement(tiny_entailment: Path, relabelled: Callable[..., str]) -> None:
+    models = [None, str(tiny_entailment), relabelled("entailment", "no", "so")]
+    prints = [str(FaithfulnessNli(model, dtype="float32").fingerprint()) for model in models]
+    assert len(set(prints)) == 3
+    assert str(FaithfulnessNli(models[1], batch_size=3, dtype="float32").fingerprint()) == prints[1]

@@ -1,0 +1,36 @@
+"""Languages are detected by their stop words, and folding removes case and accents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragsweep.parts.languages import STOP_WORDS, content_words, detect_language, fold, language_code
+
+
+@pytest.mark.parametrize("codes", [0x3000, pytest.param(sys.maxunicode + 1, marks=pytest.mark.nightly)])
+def test_folding_twice_is_folding_once(codes: int) -> None:
+    folded = [fold(chr(code)) for code in range(codes)]
+    assert [letter for letter in folded if fold(letter) != letter] == []
+    assert (fold("Œuvre ÉTÉ"), fold("㎒"), fold("Straße")) == ("oeuvre ete", "mhz", "strasse")
+
+
+def test_stop_words_are_folded_and_decide_the_language() -> None:
+    for code, words in STOP_WORDS.items():
+        assert all(fold(word) == word for word in words), code
+        assert detect_language(" ".join(sorted(words))) == code
+        assert content_words(" ".join(words), code) == frozenset()
+    labels = ("fr", "FR-ca", "French", "français", "klingon", "")
+    assert [language_code(label) for label in labels] == ["fr", "fr", "fr", "fr", "", ""]
+
+
+def test_language_of_real_questions_is_detected(collections: Path) -> None:
+    for folder, code in (("python_faq_fr", "fr"), ("python_faq_en", "en"), ("piaf_1_1", "fr"), ("squad2_dev", "en")):
+        lines = (collections / folder / "golden.jsonl").read_text("utf-8").splitlines()[:2000]
+        detected = [detect_language(json.loads(line)["question"]) for line in lines]
+        known = [language for language in detected if language]
+        assert len(known) > 0.85 * len(detected)
+        assert known.count(code) >= 0.997 * len(known)
