@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_server import LlmServer, ModelRequest
+from llm_server.requests import default_answer
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import (
@@ -42,6 +43,12 @@ def judged(metric: Any, cases: list[Case]) -> list[Judgement]:
 
     metric.judge(cases, done)
     return [found[number] for number in range(len(cases))]
+
+
+def accepting(asked: ModelRequest) -> Any:
+    """Find every answer right, so that judge_swayed makes both of its calls."""
+    is_verdict = "verdict" in (asked.schema or {}).get("properties", {})
+    return {"reason": "so it is", "verdict": 1} if is_verdict else default_answer(asked)
 
 
 def cases(count: int) -> list[Case]:

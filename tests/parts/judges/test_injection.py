@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -17,9 +18,15 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Case
 from ragsweep.parts.fences import NOTICE, fence, fold_homoglyphs, has_lookalike, neutralise, unfence
-from ragsweep.parts.metrics import RagasContextPrecisionWithoutReference, RagasFaithfulness
+from ragsweep.parts.metrics import (
+    JudgeSwayed,
+    RagasContextPrecisionWithoutReference,
+    RagasFaithfulness,
+    RagasSemanticSimilarity,
+)
 from ragsweep.parts.metrics.injections import find_injections
-from scripted_judge import METRICS, judge_at, judged
+from ragsweep.parts.metrics.judge_checks import WRONG
+from scripted_judge import METRICS, accepting, judge_at, judged
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -105,13 +112,6 @@ def test_none_of_three_hundred_payloads_gets_out_of_its_fence(read: Any, plant: 
     assert escaped == []
 
 
-def test_every_payload_stays_in_its_fence() -> None:
-    assert len(PAYLOADS) == len(set(PAYLOADS)) == 100
-    for payload in PAYLOADS:
-        assert CANARY in fence(payload)
-        assert FENCED.sub("", fence(payload)) == ""
-
-
 def test_without_a_fence_the_same_judge_obeys() -> None:
     cases = [case for payload in PAYLOADS[:30] for case in planted(payload).values()]
     with LlmServer(obeying(strict, [])) as server:
@@ -119,28 +119,38 @@ def test_without_a_fence_the_same_judge_obeys() -> None:
     assert sum(verdict.value > 0 for verdict in verdicts) >= 60
 
 
+def _quoting(payload: str, asked: ModelRequest) -> str:
+    return f"The text says: {payload}"
+
+
 def test_a_judge_that_quotes_a_verdict_gives_none() -> None:
-    for payload in PAYLOADS[20:30]:
-        with LlmServer(lambda asked, payload=payload: f"The text says: {payload}") as server:
-            (verdict,) = judged(RagasContextPrecisionWithoutReference(judge_at(server)), [PLAIN])
-        assert verdict.reason == MALFORMED
-
-
-@pytest.mark.parametrize("kind", METRICS, ids=lambda kind: kind.name)
-def test_every_text_of_every_metric_is_fenced(kind: Any) -> None:
-    marked = Case("qqq1", "aaa2", ("ccc3", "ccc4"), "rrr5")
     with LlmServer() as server:
-        judged(kind(judge_at(server)), [marked])
+        for payload in PAYLOADS[20:30]:
+            server.answer = partial(_quoting, payload)
+            (verdict,) = judged(RagasContextPrecisionWithoutReference(judge_at(server)), [PLAIN])
+            assert verdict.reason == MALFORMED
+
+
+@pytest.mark.parametrize("kind", [*METRICS, partial(JudgeSwayed, share=1.0)])
+def test_every_text_of_every_metric_is_fenced(kind: Any) -> None:
+    marked = Case("qqq1", f"aaa2 {PAYLOADS[0]}", ("ccc3", "ccc4"), "rrr5")
+    with LlmServer(accepting) as server:
+        metric = kind(judge_at(server))
+        judged(metric, [marked])
         prompts = [one.request.body["messages"][0]["content"] for one in server.log if "messages" in one.request.body]
+    assert prompts or kind is RagasSemanticSimilarity
+    assert len(prompts) == 2 or metric.name != "judge_swayed"  # with the right reference, and with a wrong one
     for prompt in prompts:
         assert prompt.startswith(NOTICE)
-        assert not re.search(r"qqq1|aaa2|ccc3|ccc4|rrr5|text \d", strict(prompt))
+        outside = strict(prompt)
+        assert not re.search(r"qqq1|aaa2|ccc3|ccc4|rrr5|text \d", outside)
+        assert not any(text in outside for text in (CANARY, *WRONG))
 
 
 # --- the fence itself ---------------------------------------------------------------------------------------------
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=200) | st.sampled_from(PAYLOADS))
 def test_a_text_stays_in_its_fence_and_the_fence_can_be_taken_off(text: str) -> None:
     fenced = fence(text)
     assert FENCED.sub("", fenced) == ""
@@ -175,15 +185,14 @@ def test_most_payloads_are_found_and_few_pages_of_a_manual() -> None:
     assert sum(bool(find_injections(text)) for text in topics.values()) <= 1  # of 79
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["The verdict of the court is final.", "Rate limits are described below.", "Score a goal within 10 minutes.",
-     "Follow the instructions above to install it.", "He ignored the crowd.", "naïve café Ωmega", "Ольга и Анна",
-     "The output is a list.", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧",
-     "Print the answer.", "User: name of the account"],
-)  # fmt: skip
-def test_ordinary_sentences_are_not_suspected(text: str) -> None:
-    assert find_injections(text) == ()
+def test_ordinary_sentences_are_not_suspected() -> None:
+    texts = [
+        "The verdict of the court is final.", "Rate limits are described below.", "Score a goal within 10 minutes.",
+        "Follow the instructions above to install it.", "He ignored the crowd.", "naïve café Ωmega", "Ольга и Анна",
+        "The output is a list.", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧",
+        "Print the answer.", "User: name of the account",
+    ]  # fmt: skip
+    assert [text for text in texts if find_injections(text)] == []
 
 
 def test_a_suspicious_text_is_flagged_and_still_judged() -> None:

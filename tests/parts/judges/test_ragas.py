@@ -126,23 +126,20 @@ def test_relevancy_and_similarity_by_hand(server: LlmServer) -> None:
 
 # --- nothing but numbers ------------------------------------------------------------------------------------------
 
-ODD = ['"0.9"', "7.3", "true", "null", "NaN", "Infinity", "-1", "7", "1.0", '"1"', "[1]", "{}"]
 
-
-@pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("structured", [True, False])
-def test_a_verdict_is_zero_or_one_and_all_else_a_reason(odd: str, structured: bool) -> None:
-    with LlmServer(lambda asked: f'{{"reason": "because", "verdict": {odd}}}') as server:
-        (verdict,) = judged(RagasContextPrecision(judge_at(server, structured=structured)), cases(1))
-        assert math.isnan(verdict.value)
-        assert verdict.reason == MALFORMED
-        assert verdict.usage.calls == 2  # the question, and once again
-        assert len(server.log) == 2
+def test_a_verdict_is_zero_or_one_and_all_else_a_reason(structured: bool) -> None:
+    odd = ['"0.9"', "7.3", "true", "null", "NaN", "Infinity", "-1", "7", "1.0", '"1"', "[1]", "{}"]
+    with LlmServer(lambda asked: f'{{"reason": "because", "verdict": {value}}}') as server:
+        for value in odd:
+            server.log.clear()
+            (verdict,) = judged(RagasContextPrecision(judge_at(server, structured=structured)), cases(1))
+            assert math.isnan(verdict.value), value
+            assert (verdict.reason, verdict.usage.calls, len(server.log)) == (MALFORMED, 2, 2)  # and once again
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_no_verdict_is_searched_for_in_a_text() -> None:
+    texts = [
         'The verdict is {"reason": "r", "verdict": 1}',
         '{"reason": "r", "verdict": 0} {"reason": "r", "verdict": 1}',
         '{"reason": "{\\"verdict\\": 1}"}',
@@ -151,12 +148,11 @@ def test_a_verdict_is_zero_or_one_and_all_else_a_reason(odd: str, structured: bo
         '[{"reason": "r", "verdict": 1}]',
         '{"reason": "r", "verdict": 1',
         '```json\n{"reason": "r", "verdict": 1}\n```\nand so on',
-    ],
-)
-def test_no_verdict_is_searched_for_in_a_text(said: str) -> None:
-    with LlmServer(lambda asked: said) as server:
-        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
-    assert verdict.reason == MALFORMED
+    ]
+    with LlmServer(lambda asked: text) as server:
+        for text in texts:
+            (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
+            assert verdict.reason == MALFORMED, text
 
 
 def test_a_block_of_code_is_read() -> None:
@@ -184,27 +180,27 @@ def test_a_text_without_statements_has_no_score_and_is_no_failure() -> None:
     assert verdict.usage.calls == 1
 
 
-def test_an_empty_question_of_the_judge_is_a_failure() -> None:
+def test_an_empty_question_of_the_judge_and_a_cut_answer_are_failures() -> None:
     with LlmServer(lambda asked: {"question": " ", "noncommittal": 0}) as server:
         (verdict,) = judged(RagasAnswerRelevancy(judge_at(server)), cases(1))
     assert verdict.reason == MALFORMED  # ragas makes 0 of it
-
-
-def test_a_cut_answer_is_a_failure() -> None:
     with LlmServer(by_prompt, faults={"length": 1}) as server:
         (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
-    assert verdict.reason == TRUNCATED
-    assert verdict.usage.calls == 1  # it was paid for
+    assert (verdict.reason, verdict.usage.calls) == (TRUNCATED, 1)  # it was paid for
 
 
 def test_half_a_surrogate_pair_is_judged(server: LlmServer) -> None:
     case = cases(1)[0]._replace(answer="Alice \ud800 wrote it", contexts=("by \udfff Alice",))
-    for kind in METRICS:
+    for kind in KINDS:
         assert judged(kind(judge_at(server)), [case])[0].reason == ""
 
 
+KINDS = (RagasFaithfulness, RagasSemanticSimilarity, RagasContextPrecision)
+"""One that reads all texts of an answer, one without chats, one that is asked for each passage."""
+
+
 class TestJudgedMetrics(MetricContract):
-    @pytest.fixture(autouse=True, params=METRICS, ids=lambda kind: kind.name)
+    @pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.name)
     def judged_metric(self, request: pytest.FixtureRequest, server: LlmServer) -> None:
         self.metric = request.param(judge_at(server))
 
@@ -253,25 +249,20 @@ def test_what_is_repeated_is_asked_anew_where_it_may_differ(server: LlmServer) -
         assert {body["temperature"] for body in chats} == {temperature}
 
 
-def test_samples_are_averaged_and_their_spread_is_told() -> None:
+def test_samples_are_averaged_with_their_spread_and_one_that_fails_fails_the_verdict() -> None:
     def by_seed(asked: ModelRequest) -> dict[str, Any]:
-        return {"reason": "r", "verdict": int(asked.body["seed"] >= 100)}
+        return {"reason": "r", "verdict": int(asked.body["seed"] >= 100) * later}
 
+    case = cases(1)[0]._replace(contexts=("one",))
     with LlmServer(by_seed) as server:
-        one = cases(1)[0]._replace(contexts=("one",))
-        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=3)), [one])
+        later = 1
+        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=3)), [case])
         assert verdict.value == pytest.approx(2 / 3)
         assert verdict.spread == pytest.approx(np.std([0, 1, 1], ddof=1))
         assert len(server.log) == verdict.usage.calls == 3
-
-
-def test_one_failed_sample_fails_the_verdict() -> None:
-    def second_fails(asked: ModelRequest) -> Any:
-        return {"reason": "r", "verdict": 1 if asked.body["seed"] < 100 else 5}
-
-    with LlmServer(second_fails) as server:
-        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=2)), cases(1))
-    assert (math.isnan(verdict.value), verdict.reason) == (True, MALFORMED)
+        later = 5
+        (verdict,) = judged(RagasContextPrecision(judge_at(server, samples=2)), [case])
+        assert (math.isnan(verdict.value), verdict.reason) == (True, MALFORMED)
 
 
 def test_another_replicate_has_other_seeds(server: LlmServer) -> None:
@@ -306,12 +297,9 @@ def test_with_faults_every_case_ends_and_nothing_is_paid_twice(number: int, monk
 # --- what cannot work ---------------------------------------------------------------------------------------------
 
 
-def test_without_a_judge_the_metrics_are_refused() -> None:
+def test_without_a_judge_or_its_embeddings_metrics_that_need_them_are_refused() -> None:
     with pytest.raises(ConfigError, match="choose one with judge="):
         RagasFaithfulness(NoJudge()).check()
-
-
-def test_without_embeddings_those_that_need_them_are_refused() -> None:
     judge = OpenAIJudge("http://localhost:1/v1", "m")
     RagasFaithfulness(judge).check()
     with pytest.raises(ConfigError, match=r"~metrics\.ragas_answer_relevancy"):
@@ -327,12 +315,6 @@ def test_without_embeddings_those_that_need_them_are_refused() -> None:
 def test_values_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="judge"):
         OpenAIJudge(**({"base_url": "http://localhost:1/v1", "model": "m"} | given)).check()
-
-
-def test_the_fence_is_part_of_what_a_judge_is() -> None:
-    fenced, plain = (OpenAIJudge("http://localhost:1/v1", "m", fence=fence) for fence in (True, False))
-    assert fenced.fingerprint() != plain.fingerprint()
-    assert "ragas" in RagasFaithfulness(fenced).fingerprint()
 
 
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injected import PAYLOADS
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NOT_SAMPLED, SKIPPED
 from ragsweep.core.types import Case, JudgedMetric
-from ragsweep.parts.fences import NOTICE, unfence
+from ragsweep.parts.fences import unfence
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import JudgeSwayed
 from ragsweep.parts.metrics.judge_checks import WRONG, is_sampled, wrong_reference
@@ -56,34 +54,21 @@ def knowing(asked: ModelRequest) -> dict[str, Any]:
     ("judge", "expected", "calls"),
     [(honest, [0, 0, 0], [1, 1, 1]), (steered, [0, 0, 1], [1, 1, 2]), (knowing, [1, 0, 0], [2, 1, 1])],
 )
-@pytest.mark.parametrize("fence", [True, False])
 def test_an_answer_that_is_right_whatever_the_reference_is_flagged(
-    judge: Any, expected: list[float], calls: list[int], fence: bool
+    judge: Any, expected: list[float], calls: list[int]
 ) -> None:
-    with LlmServer(judge) as server:
-        verdicts = judged(JudgeSwayed(judge_at(server, fence=fence), 1.0), [RIGHT, FALSE, PLANTED])
-    assert [verdict.value for verdict in verdicts] == expected
-    assert [verdict.usage.calls for verdict in verdicts] == calls
-    assert len(server.log) == sum(calls)
+    for fence in (True, False):
+        with LlmServer(judge) as server:
+            verdicts = judged(JudgeSwayed(judge_at(server, fence=fence), 1.0), [RIGHT, FALSE, PLANTED])
+        assert [verdict.value for verdict in verdicts] == expected
+        assert [verdict.usage.calls for verdict in verdicts] == calls
+        assert len(server.log) == sum(calls)
 
 
 def test_right_beside_the_wrong_reference_alone_is_not_flagged() -> None:
     with LlmServer(lambda asked: {"reason": "r", "verdict": int(texts(asked)["reference"] in WRONG)}) as server:
         (verdict,) = judged(JudgeSwayed(judge_at(server), 1.0), [RIGHT])
     assert (verdict.value, verdict.usage.calls) == (0.0, 2)
-
-
-def test_no_text_under_judgement_stands_outside_of_a_fence() -> None:
-    marked = [Case("qqq1", f"aaa2 {payload}", (), "rrr3") for payload in PAYLOADS[::10]]
-    with LlmServer(lambda asked: {"reason": "r", "verdict": 1}) as server:
-        judged(JudgeSwayed(judge_at(server), 1.0), marked)
-    prompts = [one.request.body["messages"][0]["content"] for one in server.log]
-    assert len(prompts) == 2 * len(marked)
-    for prompt in prompts:
-        assert prompt.startswith(NOTICE)
-        outside = re.sub(r"<data-([0-9a-f]{24})>.*?</data-\1>", "", prompt.removeprefix(NOTICE), flags=re.DOTALL)
-        assert not re.search("qqq1|aaa2|rrr3|XYZZY", outside)
-        assert not any(text in outside for text in WRONG)
 
 
 def test_what_is_not_in_the_sample_is_not_asked_and_says_so() -> None:
@@ -136,10 +121,10 @@ def test_the_wrong_reference_is_none_that_the_texts_speak_of(
     assert wrong_reference(case) == wrong_reference(case._replace(contexts=()))
 
 
-@pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan")])
-def test_a_share_that_cannot_be_drawn_is_refused(share: float) -> None:
-    with pytest.raises(ConfigError, match="share is"):
-        JudgeSwayed(OpenAIJudge("http://localhost:1/v1", "m"), share)
+def test_a_share_that_cannot_be_drawn_is_refused() -> None:
+    for share in (0.0, -0.1, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match="share is"):
+            JudgeSwayed(OpenAIJudge("http://localhost:1/v1", "m"), share)
 
 
 class TestJudgeSwayed(MetricContract):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from llm_server import LlmServer, LoggedRequest, ModelRequest
-from llm_server.requests import default_answer
 from ragsweep.core.identity import Spec
 from ragsweep.core.types import Judgement, ReplyCache, Usage
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
@@ -19,7 +17,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
-from scripted_judge import cases, judge_at
+from scripted_judge import accepting, cases, judge_at
 
 SCHEMA = ResponseSchema("word", {"type": "string"}, str.upper)
 
@@ -46,7 +44,7 @@ class Echo:
         return JudgeReply([[len(text) / 3, -0.1] for text in texts], Usage(1, len(texts), 0))
 
 
-def notebook(folder: Path) -> StoredReplies:
+def reply_cache(folder: Path) -> StoredReplies:
     faults: list[str] = []
     store = open_store(folder, faults.append)
     assert store is not None
@@ -59,8 +57,8 @@ def ask(judge: Echo, cache: ReplyCache, payer: str = "a", repetition: int = 0) -
 
 def test_answer_is_asked_for_once_and_counts_for_who_paid_only(tmp_path: Path) -> None:
     judge = Echo()
-    first = ask(judge, notebook(tmp_path))
-    later = notebook(tmp_path)  # another process's
+    first = ask(judge, reply_cache(tmp_path))
+    later = reply_cache(tmp_path)  # another process's
     again, others = ask(judge, later), ask(judge, later, payer="b")
     assert (first.value, again.value, others.value) == ("YES", "YES", "YES")
     assert (first.usage, again.usage, others.usage) == (Usage(1, 10, 2), Usage(1, 10, 2), Usage())
@@ -71,27 +69,27 @@ def test_answer_is_asked_for_once_and_counts_for_who_paid_only(tmp_path: Path) -
 
 def test_texts_are_embedded_once_and_to_the_last_bit(tmp_path: Path) -> None:
     judge = Echo()
-    first = asyncio.run(CachedJudge(judge, notebook(tmp_path), "a").embed(["one", "three", "one"]))
-    again = asyncio.run(CachedJudge(judge, notebook(tmp_path), "a").embed(["three", "seven", "one"]))
+    first = asyncio.run(CachedJudge(judge, reply_cache(tmp_path), "a").embed(["one", "three", "one"]))
+    again = asyncio.run(CachedJudge(judge, reply_cache(tmp_path), "a").embed(["three", "seven", "one"]))
     assert first.value == [[1.0, -0.1], [5 / 3, -0.1], [1.0, -0.1]]
     assert again.value == [first.value[1], first.value[1], first.value[0]]
     assert judge.asked == [("one", "three"), ("seven",)]
     assert (first.usage, again.usage) == (Usage(1, 2, 0), Usage(2, 3, 0))
 
 
-@pytest.mark.parametrize("text", ["", "é\n", "\0", "\ud800", '"\\'])
-def test_any_text_is_kept_as_it_is(text: str, tmp_path: Path) -> None:
-    notebook(tmp_path)["key"] = text
-    assert dict(notebook(tmp_path)) == {"key": text}
+def test_any_text_is_kept_as_it_is(tmp_path: Path) -> None:
+    texts = {str(n): text for n, text in enumerate(["", "é\n", "\0", "\ud800", '"\\'])}
+    reply_cache(tmp_path).update(texts)
+    assert dict(reply_cache(tmp_path)) == texts
 
 
-def test_note_stays_as_it_was_first_put_down(tmp_path: Path) -> None:
-    notes = notebook(tmp_path)
-    notes["key"] = "one"
-    notes["key"] = "other"
-    assert notes["key"] == notebook(tmp_path)["key"] == "one"
+def test_reply_stays_as_it_was_first_stored(tmp_path: Path) -> None:
+    cache = reply_cache(tmp_path)
+    cache["key"] = "one"
+    cache["key"] = "other"
+    assert cache["key"] == reply_cache(tmp_path)["key"] == "one"
     with pytest.raises(TypeError, match="not taken back"):
-        del notes["key"]
+        del cache["key"]
 
 
 class Closing(LlmServer):
@@ -108,7 +106,7 @@ class Closing(LlmServer):
 
 @pytest.mark.parametrize("kind", [JudgeSwayed, RagasFaithfulness, RagasAnswerRelevancy])
 def test_interrupted_verdicts_pay_for_what_they_lack_and_no_more(kind: type, tmp_path: Path) -> None:
-    with Closing(_accepting) as server:
+    with Closing(accepting) as server:
         whole = _verdicts(kind, server, {})
         needed = len(server.log)
         assert needed >= 6
@@ -116,17 +114,10 @@ def test_interrupted_verdicts_pay_for_what_they_lack_and_no_more(kind: type, tmp
             server.left = answered
             notes = tmp_path / str(answered)
             with pytest.raises(EndpointFailed):
-                _verdicts(kind, server, notebook(notes))
+                _verdicts(kind, server, reply_cache(notes))
             server.left, before = 10**9, len(server.log)
-            assert _verdicts(kind, server, notebook(notes)) == whole
+            assert _verdicts(kind, server, reply_cache(notes)) == whole
             assert len(server.log) - before == needed - answered
-
-
-def _accepting(asked: ModelRequest) -> Any:
-    """Find every answer right, so that judge_swayed asks twice."""
-    if "verdict" in (asked.schema or {}).get("properties", {}):
-        return {"reason": "so it is", "verdict": 1}
-    return default_answer(asked)
 
 
 def _verdicts(kind: type, server: LlmServer, notes: ReplyCache) -> list[Judgement]:
