@@ -80,11 +80,6 @@ def test_reciprocal_rank_of_a_hand_computed_example() -> None:
     assert fused.scores[0].tolist() == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
 
 
-def test_reciprocal_rank_counts_ranks_from_one_and_multiplies_by_weights() -> None:
-    fused = reciprocal_rank([ranking([(1, 5.0)]), ranking([(2, 5.0)])], k=0, weights=[2.0, 0.5], depth=2)
-    assert rows_of(fused) == [[(1, 2.0), (2, 0.5)]]
-
-
 def test_convex_of_a_hand_computed_example() -> None:
     words = ranking([(1, 12.0), (2, 10.0), (3, 2.0)])
     vectors = ranking([(3, 0.75), (1, 0.5), (4, 0.25)])
@@ -92,19 +87,6 @@ def test_convex_of_a_hand_computed_example() -> None:
     # words: 1 -> 1, 2 -> .8, 3 -> 0; vectors: 3 -> 1, 1 -> .5, 4 -> 0
     assert fused.positions.tolist() == [[1, 3, 2, 4]]
     assert fused.scores[0].tolist() == pytest.approx([0.4 + 0.3, 0.6, 0.32, 0.0])
-
-
-def test_chunk_missing_in_a_leg_gets_nothing_from_it() -> None:
-    fused = convex([ranking([(1, 2.0), (2, 1.0)]), ranking([])], [0.5, 0.5], depth=3)
-    assert rows_of(fused) == [[(1, 0.5), (2, 0.0)]]
-
-
-def test_equal_scores_are_normalised_to_one() -> None:
-    assert min_max(ranking([(1, 3.0), (2, 3.0)], [(5, -7.0)], [])).tolist() == [
-        [1, 1, 0, 0],
-        [1, 0, 0, 0],
-        [0, 0, 0, 0],
-    ]
 
 
 def test_z_score_of_a_hand_computed_example() -> None:
@@ -208,12 +190,6 @@ def test_sum_of_three_terms_does_not_depend_on_their_order() -> None:
         for order in itertools.permutations(range(3))
     }
     assert len(sums) == 1
-
-
-def test_one_leg_alone_keeps_its_order() -> None:
-    leg = ranking([(5, 3.0), (1, 2.0), (9, 2.0), (0, -1.0)], [(2, 1.0)])
-    for fused in (reciprocal_rank([leg], depth=4), convex([leg], [1.0], 4)):
-        np.testing.assert_array_equal(fused.positions, leg.positions)
 
 
 def test_weights_must_name_the_legs() -> None:

@@ -49,10 +49,6 @@ def test_bundled_model_with_other_weights_is_refused(tmp_path: Path, monkeypatch
         model_files.locate(model_files.BUNDLED, KEY)
 
 
-def test_folder_is_found(tmp_path: Path) -> None:
-    assert model_files.locate(str(model(tmp_path / "own")), KEY) == tmp_path / "own"
-
-
 def test_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"embedder\.model is '.*/absent', and there is no such folder"):
         model_files.locate(str(tmp_path / "absent"), KEY)
@@ -103,16 +99,6 @@ def test_hub_is_asked_only_for_a_download_and_failure_is_a_config_error(tmp_path
     assert not any("someone/False" in path for path in asked)
     assert "'someone/False': no such folder, and not in the local hub cache" in found.stdout
     assert "'someone/True', which could not be downloaded: " in found.stdout
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "1_Pooling/pytorch_model.bin"])
-def test_pickled_weights_are_refused(tmp_path: Path, name: str) -> None:
-    folder = model(tmp_path / "own")
-    if "/" not in name:
-        (folder / "model.safetensors").unlink()
-    (folder / name).write_bytes(b"pickle")
-    with pytest.raises(ConfigError, match=r"pickled \(pytorch_model\.bin\).*use a version with \*\.safetensors"):
-        model_files.locate(str(folder), KEY)
 
 
 @pytest.mark.parametrize("where", ["", "1_Pooling/"])

@@ -18,10 +18,6 @@ class TestMarkdown(ChunkerContract):
         return Markdown(size=60)
 
 
-def test_document_that_fits_stays_whole() -> None:
-    assert cut(Markdown(60), "# One\n\ntext\n\n# Two\n\nmore\n") == ["# One\n\ntext\n\n# Two\n\nmore\n"]
-
-
 def test_sections_are_cut_at_the_highest_headings_and_the_small_ones_joined() -> None:
     one, two, three, four = "intro\n\n", "# A\n\naaaa\n\n", "# B\n\nbbbb\n\n", "# C\n\ncccc\n"
     assert cut(Markdown(21), one + two + three + four) == [one + two, three + four]

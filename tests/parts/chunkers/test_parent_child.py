@@ -11,10 +11,10 @@ from configs import evaluate
 from cutting import corpus, cut
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.spans import parents_of
-from ragsweep.core.types import Chunker, Corpus, NestedChunker, Rankings
+from ragsweep.core.types import Chunker, Corpus, Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.parts.chunkers import FixedSize, NoChunker, ParentChild, Recursive, SentenceWindow
+from ragsweep.parts.chunkers import FixedSize, ParentChild, Recursive, SentenceWindow
 from ragsweep.parts.ranking import widen
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.tokens import count
@@ -34,11 +34,6 @@ class TestParentChild(ChunkerContract):
 class TestParentsThatOverlap(ChunkerContract):
     def part(self) -> ParentChild:
         return ParentChild(FixedSize(50, 20), Recursive(15))
-
-
-def test_pipeline_recognises_it_by_its_parts() -> None:
-    assert isinstance(ParentChild(NoChunker(), NoChunker()), NestedChunker)
-    assert not isinstance(FixedSize(), NestedChunker)
 
 
 def test_children_are_cut_out_of_each_parent_and_shared_ones_are_one() -> None:
@@ -72,14 +67,6 @@ def test_every_child_lies_in_its_parent_which_is_the_first_that_does(
 def rankings(*rows: list[int]) -> Rankings:
     positions = np.array(rows, dtype=np.int32)
     return Rankings(positions, np.where(positions < 0, -np.inf, -np.arange(positions.shape[1])).astype(np.float32))
-
-
-def test_parent_stands_where_its_first_child_stood_and_only_once() -> None:
-    wide = np.array([[3, 1, 3, 1, 0], [2, -1, -1, -1, -1], [-1] * 5])
-    found = widen(rankings([9, 3, 8, 2, 0], [7, -1, -1, -1, -1], [-1] * 5), wide, "here")
-    assert found.positions.tolist() == [[3, 1, 0, -1, -1], [2, -1, -1, -1, -1], [-1] * 5]
-    assert found.scores.tolist()[0] == [0, -1, -4, -np.inf, -np.inf]
-    assert (found.positions.dtype, found.scores.dtype, found.chunks) == (np.int32, np.float32, "here")
 
 
 @given(st.lists(st.lists(st.integers(-1, 9), min_size=50, max_size=50), min_size=1, max_size=3))
@@ -144,12 +131,6 @@ def test_parents_are_the_stage_they_are_without_children() -> None:
     assert together.ranking.address != alone.ranking.address
 
 
-def test_another_child_leaves_the_parents_as_they_are() -> None:
-    one, other = config_graph(nested(PARENT, CHILD)), config_graph(nested(PARENT, FixedSize(9)))
-    assert one.chunks.address == other.chunks.address
-    assert one.first_stage.address != other.first_stage.address
-
-
 def test_reranker_reads_the_small_chunks() -> None:
     part = LongestFirst(candidates=4)
     config = config_graph(nested(PARENT, CHILD), reranker=built(part, candidates=4))
@@ -166,13 +147,3 @@ def test_evidence_and_scores_are_reported_before_and_after_reranking(monkeypatch
     assert plain.reranking == {}
     # Lengths of small chunks: none of a large one's, and no score of what was not reranked.
     assert 24 <= found.reranking["score_p0"] <= found.reranking["score_p100"] <= 450
-
-
-def test_corpus_without_documents_is_found_empty() -> None:
-    config = config_graph(nested(PARENT, CHILD), texts=Corpus([], [], []))
-    assert (Executor().get(config.context, ["red cat"]).positions == -1).all()
-
-
-def test_children_can_be_nested_themselves() -> None:
-    inner = ParentChild(FixedSize(14), FixedSize(7))
-    assert cut(ParentChild(PARENT, inner), TEXTS[1]) == cut(ParentChild(PARENT, FixedSize(7)), TEXTS[1])

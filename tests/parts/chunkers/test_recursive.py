@@ -29,13 +29,6 @@ def test_recursive_cuts_at_paragraphs_then_sentences_then_words() -> None:
     assert cut(Recursive(12, min_characters=1), "one two three four") == ["one two ", "three four"]
 
 
-def test_recursive_joins_paragraphs_that_fit() -> None:
-    assert cut(Recursive(20, min_characters=1), "One.\n\nTwo.\n\nThree is longer") == [
-        "One.\n\nTwo.\n\n",
-        "Three is longer",
-    ]
-
-
 def test_recursive_keeps_paragraphs_together_where_lines_would_fit_better() -> None:
     assert cut(Recursive(10, min_characters=1), "aa\nbb\n\ncc\ndd") == ["aa\nbb\n\n", "cc\ndd"]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cutting import corpus, cut
-from ragsweep.core.building import Builder
 from ragsweep.parts.chunkers import Semantic
 from ragsweep.testing.chunkers import ChunkerContract, assert_lawful
 from toys import Letters
@@ -27,12 +25,6 @@ class TestSemantic(ChunkerContract):
 def test_cut_is_where_the_subject_changes() -> None:
     assert cut(Semantic(Letters(), percentile=90), CATS + DOGS) == [CATS, DOGS]
     assert cut(Semantic(Letters(), percentile=75), CATS + DOGS + CATS) == [CATS, DOGS, CATS]
-
-
-def test_lower_percentile_cuts_more_and_the_highest_nothing() -> None:
-    counts = [len(cut(Semantic(Letters(), percentile=p), (CATS + DOGS) * 3)) for p in (0, 25, 50, 75, 100)]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[0] > counts[2] > counts[4] == 1
 
 
 def test_what_is_too_long_is_cut_where_it_is_least_alike() -> None:
@@ -75,18 +67,3 @@ def test_no_text_is_lost_and_no_chunk_is_longer_than_its_size(texts: list[str], 
     assert_lawful(spans, corpus(*texts))
     for document, start, end in zip(*(column.tolist() for column in spans), strict=True):
         assert end - start <= size or not texts[document].strip()
-
-
-def test_embedder_is_part_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
-    specs = [
-        Builder()
-        .build(
-            {"_target_": "ragsweep.parts.chunkers.Semantic", "embedder": {"_target_": "toys.Letters", **parameters}},
-            "chunker",
-        )
-        .spec
-        for parameters in ({}, {"weight": 2.0}, {"batch_size": 3})
-    ]
-    assert specs[0].digest == specs[2].digest != specs[1].digest
-    assert set(specs[0].files) == {"sentencex"}

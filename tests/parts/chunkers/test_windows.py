@@ -48,11 +48,6 @@ class TestSentenceWindow(ChunkerContract):
         return SentenceWindow(sentences=3, stride=2)
 
 
-class TestSentenceWindowInFrench(ChunkerContract):
-    def part(self) -> SentenceWindow:
-        return SentenceWindow(sentences=1, stride=1, language="french")
-
-
 class TestTokens(ChunkerContract):
     def part(self) -> Tokens:
         return Tokens(size=10, overlap=3)
@@ -79,10 +74,6 @@ def test_windows_of_characters_of_a_hand_computed_example() -> None:
     assert cut(FixedSize(4, 1), "abcdefghij") == ["abcd", "defg", "ghij"]
     assert cut(FixedSize(4, 3), "abcde") == ["abcd", "bcde"]
     assert cut(FixedSize(10, 9), "abc") == ["abc"]
-
-
-def test_blank_windows_are_left_out() -> None:
-    assert cut(FixedSize(3), "abc   def") == ["abc", "def"]
 
 
 @given(TEXTS, st.integers(1, 30), st.data())
@@ -225,12 +216,3 @@ def test_wrong_parameters_are_refused(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ConfigError, match=message):
         make()
-
-
-@pytest.mark.parametrize(
-    ("part", "library"),
-    [(SentenceWindow(), "sentencex"), (Semantic(Letters()), "sentencex"), (Recursive(), "chonkie"),
-     (Markdown(), "markdown-it-py")],
-)  # fmt: skip
-def test_version_of_the_library_that_cuts_is_in_the_address(part: object, library: str) -> None:
-    assert set(part.fingerprint()) == {library}

@@ -13,7 +13,6 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
-from ragsweep.parts.chunkers import Markdown
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 
@@ -75,13 +74,6 @@ class TestFolder(DatasetContract):
         return self.reader
 
 
-def test_ids_are_paths_from_the_folder_with_slashes_in_their_order(tmp_path: Path) -> None:
-    dataset = folder(tmp_path, {"b.md": "b", "a/z.txt": "z", "a/b/c.rst": "c", "A.HTML": "<p>x"}).load()
-    assert dataset.corpus.ids == ["A.HTML", "a/b/c.rst", "a/z.txt", "b.md"]
-    assert dataset.name == "pages"
-    assert dataset.notes == ()
-
-
 PAGES = {
     "text.txt": ("  As it\nis. \n", ("", "  As it\nis. \n")),
     "markdown.md": (
@@ -120,15 +112,6 @@ def test_anchor_quoted_from_what_is_seen_or_from_what_is_written_resolves(tmp_pa
     page = {"guide/a.md": PAGES["markdown.md"][0]}
     golden = folder(tmp_path, page, [{"id": "q", "question": "what", "evidence": [label]}]).load().golden
     assert golden.questions[0].evidence[0].document == "guide/a.md"
-
-
-def test_markdown_chunker_cuts_the_pages_of_a_folder_at_their_headings_and_never_inside_code(tmp_path: Path) -> None:
-    code = "```\nx = 1\n\ny = 2\n```\n"
-    page = f"# One\n\nfirst words\n\n# Two\n\n{code}"
-    corpus = folder(tmp_path, {"a.md": page}).load().corpus
-    spans = Markdown(28).split(corpus)
-    chunks = [corpus.texts[0][start:end] for start, end in zip(spans.start, spans.end, strict=True)]
-    assert chunks == ["# One\n\nfirst words\n\n", f"# Two\n\n{code}"]
 
 
 def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:

@@ -148,19 +148,6 @@ def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) 
     ]
 
 
-def test_evidence_that_does_not_resolve_is_refused_with_its_line(tmp_path: Path) -> None:
-    questions = [
-        {"id": "q1", "question": "Who?", "evidence": [{"document": "z"}, {"document": "a", "anchor": "apples"}]},
-        {"id": "q2", "question": "Who?", "evidence": [{"document": "b", "anchor": "to be"}]},
-    ]
-    assert refused(tmp_path, questions) == [
-        "3 labels cannot be used; mend them, or leave them out with dataset.unknown=drop",
-        'golden.jsonl:1: document "z" is not in the corpus',
-        'golden.jsonl:1: anchor "apples" does not occur in document "a"; quote it anew',
-        'golden.jsonl:2: anchor "to be" occurs 2 times in document "b", at 0, 13; quote more words or give "start"',
-    ]
-
-
 def test_empty_corpus_and_empty_golden_set_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, [FULL], []) == ["corpus.jsonl: holds no document"]
     assert refused(tmp_path, []) == ["golden.jsonl: no question to evaluate (the file holds none)"]
@@ -197,11 +184,3 @@ def test_options_reach_the_golden_set(tmp_path: Path) -> None:
         "questions with no label left": 1,
         "beyond dataset.limit=1": 1,
     }
-
-
-def test_missing_file_and_folder_are_refused_together(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        Jsonl(str(tmp_path / "no.jsonl"), str(tmp_path), "error", None, 0, False).load()
-    first, second = str(caught.value).splitlines()
-    assert first.startswith(f"{tmp_path}/no.jsonl: no such file")
-    assert second == f"{tmp_path}: is a folder where a file is needed"

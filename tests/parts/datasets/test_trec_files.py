@@ -122,9 +122,6 @@ def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
         "topics:8: the topic has no end; close it with </top>",
         'topics:8: question "2" is given twice; first in topics:5',
     ]
-
-
-def test_line_without_a_tab_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, "301\theavy rain\n302 snow\n") == [
         "topics:2: has no tab; a line is a question's id, a tab and its text, or the file starts with <top>"
     ]

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.types import Embeddings, Floats, Passage, Request
@@ -102,10 +100,3 @@ def test_passage_is_read_once_and_by_itself() -> None:
 def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Extractive(Letters(), **parameters).check()
-
-
-def test_option_is_what_the_constructor_takes() -> None:
-    node = yaml.safe_load((CONF / "extractive.yaml").read_text("utf-8"))
-    node.pop("defaults")
-    node["embedder"] = {"_target_": "ragsweep.parts.embedders.SentenceTransformerEmbedder", "model": "bundled"}
-    assert Builder().build(node, "llm").value.sentences == 2

@@ -17,7 +17,6 @@ from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.tokens import count
-from ragsweep.services.errors import EndpointFailed
 from ragsweep.sweep.compose import config_folder
 from ragsweep.testing.generators import GeneratorContract
 
@@ -101,31 +100,6 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
     assert {one.failed for one in found} == set(expected.values())
     assert all((one.text == "") == (one.failed != "") for one in found)
     assert all(one.usage.tokens_out > 0 for one in found if one.failed == missing.TRUNCATED)  # paid all the same
-
-
-@pytest.mark.parametrize("fault", ["unauthorised", "forbidden", "not_found"])
-def test_what_fails_for_all_raises_in_one_line(server: LlmServer, fault: str) -> None:
-    server.faults = {fault: 1}
-    with pytest.raises(EndpointFailed, match="status 40") as caught:
-        answers(generator(server), REQUESTS)
-    assert "\n" not in str(caught.value)
-    assert len(server.log) == 1
-
-
-def test_service_model_prompt_and_sampling_are_its_identity_and_patience_is_not() -> None:
-    node = {
-        "_target_": "ragsweep.parts.generators.OpenAI",
-        "base_url": "http://host/v1",
-        "model": "m",
-        "prompt": prompt_node(),
-    }
-    spec = Builder().build(node, "llm").spec
-    patient = {"timeout": 3, "deadline": 9, "retries": 1, "concurrency": 9, "key_env": "OTHER_KEY",
-               "requests_per_minute": 5, "tokens_per_minute": 7}  # fmt: skip
-    assert Builder().build({**node, **patient}, "llm").spec.digest == spec.digest
-    changed = [{"model": "n"}, {"base_url": "http://other/v1"}, {"temperature": 0.5}, {"max_tokens": 9}, {"seed": 1},
-               {"extra": {"top_p": 0.5}}, {"prompt": {**prompt_node(), "passage": "{text}"}}]  # fmt: skip
-    assert len({spec.digest, *(Builder().build({**node, **one}, "llm").spec.digest for one in changed)}) == 8
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
@@ -98,37 +96,3 @@ def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str,
 def test_model_that_writes_nothing_is_refused(tiny_classifier: Path) -> None:
     with pytest.raises(ConfigError, match="no language model"):
         writer(tiny_classifier).check()
-
-
-def test_model_that_asks_to_run_code_or_has_pickled_weights_is_refused(tiny_writer: Path, tmp_path: Path) -> None:
-    hostile = Path(shutil.copytree(tiny_writer, tmp_path / "hostile"))
-    config = json.loads((hostile / "config.json").read_text())
-    (hostile / "config.json").write_text(json.dumps({**config, "attn_implementation": "someone/kernel"}))
-    with pytest.raises(ConfigError, match="run code of its own"):
-        writer(hostile).check()
-    (hostile / "config.json").write_text(json.dumps(config))
-    (hostile / "model.safetensors").rename(hostile / "pytorch_model.bin")
-    with pytest.raises(ConfigError, match="pickled"):
-        writer(hostile).check()
-
-
-def test_identity_is_what_the_files_hold_and_the_prompt_and_not_where_they_lie(
-    tiny_writer: Path, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copytree(tiny_writer, tmp_path / "copy"))
-    words = {"_target_": "ragsweep.parts.prompts.Prompt", **vars(SHORT)}
-
-    def digest(folder: Path, **prompt: str) -> str:
-        node = {
-            "_target_": "ragsweep.parts.generators.Transformers",
-            "model": str(folder),
-            "prompt": {**words, **prompt},
-        }
-        return Builder().build(node, "llm").spec.digest
-
-    same = digest(tiny_writer)
-    assert digest(copy) == same
-    assert digest(copy, system="another") != same
-    template = copy / "chat_template.jinja"
-    template.write_text(template.read_text() + " ")
-    assert digest(copy) != same

@@ -10,17 +10,10 @@ import faiss
 import numpy as np
 import pytest
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.identity import Node
 from ragsweep.core.types import Arrays, Floats, Rankings
-from ragsweep.evaluation.config_graph import ConfigGraph
-from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, codes, vectors
-from ragsweep.parts.rerankers import NoReranker
-from ragsweep.stages.executor import Executor
 from ragsweep.testing.indexes import VectorIndexContract
-from toys import Letters, Whole, built, corpus
 
 
 class TestHnsw(VectorIndexContract):
@@ -152,12 +145,6 @@ def test_an_index_is_no_larger_than_its_codes_or_links(part: Part, most: int) ->
     assert sum(array.nbytes for array in part.build(VECTORS).values()) <= most * len(VECTORS)
 
 
-def test_pieces_take_their_bits() -> None:
-    assert Pq(16, 4).build(VECTORS)["codes"].shape == (1500, 8)
-    assert index_of("pq")["codes"].shape == (1500, 10)
-    assert index_of("pq")["means"].shape == (16, 32, 2)
-
-
 @every_part
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 300])
 def test_small_corpora_are_searched_too(name: str, number: int) -> None:
@@ -191,13 +178,6 @@ def test_lists_that_hold_too_few_leave_places_empty() -> None:
     assert (found[:, 0] >= 0).all()
 
 
-def test_equal_vectors_stand_in_the_order_of_positions() -> None:
-    same = np.tile(clustered(1), (50, 1))
-    found = Hnsw().search(Hnsw().build(same), same, same[:2], 30)
-    np.testing.assert_array_equal(found.positions, np.sort(found.positions, axis=1))
-    assert found.positions.min() >= 0
-
-
 @every_part
 def test_an_index_of_other_vectors_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="the stored index belongs to other vectors"):
@@ -227,43 +207,3 @@ def test_an_index_of_other_vectors_is_refused(name: str) -> None:
 def test_wrong_parameters_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()
-
-
-# --- in the graph of a config --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "toys")
-
-
-def config_graph(index: str, **parameters: int) -> ConfigGraph:
-    part: dict[str, Any] = {"_target_": f"ragsweep.parts.indexes.{index}", **parameters}
-    embedder = {"_target_": "toys.Letters"}
-    node = {"_target_": "ragsweep.parts.retrievers.Vector", "embedder": embedder, "index": part, "exact": part}
-    retriever = Builder().build(node, "retriever")
-    assert isinstance(retriever.value.embedder, Letters)
-    return graph(Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 4, 2))
-
-
-def index_node(of: ConfigGraph) -> Node:
-    return next(node for node in of.ranking.inputs if node.stage == "index")
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.parametrize(
-    ("index", "searched", "made"),
-    [("Hnsw", "ef_search", {"m": 5}), ("Ivf", "nprobe", {"nlist": 5}), ("Sq", "oversampling", {"bits": 6})],
-)
-def test_a_parameter_of_the_search_ranks_anew_and_builds_nothing(
-    index: str, searched: str, made: dict[str, int]
-) -> None:
-    one, other = config_graph(index, **{searched: 3}), config_graph(index, **{searched: 4})
-    assert index_node(one).address == index_node(other).address
-    assert one.ranking.address != other.ranking.address
-    assert index_node(config_graph(index, **made)).address != index_node(one).address
-    executor = Executor()
-    for each in (one, other):
-        assert executor.get(each.ranking, ["cats on the mat"]).positions.shape == (1, 4)
-    executed = {stage: executor.work[stage].executed for stage in ("embed", "index", "retrieve")}
-    assert executed == {"embed": 1, "index": 1, "retrieve": 2}

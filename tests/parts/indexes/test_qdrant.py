@@ -200,13 +200,3 @@ def test_client_that_is_not_installed_is_named_with_the_way_out(monkeypatch: pyt
     monkeypatch.setattr(qdrant.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[qdrant\]'"):
         Qdrant().check()
-
-
-def test_place_of_the_store_is_in_the_address_and_how_it_is_called_is_not() -> None:
-    def digest(**given: Any) -> str:
-        return Builder().build({"_target_": "ragsweep.parts.indexes.Qdrant", **given}, "index").spec.digest
-
-    folder = digest(base_url=None, path="a")
-    assert digest(key_env="OTHER", timeout=7) == digest()
-    assert digest(base_url=None, path="b") == folder
-    assert len({digest(), digest(base_url="http://other:6333"), folder, digest(ef_search=7)}) == 4

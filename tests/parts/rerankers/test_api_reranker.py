@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import ApiReranker
@@ -83,30 +82,6 @@ def test_without_a_key_none_is_sent(server: Server) -> None:
     assert server.keys == [None]
 
 
-def test_no_more_calls_run_at_a_time_than_allowed(server: Server) -> None:
-    reranker(server, concurrency=2).score([(f"query {n}", "text") for n in range(12)])
-    assert len(server.bodies) == 12
-    assert server.most <= 2
-
-
-@pytest.mark.parametrize("status", [429, 503, None])
-def test_fault_that_may_pass_is_tried_again(server: Server, status: int | None) -> None:
-    fault = status and (status, {}, b"not now")
-    server.reply = lambda body, number: fault if number <= 2 else answer(body)
-    assert reranker(server).score(PAIRS[:1]) == pytest.approx(score(*PAIRS[0]))
-    assert len(server.bodies) == 3
-
-
-def test_failure_does_not_wait_for_calls_that_would_be_tried_again(server: Server) -> None:
-    def reply(body: dict[str, Any], number: int) -> Reply:
-        return (429, {"Retry-After": "50"}, b"") if body["query"] == "a" else (401, {}, b"no such key")
-
-    server.reply = reply
-    with pytest.raises(CallFailed, match="status 401"):
-        reranker(server, concurrency=2).score([("b", "x"), ("a", "x")])
-    assert [body["query"] for body in server.bodies].count("a") <= 1  # it would have been called again 50 s later
-
-
 def results(*entries: Any) -> bytes:
     return json.dumps({"results": list(entries)}).encode()
 
@@ -154,17 +129,6 @@ def test_key_is_in_no_error_log_or_attribute(server: Server, caplog: pytest.LogC
     assert len(server.bodies) == 1
 
 
-def test_missing_key_is_named_when_it_is_needed_and_not_before(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = reranker(server, key_env="NO_SUCH_KEY")
-    part.check()
-    for value in (None, " "):
-        if value:
-            monkeypatch.setenv("NO_SUCH_KEY", value)
-        with pytest.raises(ConfigError, match="environment variable NO_SUCH_KEY, named by key_env, is not set"):
-            part.score(PAIRS[:1])
-    assert server.bodies == []
-
-
 def test_key_that_could_end_a_header_is_refused_without_being_shown(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,15 +156,6 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
     with pytest.raises(ConfigError, match=message) as caught:
         ApiReranker(**{"base_url": "http://host", "model": "m", **parameters}).check()
     assert "s3cret" not in str(caught.value)
-
-
-def test_patience_changes_no_identity_and_the_service_does() -> None:
-    node = {"_target_": "ragsweep.parts.rerankers.ApiReranker", "base_url": "http://host/v1", "model": "m"}
-    spec = Builder().build(node, "reranker").spec
-    patient = {"timeout": 3, "retries": 1, "concurrency": 9, "batch_size": 7, "key_env": "OTHER_KEY"}
-    assert Builder().build({**node, **patient}, "reranker").spec.digest == spec.digest
-    for changed in ({"model": "n"}, {"base_url": "http://other/v1"}):
-        assert Builder().build({**node, **changed}, "reranker").spec.digest != spec.digest
 
 
 # --- in the pipeline ---------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.rerankers import CrossEncoder
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
@@ -59,20 +58,6 @@ def test_max_length_cuts_the_pair(tiny_classifier: Path) -> None:
     short = reranker(tiny_classifier, max_length=12).score(pairs)
     np.testing.assert_allclose(short, logits(tiny_classifier, pairs, 12), atol=1e-4)
     assert abs(short - reranker(tiny_classifier).score(pairs)) > 1e-3
-
-
-def test_batch_size_place_and_what_only_reorders_are_in_the_right_identity(
-    tiny_classifier: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_classifier, copy)
-    node = {"_target_": "ragsweep.parts.rerankers.CrossEncoder", "model": str(tiny_classifier), "dtype": "float32"}
-    spec = Builder().build(node, "reranker").spec
-    assert Builder().build({**node, "model": str(copy), "batch_size": 7}, "reranker").spec.digest == spec.digest
-    for changed in ({"max_length": 12}, {"dtype": "bfloat16"}, {"mix": 0.5}):
-        assert Builder().build({**node, **changed}, "reranker").spec.digest != spec.digest
-    (copy / "model.safetensors").write_bytes(b"other weights")
-    assert Builder().build({**node, "model": str(copy)}, "reranker").spec.digest != spec.digest
 
 
 def test_embedding_model_is_refused_before_a_random_head_is_put_on_it(tiny_embedder: Path) -> None:

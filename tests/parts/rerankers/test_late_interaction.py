@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.rerankers import LateInteraction
@@ -95,18 +94,3 @@ def test_tokens_are_what_the_model_pools(tiny_embedder: Path) -> None:
     ):
         np.testing.assert_allclose(tokens, whole.numpy()[1:-1], atol=1e-5)
         np.testing.assert_allclose(whole.numpy().mean(axis=0), vector, atol=1e-5)
-
-
-def test_it_shares_the_model_that_retrieves() -> None:
-    node = {"_target_": "ragsweep.parts.embedders.SentenceTransformerEmbedder", "model": "bundled"}
-    builder = Builder()
-    reranker = builder.build({"_target_": "ragsweep.parts.rerankers.LateInteraction", "embedder": node}, "reranker")
-    assert reranker.value.embedder is builder.build(dict(node), "embedder").value
-
-
-def test_bundled_model_prefers_the_answer() -> None:
-    part = LateInteraction(SentenceTransformerEmbedder("bundled", device="cpu", dtype="float32"))
-    part.check()
-    query = "How do I copy a list?"
-    answer, other = part.score([(query, "A copy of a list can be made by slicing it."), (query, "Saturn has rings.")])
-    assert 1 >= answer > other + 0.1

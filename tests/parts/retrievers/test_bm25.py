@@ -147,11 +147,6 @@ def test_blank_corpus_finds_nothing() -> None:
         assert (part.retrieve(part.build(["", " "]), QUERIES, 2).positions == -1).all()
 
 
-def test_versions_of_the_libraries_are_part_of_what_it_is() -> None:
-    assert set(Bm25().fingerprint()) == {"bm25s", "PyStemmer"}
-    assert set(Bm25(backend="rank_bm25").fingerprint()) == {"bm25s", "PyStemmer", "rank-bm25"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

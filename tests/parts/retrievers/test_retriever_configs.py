@@ -12,7 +12,7 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
 from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
-from ragsweep.parts.retrievers import HybridConvex, HybridRrf, NoRetriever, Vector
+from ragsweep.parts.retrievers import NoRetriever
 
 CONF = Path(__file__).parents[3] / "conf"
 
@@ -41,29 +41,11 @@ def test_every_kind_of_retriever_is_recognised_by_its_methods() -> None:
         assert [k for k in (TextRetriever, VectorRetriever, HybridRetriever) if isinstance(part, k)] == [kind], option
 
 
-def test_index_of_the_vector_retriever_can_be_chosen() -> None:
-    config = composed("+retriever=vector", "retriever/index=flat")
-    assert config.retriever.index._target_ == "ragsweep.parts.indexes.Flat"
-    assert config.retriever.embedder == config.embedder
-    assert isinstance(instantiate(config.retriever), Vector)
-
-
 def test_legs_of_a_hybrid_are_the_retrievers_own_files() -> None:
     for option in ("hybrid_rrf", "hybrid_convex"):
         legs = composed(f"+retriever={option}").retriever.legs
         assert legs.bm25 == composed("+retriever=bm25").retriever
         assert legs.vector == composed("+retriever=vector").retriever
-
-
-def test_legs_and_rule_of_a_hybrid_take_parameters() -> None:
-    config = composed("+retriever=hybrid_convex", "retriever.alpha=.3", "retriever.legs.bm25.k1=0.9")
-    part = instantiate(config.retriever)
-    assert isinstance(part, HybridConvex)
-    assert part.weights == {"bm25": pytest.approx(0.7), "vector": pytest.approx(0.3)}
-    assert part.legs["bm25"].k1 == 0.9
-    part = instantiate(composed("+retriever=hybrid_rrf", "retriever.k=20").retriever)
-    assert isinstance(part, HybridRrf)
-    assert part.k == 20
 
 
 def test_index_of_a_hybrids_leg_can_be_chosen() -> None:

@@ -112,13 +112,6 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
     assert rows["mixed"] == ["1", "one"]
 
 
-def test_qrels_lie_beside_the_ranking_that_they_judge(tracker: Mlflow) -> None:
-    parent = tracker.open_sweep("sweep", {}, {}, None)
-    tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, "0"))
-    assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/ab12ab12ab12.qrels"}
-    assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
-
-
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
     first = tracker.log_result(a_result(), RunPlacement(parent, "3"))
@@ -138,14 +131,6 @@ def test_long_value_is_a_hash_and_stands_in_full_in_an_artifact(tracker: Mlflow)
     assert sent["long"].startswith("sha256:")
     assert len(sent["long"]) == 71
     assert json.loads(content(tracker, run, "long_parameters.json")) == {"long": "é" * 6_001}
-
-
-def test_more_than_a_request_holds_comes_back_whole(tracker: Mlflow) -> None:
-    many = {f"p{n}": "é" * 5_000 for n in range(110)}
-    summaries = {f"m{n}": summary(f"m{n}") for n in range(210)}
-    data = client(tracker).get_run(tracker.log_result(a_result(parameters=many, summaries=summaries))).data
-    assert data.params == many
-    assert sum(name.startswith("low/m") for name in data.metrics) == 210
 
 
 def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
@@ -194,15 +179,6 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
     assert adopted.info.run_name == "a sweep"
     assert adopted.data.tags["ragsweep.kind"] == "sweep"
     assert adopted.data.params == {"top_k": "given by mlflow run", "seed": "0"}
-
-
-def test_adopted_run_becomes_the_config(tracker: Mlflow) -> None:
-    theirs = client(tracker).create_run(client(tracker).get_experiment_by_name("an experiment").experiment_id)
-    assert tracker.log_result(a_result(), RunPlacement(adopt=theirs.info.run_id)) == theirs.info.run_id
-    run = client(tracker).get_run(theirs.info.run_id)
-    assert run.info.status == "FINISHED"
-    assert run.data.metrics["ndcg_at_10"] == 0.5
-    assert run.data.params["top_k"] == "3"
 
 
 def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlflow) -> None:

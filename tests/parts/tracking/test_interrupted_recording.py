@@ -192,13 +192,6 @@ def test_run_that_is_left_in_the_middle_says_so_and_can_be_completed(
     assert complete(tracker, parent) == oracle
 
 
-def test_known_ranking_is_not_rendered(tracker: Mlflow) -> None:
-    parent = sweep(tracker)
-    tracker.log_result(a_result(), RunPlacement(parent, "0"))
-    tracker.log_result(a_result(rankings={"ab12" * 16: Bomb(AssertionError("rendered"))}), RunPlacement(parent, "1"))
-    assert {run.info.status for run in below(tracker, parent)} == {"FINISHED"}
-
-
 def test_failure_that_works_later_becomes_its_result(tracker: Mlflow) -> None:
     parent, oracle = sweep(tracker), undisturbed(tracker)
     tracker.log_failure(
@@ -234,14 +227,6 @@ def test_of_two_runs_of_one_job_the_finished_one_stays(tracker: Mlflow) -> None:
     lost = client(tracker).get_run(older)
     assert lost.info.status == "KILLED"
     assert lost.data.tags["ragsweep.killed"] == f"job 0 is shown by run {younger}"
-
-
-def test_two_runs_of_one_name_are_two_runs(tracker: Mlflow) -> None:
-    parent = sweep(tracker)
-    runs = [tracker.log_result(a_result(), RunPlacement(parent, job)) for job in ("0", "1")]
-    alone = [tracker.log_result(a_result()) for _ in range(2)]
-    assert len({*runs, *alone}) == 4
-    assert tracker.children(parent) == {str(job): Child(run, "FINISHED") for job, run in enumerate(runs)}
 
 
 def test_abandoned_children_end_killed_and_a_sweep_goes_on(tracker: Mlflow) -> None:
