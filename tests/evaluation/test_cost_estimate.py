@@ -17,7 +17,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.services.usage import UsageTotals
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.session import Session
-from ragsweep.sweep.sweeping import _plain
+from ragsweep.sweep.sweeping import plan_as_json
 from scripted_judge import judge_at
 from test_paid_answers import judged, overrides, server, session
 
@@ -82,13 +82,13 @@ def test_configs_that_share_answers_are_told_of_once(server: LlmServer, tmp_path
 def test_model_without_a_price_has_unknown_money_and_known_tokens(server: LlmServer, tmp_path: Path) -> None:
     planned = costs(session(tmp_path), overrides(server, tmp_path, "llm.model=llama"))
     assert math.isnan(planned.charge.money)
-    plain = _plain(planned)
+    plain = plan_as_json(planned)
     assert (plain["calls"], plain["money"], plain["currency"]) == (4, None, "USD")
     assert isinstance(plain["tokens"], int)
 
 
 def test_answers_of_unknown_length_have_unknown_tokens(server: LlmServer, tmp_path: Path) -> None:
-    plain = _plain(costs(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=null")))
+    plain = plan_as_json(costs(session(tmp_path), overrides(server, tmp_path, "llm.max_tokens=null")))
     assert (plain["calls"], plain["tokens"], plain["money"]) == (4, None, None)
 
 
@@ -97,7 +97,7 @@ def test_what_calls_nobody_costs_nothing_and_says_nothing(server: LlmServer, tmp
     local = [line for line in local if not line.startswith("llm")] + ["llm=extractive"]
     planned = costs(session(tmp_path), local)
     assert planned.stages["generate"].rows == 4
-    plain = _plain(planned)
+    plain = plan_as_json(planned)
     assert (plain["calls"], plain["tokens"], plain["money"]) == (0, 0, 0.0)
     stream = io.StringIO()
     Terminal(stream, bars=False).plan_table(planned)

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
-from ragsweep.sweep.finalists import SUFFIX, check, choose, collect_finalists
+from ragsweep.sweep.finalists import SUFFIX, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 from weighed import METRIC, noisy, scored
 
@@ -70,12 +69,6 @@ def test_nobody_is_a_finalist_where_there_is_nothing_to_look_at() -> None:
     everything = replace(FIELD[0].dataset, partition="all")
     assert choose([replace(FIELD[0], dataset=everything), *FIELD[1:]], verdict) == []
     assert choose(FIELD, NoComparison("why")) == []
-
-
-@pytest.mark.parametrize("wrong", [-1, 1.5, True, "all", None])
-def test_a_number_of_finalists_that_means_nothing_is_refused(wrong: object) -> None:
-    with pytest.raises(ConfigError, match="finalists: must be a whole number"):
-        check(wrong)
 
 
 def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:

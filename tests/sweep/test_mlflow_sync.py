@@ -23,8 +23,9 @@ ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}
 LEFT = """
 import sys
 from pathlib import Path
-from ragsweep.records.ledger import Ledger
+from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.recording import OutcomeWriter
+from ragsweep.sweep.session import RunContext, Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow
 from recorded import a_result
@@ -35,9 +36,9 @@ class Slow(Mlflow):
         sys.stdin.readline()
         return super().log_result(result, at)
 
-ledger = Ledger(Path(sys.argv[1]))
-records = OutcomeWriter(ledger, Slow(sys.argv[2]), ledger.sweeps()[0], 0)
-records.keep_dropped(a_result(), Terminal(sys.stderr, bars=False))
+session, terminal = Session(folder=Path(sys.argv[1])), Terminal(sys.stderr, bars=False)
+context = RunContext(session, Slow(sys.argv[2]), terminal, Secrets(), session.ledger.sweeps()[0])
+OutcomeWriter(context, 0).keep_dropped(a_result())
 """
 
 

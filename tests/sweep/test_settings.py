@@ -1,32 +1,71 @@
-"""Settings of a config that no metric could keep are errors that name the key."""
+"""A setting of a config that means nothing is an error that names the key."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 
+from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.settings import _check_constraints, _check_margin
-
-
-@pytest.mark.parametrize("given", [-1, "much", True, math.inf])
-def test_margin_that_is_no_margin_is_an_error(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"recommend.margin: must be a number of 0 or more, or null, given"):
-        _check_margin({"margin": given})
+from ragsweep.sweep.settings import check_command, check_config, check_constraints
 
 
 @pytest.mark.parametrize(
-    ("limits", "fault"),
+    ("override", "fault"),
     [
-        ({"latency_p95": 800}, 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
-        ({"latency_p95_ms": "fast"}, "constraints.latency_p95_ms: must be a number above 0, or null"),
-        ({"latency_p95_ms": 0}, "constraints.latency_p95_ms: must be a number above 0, or null"),
-        ({"cost_per_1000": 3}, 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),
+        ("top_k=0", "top_k: must be a whole number of at least 1, given 0"),
+        ("depth=true", "depth: must be a whole number of at least 1, given True"),
+        ("seed=-1", "seed: must be a whole number of at least 0, given -1"),
+        ("top_k=101", "top_k=101 is more than depth=100; raise depth, or lower top_k"),
+        ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, given 0"),
+        ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, given nan"),
+        ("coverage=1.1", "coverage: must be a share between 0 and 1, given 1.1"),
+        ("context_budget=1.5", "context_budget: must be a whole number of at least 1, or null, given 1.5"),
+        *(
+            (f"recommend.margin={margin}", "recommend.margin: must be a number of 0 or more, or null, given")
+            for margin in (-1, "much", True, math.inf)
+        ),
     ],
 )
-def test_constraint_that_could_never_be_kept_is_an_error(limits: dict[str, Any], fault: str) -> None:
+def test_number_of_a_config_out_of_range_is_an_error(override: str, fault: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        _check_constraints(limits, {})
+        check_config(composed(override).values)
+    assert str(raised.value).startswith(fault)
+    check_config(composed().values)
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        *(
+            (f"finalists={wrong}", "finalists: must be a whole number")
+            for wrong in ("-1", "1.5", "true", "all", "null")
+        ),
+        ("plan=yes", "plan: must be true, false or json, given 'yes'"),
+        ("rerun=1", "rerun: must be true or false, given 1"),
+        ("timeout=0", "timeout: must be a number above 0, or null, given 0"),
+        ("max_failures=many", "max_failures: must be a number above 0, or null, given 'many'"),
+        ("questions.until=8", "questions.until: is set by a race, rung by rung"),
+    ],
+)
+def test_setting_of_a_command_that_means_nothing_is_an_error(override: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_command(composed(override).values)
+    assert str(raised.value).startswith(fault)
+    check_command(composed().values)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "fault"),
+    [
+        ("latency_p95", 800, 'constraints.latency_p95: no such cost; did you mean "latency_p95_ms"'),
+        ("latency_p95_ms", "fast", "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("latency_p95_ms", 0, "constraints.latency_p95_ms: must be a number above 0, or null"),
+        ("cost_per_1000", 3, 'constraints.cost_per_1000: no metric "cost_per_1000" is measured'),
+    ],
+)
+def test_constraint_that_could_never_be_kept_is_an_error(name: str, limit: object, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_constraints({name: limit}, {})
     assert fault in str(raised.value)

@@ -18,10 +18,10 @@ from ragsweep.records import seals
 from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from ragsweep.sweep import search_command
+from ragsweep.sweep import search_run
 from ragsweep.sweep.command import compose_jobs, read_command
 from ragsweep.sweep.session import Session
-from ragsweep.sweep.sweeping import _prepare
+from ragsweep.sweep.sweeping import prepare_jobs
 from studies import stored_trials
 
 KEPT = sorted(path.parent for path in (Path(__file__).parents[1] / "fixtures").glob("*/versions.json"))
@@ -51,9 +51,9 @@ def same_commands(folder: Path) -> None:
     keys = []
     for typed in (SWEEP, SEARCH):
         command = read_command(typed, multirun=True)
-        jobs = _prepare(Session(Evaluator(Executor())), command, compose_jobs(command))
+        jobs = prepare_jobs(Session(Evaluator(Executor())), command, compose_jobs(command))
         signatures = [job.experiment.signature for job in jobs if job.experiment]
-        searched = search_command.search_key(command, signatures[0], place) if command.searching else ""
+        searched = search_run.search_key(command, signatures[0], place) if command.searching else ""
         keys.append(searched or content_hash([signatures, place]))
     with closing(sqlite3.connect(folder / DATABASES["ledger"])) as connection, connection:
         sweeps = connection.execute("SELECT id FROM sweeps ORDER BY created").fetchall()

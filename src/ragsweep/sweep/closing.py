@@ -158,7 +158,7 @@ def summarise_sweep(
     return SweepSummary(
         results,
         failures,
-        holdout_views(ledger, results[0]) if results else 0,
+        ledger.holdout_views(results[0].dataset.undivided) if results else 0,
         verdict,
         excluded,
         study,
@@ -180,11 +180,6 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | N
     metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].config)[0]
     tuned = [record.outcome for record in ledger.tune_records(results[0].dataset.undivided)]
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
-
-
-def holdout_views(ledger: Ledger, result: Result) -> int:
-    """Count the evaluations on the holdout of a result's questions."""
-    return ledger.holdout_views(result.dataset.undivided)
 
 
 def _compare(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure, Result
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
 from ragsweep.report.naming import short
@@ -45,7 +44,8 @@ class Finalists:
 
     def named(self) -> tuple[list[Result], list[Failure]]:
         """Return results and failures under the names that the configs have in the search."""
-        return [_named(one) for one in self.results], [_named(one) for one in self.failures]
+        results = [replace(result, name=_plain(result.name)) for result in self.results]
+        return results, [replace(failure, name=_plain(failure.name)) for failure in self.failures]
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield a line a config: its value on tune and holdout, the gap, and its lead on the holdout."""
@@ -95,12 +95,6 @@ class Finalists:
         return configs.index(_plain(one.name)) if _plain(one.name) in configs else None
 
 
-def check(most: object) -> None:
-    """Raise ConfigError for an invalid number of finalists."""
-    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-        raise ConfigError(f"finalists: must be a whole number, 0 for none, given {most!r}")
-
-
 def choose(
     results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
 ) -> list[Result]:
@@ -128,13 +122,6 @@ def choose(
 
 def _plain(name: str) -> str:
     return name.removesuffix(SUFFIX)
-
-
-Kept = TypeVar("Kept", Result, Failure)
-
-
-def _named(one: Kept) -> Kept:
-    return replace(one, name=_plain(one.name))
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:

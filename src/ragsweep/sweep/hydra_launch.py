@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,16 +16,16 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.command import Command, searches
 from ragsweep.sweep.compose import CONFIG, VERSION_BASE, PlainConfig, config_folder
 from ragsweep.sweep.config_policy import add_secrets
-from ragsweep.sweep.jobs import Returned, run_job
+from ragsweep.sweep.jobs import JobValue, run_job
 from ragsweep.sweep.loop import to_yaml
-from ragsweep.sweep.race_plan import KEY
+from ragsweep.sweep.races import KEY
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
 Launch = Callable[[Sequence[Sequence[str]], int], "Sequence[JobReturn]"]
-"""Run jobs, given by their overrides and the number of the first; return what came of each."""
+"""Run jobs, given by their overrides and the number of the first; return the outcome of each."""
 
 
 @dataclass
@@ -36,32 +35,31 @@ class HydraTask:
     Args:
         sweep: Id of the sweep that the jobs belong to.
         context: What jobs need in the command's own process; a worker makes its own.
-        body: What our sweepers do with the launcher that Hydra made; called once, in the command's own process.
+        body: Called once by our sweepers, with the launcher that Hydra made, in the command's own process.
     """
 
     sweep: str = ""
     context: RunContext | None = None
-    body: Callable[[Launch, Path], None] | None = None
-    fault: BaseException | None = field(default=None, init=False)
+    body: Callable[[Launch, Path], str] | None = None
+    result: str | BaseException = field(default="", init=False)  # of the body
 
     def __getstate__(self) -> dict[str, Any]:
         """Send a worker the sweep only."""
-        return {"sweep": self.sweep, "context": None, "body": None, "fault": None}
+        return {"sweep": self.sweep, "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Launch, master: DictConfig) -> None:
-        """Run the body; what it raises is kept for the caller of `through_hydra`."""
+        """Run the body; its result, or what it raises, is kept for the caller of `through_hydra`."""
         assert self.body is not None
         assert self.context is not None
-        folder, secrets = Path(str(master.hydra.sweep.dir)), self.context.secrets
+        folder = Path(str(master.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
-        written = OmegaConf.to_container(master, resolve=False, enum_to_str=True)
-        (folder / "multirun.yaml").write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
+        _write_masked(folder / "multirun.yaml", master, self.context.secrets)
         try:
-            self.body(launch, folder)
+            self.result = self.body(launch, folder)
         except BaseException as fault:
-            self.fault = fault
+            self.result = fault
 
-    def __call__(self, config: DictConfig) -> Returned:
+    def __call__(self, config: DictConfig) -> JobValue:
         """Run the job that Hydra has begun: its number and settings are those of `HydraConfig`."""
         from hydra.core.hydra_config import HydraConfig
 
@@ -70,7 +68,7 @@ class HydraTask:
         until, config.questions.until = config.questions.until, None  # how far a race goes is no part of a config
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
         plain = PlainConfig.of(config, choices)
-        context = self.context or _worker(self.sweep, plain, whole)
+        context = self.context or _worker_context(self.sweep, plain, whole)
         _mask_files(context.secrets, config, whole)
         typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
         overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{KEY}="))
@@ -79,14 +77,19 @@ class HydraTask:
             return run_job(context, Job(plain, "", overrides, number), until)
 
 
-def _worker(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
+def _worker_context(sweep: str, plain: PlainConfig, whole: Any) -> RunContext:
     """Make what a job needs in a process that a launcher started."""
-    store, terminal, secrets = plain.values["store"], Terminal.current(plain=True), Secrets()
+    store = plain.values["store"]
     session = _session(Path(store["path"]).absolute(), store["stages"])
-    found = session.ledger.sweep(sweep) if sweep else None
     settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)
-    search = settings if searches(str(settings["_target_"])) else None
-    return RunContext(session, session.tracker(plain.values), terminal, secrets, found, search)
+    return RunContext(
+        session,
+        session.tracker(plain.values),
+        Terminal.current(plain=True),
+        Secrets(),
+        session.ledger.sweep(sweep) if sweep else None,
+        settings if searches(str(settings["_target_"])) else None,
+    )
 
 
 @cache
@@ -97,41 +100,38 @@ def _session(folder: Path, stages: bool) -> Session:
 
 def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
     """Mask the secrets in the files that Hydra has written of a job."""
-    for one in (config, whole):
-        add_secrets(secrets, one)
-    node = whole.hydra
-    if not secrets or node.output_subdir is None:
-        return
-    folder = Path(node.runtime.output_dir, node.output_subdir)
-    for name, part in {"config": config, "hydra": whole, "overrides": node.overrides.task}.items():
-        written = OmegaConf.to_container(part, resolve=False, enum_to_str=True)
-        (folder / f"{name}.yaml").write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
+    add_secrets(secrets, config)
+    add_secrets(secrets, whole)
+    if secrets and whole.hydra.output_subdir is not None:
+        folder = Path(whole.hydra.runtime.output_dir, whole.hydra.output_subdir)
+        for name, part in {"config": config, "hydra": whole, "overrides": whole.hydra.overrides.task}.items():
+            _write_masked(folder / f"{name}.yaml", part, secrets)
 
 
-def through_hydra(command: Command, task: HydraTask) -> None:
-    """Run a command through Hydra; raise what the task's body raised."""
+def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
+    written = OmegaConf.to_container(node, resolve=False, enum_to_str=True)
+    path.write_text(to_yaml(secrets.mask_tree(written)), encoding="utf-8")
+
+
+def through_hydra(command: Command, task: HydraTask) -> str:
+    """Run a command through Hydra; return the result of the task's body, or raise what it raised."""
     arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
     if command.config_dir:
         arguments += ["--config-dir", command.config_dir]
     call_hydra(arguments, task)
-    if task.fault:
-        raise task.fault
+    if isinstance(task.result, BaseException):
+        raise task.result
+    return task.result
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
     """Call Hydra as its users do, also for options that Hydra itself handles: ``--cfg``, ``--help`` and the like."""
     import hydra
 
-    with _arguments(arguments):
-        hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(task)()
-    return 0
-
-
-@contextmanager
-def _arguments(arguments: Sequence[str]) -> Iterator[None]:
     before = sys.argv
     sys.argv = [before[0], *arguments]
     try:
-        yield
+        hydra.main(config_path=str(config_folder()), config_name=CONFIG, version_base=VERSION_BASE)(task)()
     finally:
         sys.argv = before
+    return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 import traceback
 from collections.abc import Mapping
@@ -10,20 +11,23 @@ from dataclasses import replace
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.interruption import deadline
-from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, objectives
+from ragsweep.core.results import DROPPED, PARTIAL, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.report.tables import headline, partial_note
+from ragsweep.report.tables import partial_note
 from ragsweep.stages.graph import walk
-from ragsweep.sweep import search_command
+from ragsweep.stats.comparable import is_mean
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.power import estimate_power
 from ragsweep.sweep.command import defining
-from ragsweep.sweep.race_plan import evaluate_rung
+from ragsweep.sweep.races import evaluate_rung
 from ragsweep.sweep.recording import OutcomeWriter
+from ragsweep.sweep.search_command import is_own, trial_name, trial_names
 from ragsweep.sweep.session import Job, RunContext
 
-Returned = float | tuple[float, ...] | dict[str, object] | None
+JobValue = float | tuple[float, ...] | dict[str, object] | None
 """The return value of a job for its sweeper."""
 
 
@@ -35,41 +39,44 @@ class Partial(Exception):
     """Too many questions could not be scored: the result is recorded, and is no value for a search."""
 
 
-def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned:
+def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue:
     """Evaluate one config: record it, show it, track it; return the objective.
 
-    A job of a sweep that is done already, or that another process does, is left alone. A failure is written down as
-    well and raised again, so that whoever launched the job continues with the others. ``until``: on a rung of a race.
+    A job of a sweep that is done already, or that another process does, is left alone. A failure is recorded as well
+    and raised again, so that the launcher continues with the other jobs. ``until``: on a rung of a race.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
-    if sweep and search:  # the number of its trials may have been raised since
-        trials = search_command.trial_names(search, job.number + 1)
-        sweep = replace(sweep, names=trials, jobs=((),) * len(trials))
-    given = search is not None and search_command.is_own(search)  # then the study decides which process runs a job
+    assigned = search is not None and is_own(search)  # the study decides which process runs a job
+    position = None
     if sweep:
-        _stop_after(ledger, sweep, job.config.values["max_failures"])
-        if until is not None and (come := _raced_so_far(ledger, sweep, job.number, int(until))):
-            return _so_far(come, {})
-        taken = ledger.claims.claim_job(sweep.id, job.number, given=given)
-        if taken == "finished":
+        names = trial_names(search, job.number + 1) if search else sweep.names  # the trials may have been raised since
+        limit = job.config.values["max_failures"]
+        if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
+            raise RagsweepError(f"not run: {limit} configs failed, and max_failures={limit}")
+        if until is not None and job.number in ledger.jobs(sweep.id, "racing"):
+            reached = _stored(ledger, sweep, job.number)
+            if reached.race["asked"] >= until:  # before an interruption
+                return _rung_value(reached, {})
+        claimed = ledger.claims.claim_job(sweep.id, job.number, given=assigned)
+        if claimed == "finished":
             stored = _stored(ledger, sweep, job.number)
             if stored.state == DROPPED:
                 raise RagsweepError(f"{stored.name}: was dropped by the race")
-            return _returned(context, stored, None, {})
-        if isinstance(taken, Claim):
-            raise RagsweepError(f"{sweep.names[job.number]}: {taken.holder} works on it")
-        job.name = search_command.trial_name(job.overrides, sweep.name) if search else sweep.names[job.number]
+            return _job_value(context, job, stored, {})
+        if isinstance(claimed, Claim):
+            raise RagsweepError(f"{names[job.number]}: {claimed.holder} works on it")
+        position = job.number, len(names)
+        job.name = trial_name(job.overrides, sweep.name) if search else names[job.number]
     job.name = context.secrets.mask_text(job.name or " ".join(defining(job.overrides)) or "defaults")
     job.searching = search is not None
-    records = OutcomeWriter(ledger, context.tracker, sweep, job.number, fenced=given, secrets=context.secrets)
+    writer = OutcomeWriter(context, job.number, position=position, fenced=assigned)
     before = context.session.services.meter.totals
+    result = attempt(context, job, writer, until)
     if until is not None:
-        result = attempt(context, job, records, int(until))
-        records.keep_rung(result)
-        return _so_far(result, context.session.services.meter.since(before))
-    result = attempt(context, job, records)
+        writer.keep_rung(result)
+        return _rung_value(result, context.session.services.meter.since(before))
     try:
-        records.keep(result, context.terminal, headline([result]))
+        writer.keep(result)
     except BaseException:
         if sweep:
             ledger.claims.release_job(sweep.id, job.number)  # it could not be recorded, on a full disk for instance
@@ -78,66 +85,33 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> Returned
         raise Partial(f"{result.name}: {partial_note(result)}")
     if not sweep and misses_target(result):
         raise TargetsMissed(result.name)
-    return _returned(context, result, _first(context, job.number), context.session.services.meter.since(before))
+    return _job_value(context, job, result, context.session.services.meter.since(before))
 
 
-def _so_far(result: Result, spent: Mapping[str, float]) -> Returned:
-    """Return a config's scores so far to its race."""
-    name = objectives(result.config)[0]
-    value = result.summaries[name].value
-    steps = [float(score) for score in result.outcomes[name]]
-    return {"values": value if value == value else None, "steps": steps, "cost": dict(spent)}
-
-
-def _raced_so_far(kept: Ledger, sweep: Sweep, number: int, until: int) -> Result | None:
-    """Return the result of a config that reached this rung of a race before an interruption."""
-    if number not in kept.jobs(sweep.id, "racing"):
-        return None
-    known = _stored(kept, sweep, number)
-    return known if known.race["asked"] >= until else None
-
-
-def attempt(context: RunContext, job: Job, records: OutcomeWriter, until: int | None = None) -> Result:
+def attempt(context: RunContext, job: Job, writer: OutcomeWriter, until: int | None = None) -> Result:
     """Evaluate a job; a failure is recorded and raised again. ``until``: on a rung of a race."""
-    started = time.time()
+    started, session = time.time(), context.session
+    evaluator = session.evaluator
     try:
         with deadline(job.config.values["timeout"]):
-            return _evaluate(context, job, until)
+            prepared = session.experiment(job)
+            experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
+            with session.services, context.terminal.listening(evaluator.executor, session.services.meter):
+                result = evaluate_rung(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
+            if evaluator.executor.store:
+                used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
+                evaluator.executor.store.used(used, experiment.signature)
+            return result
     except (Exception, SystemExit) as fault:
         logging.getLogger(__name__).exception("the job failed")
-        records.keep_failure(_failure(job, fault, started), context.terminal)
+        writer.keep_failure(_failure(job, fault, started))
         if isinstance(fault, SystemExit):
             raise RuntimeError(f"it called sys.exit({fault.code!r})") from fault
         raise
     except BaseException:
-        if records.sweep:
-            records.ledger.claims.release_job(records.sweep.id, records.number)
+        if context.sweep:
+            context.ledger.claims.release_job(context.sweep.id, writer.number)
         raise
-
-
-def _evaluate(context: RunContext, job: Job, until: int | None) -> Result:
-    session, terminal = context.session, context.terminal
-    prepared = session.experiment(job)
-    experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
-    evaluator = session.evaluator
-    with session.services, terminal.listening(evaluator.executor, session.services.meter):
-        result = evaluate_rung(evaluator, experiment, until) if until else evaluator.evaluate(experiment)
-    if evaluator.executor.store:
-        used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
-        evaluator.executor.store.used(used, experiment.signature)
-    return result
-
-
-def _stop_after(kept: Ledger, sweep: Sweep, failures: int | None) -> None:
-    """Raise RagsweepError where as many jobs of a sweep have failed as allowed."""
-    if failures is not None and len(kept.jobs(sweep.id, "failed")) >= failures:
-        raise RagsweepError(f"not run: {failures} configs failed, and max_failures={failures}")
-
-
-def _stored(kept: Ledger, sweep: Sweep, number: int) -> Result:
-    outcome = kept.record(sweep.id, number).outcome
-    assert isinstance(outcome, Result)
-    return outcome
 
 
 def _failure(job: Job, fault: BaseException, started: float) -> Failure:
@@ -154,20 +128,58 @@ def _failure(job: Job, fault: BaseException, started: float) -> Failure:
     )
 
 
-def _returned(context: RunContext, result: Result, first: Result | None, spent: Mapping[str, float]) -> Returned:
-    """Return the objective, or several, and to our own sweeper what else it needs; NaN is no value to search by."""
-    if context.search is not None and search_command.is_own(context.search):
-        return search_command.job_value(result, first, spent)
-    values = tuple(result.summaries[name].value for name in objectives(result.config))
-    if any(value != value for value in values):
-        return None
-    return values if len(values) > 1 else values[0]
+def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
+    outcome = ledger.record(sweep.id, number).outcome
+    assert isinstance(outcome, Result)
+    return outcome
 
 
-def _first(context: RunContext, number: int) -> Result | None:
-    """Return a search's first result, where it may end because nothing gets better by more than could be seen."""
+# --- values for the sweeper ---------------------------------------------------------------------------------------
+
+
+def _rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
+    """Return a config's scores so far to its race."""
+    name = objectives(result.config)[0]
+    value = result.summaries[name].value
+    steps = [float(score) for score in result.outcomes[name]]
+    return {"values": None if math.isnan(value) else value, "steps": steps, "cost": dict(spent)}
+
+
+def _job_value(context: RunContext, job: Job, result: Result, spent: Mapping[str, float]) -> JobValue:
+    """Return the objective, or several; NaN is no value to search by.
+
+    Our own sweeper also gets what its constraints and its stop rule need, and the cost.
+    """
+    summaries = [result.summaries[name] for name in objectives(result.config)]
+    unknown = [summary for summary in summaries if math.isnan(summary.value)]
     sweep, search = context.sweep, context.search
-    patient = search is not None and search_command.is_own(search) and (search.get("stop") or {}).get("patience")
-    if not (sweep and number and patient) or 0 not in context.ledger.jobs(sweep.id, "finished"):
-        return None
-    return _stored(context.ledger, sweep, 0)
+    if search is None or not is_own(search):
+        values = tuple(summary.value for summary in summaries)
+        return None if unknown else values if len(values) > 1 else values[0]
+    differences: list[float] = []
+    patient = sweep and job.number and (search.get("stop") or {}).get("patience")
+    if sweep and patient and 0 in context.ledger.jobs(sweep.id, "finished"):
+        first = _stored(context.ledger, sweep, 0)
+        differences = [_detectable(result, first, summary) for summary in summaries]
+    return {
+        "values": [None if math.isnan(summary.value) else summary.value for summary in summaries],
+        "reason": "; ".join(_unmeasured(summary) for summary in unknown),
+        "measured": {name: summary.value for name, summary in result.summaries.items()},
+        "differences": differences,
+        "cost": dict(spent),
+    }
+
+
+def _unmeasured(summary: Summary) -> str:
+    why = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+    return f"{summary.name} was not measured{f' ({why})' if why else ''}"
+
+
+def _detectable(result: Result, first: Result, summary: Summary) -> float:
+    """Return the smallest detectable difference to the first result, or half of the value's interval."""
+    try:
+        power = estimate_power(score_matrix([first, result], summary.name)).typical
+    except (RagsweepError, KeyError):
+        power = math.nan
+    mean = is_mean(result, summary.name) and not math.isnan(power)
+    return power if mean else (summary.high - summary.low) / 2

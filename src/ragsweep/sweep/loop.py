@@ -16,7 +16,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import Command, compose
 from ragsweep.sweep.compose import JobConfig, parse
 from ragsweep.sweep.jobs import run_job
-from ragsweep.sweep.race_plan import KEY
+from ragsweep.sweep.races import KEY
 from ragsweep.sweep.session import Job, RunContext
 from ragsweep.sweep.trees import keys_read, value_at
 
@@ -92,8 +92,10 @@ class JobLoop:
         from hydra.core.utils import configure_log, env_override
 
         template = config.template
-        own: dict[str, Any] = {"hydra.overrides.task": list(overrides)}
-        own["hydra.job.override_dirname"] = _dirname(template.hydra, overrides)
+        rule = template.hydra["job"]["config"]["override_dirname"]
+        named = sorted(line for line in overrides if parse(line).key_or_group not in rule["exclude_keys"])
+        dirname = rule["item_sep"].join(named).replace("=", rule["kv_sep"])
+        own: dict[str, Any] = {"hydra.overrides.task": list(overrides), "hydra.job.override_dirname": dirname}
         if self._multirun:
             own |= {"hydra.job.num": number, "hydra.job.id": str(number)}
         if template is not self._first:
@@ -112,32 +114,29 @@ class JobLoop:
                 stack.callback(os.chdir, Path.cwd())
                 os.chdir(folder)
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
-            self.write(config.written, template.hydra_with(own), overrides)
+            self._write(config.written, template.hydra_with(own), overrides)
             stack.enter_context(env_override(template.hydra["job"]["env_set"]))
             yield
 
-    def write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
-        """Write a job's files: its config, its node ``hydra``, and its overrides, secrets masked."""
+    def _write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
+        """Write a job's files: its config, its node ``hydra``, and its overrides, secrets masked.
+
+        Branches of the config that it shares with the job before are not written anew.
+        """
         if hydra["output_subdir"] is None:
             return
         folder = Path(hydra["runtime"]["output_dir"], hydra["output_subdir"])
         folder.mkdir(parents=True, exist_ok=True)
+        for key, branch in written.items():
+            if self._secrets or key not in self._branches or self._branches[key][0] is not branch:
+                self._branches[key] = branch, self._masked_yaml({key: branch})
         files = {
-            "config": self._config_yaml(written),
+            "config": "".join(self._branches[key][1] for key in written),
             "hydra": self._masked_yaml({"hydra": hydra}),
             "overrides": self._masked_yaml(list(overrides)),
         }
         for name, text in files.items():
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-
-    def _config_yaml(self, written: Mapping[str, Any]) -> str:
-        """Write a config as YAML; branches that it shares with the job before are not written anew."""
-        if self._secrets:
-            return self._masked_yaml(written)
-        for key, branch in written.items():
-            if key not in self._branches or self._branches[key][0] is not branch:
-                self._branches[key] = branch, self._masked_yaml({key: branch})
-        return "".join(self._branches[key][1] for key in written)
 
     def _masked_yaml(self, tree: Any) -> str:
         return to_yaml(self._secrets.mask_tree(tree) if self._secrets else tree)
@@ -163,13 +162,6 @@ def to_yaml(tree: Any) -> str:
     return text
 
 
-def _dirname(hydra: Mapping[str, Any], overrides: Sequence[str]) -> str:
-    """Name a job's folder by its overrides, as ``hydra.job.override_dirname`` is documented."""
-    rule = hydra["job"]["config"]["override_dirname"]
-    lines = [line for line in overrides if parse(line).key_or_group not in rule["exclude_keys"]]
-    return re.sub("=", rule["kv_sep"], rule["item_sep"].join(sorted(lines)))
-
-
 class InProcess:
     """Launch the jobs of a sweep in this process; those that were prepared already are not composed again."""
 
@@ -190,11 +182,11 @@ class InProcess:
     def _run(self, number: int, lines: Sequence[str]) -> JobReturn:
         rung = [line.removeprefix(f"{KEY}=") for line in lines if line.startswith(f"{KEY}=")]
         until, overrides = int(rung[0]) if rung else None, tuple(line for line in lines if not line.startswith(KEY))
-        job = self._jobs.get(number) if until else self._jobs.pop(number, None)
-        if job is None or job.overrides != overrides:
-            command = self._command
-            config = compose(command.composer, [*command.fixed, *overrides])
-            job = Job(config, "", overrides, number, searching=command.searching)
+        prepared = self._jobs.get(number) if until else self._jobs.pop(number, None)
+        if prepared and prepared.overrides == overrides:
+            job = prepared
+        else:
+            config = compose(self._command.composer, [*self._command.fixed, *overrides])
+            job = Job(config, "", overrides, number, searching=self._command.searching)
         assert isinstance(job.config, JobConfig)
-        prepared = job
-        return self._folders.run(lambda: run_job(self._context, prepared, until), job.config, number, lines)
+        return self._folders.run(lambda: run_job(self._context, job, until), job.config, number, lines)

@@ -13,11 +13,9 @@ from ragsweep.core.results import PARTIAL, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
 from ragsweep.records.claims import FINALIST, Claim, job_tag
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
-from ragsweep.report import artifacts
-from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep.closing import ParentRun, holdout_views, summarise_sweep
-from ragsweep.sweep.recording import log_outcome, single_facts
+from ragsweep.sweep.closing import ParentRun, summarise_sweep
+from ragsweep.sweep.recording import log_outcome, log_single
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -55,11 +53,10 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 def catch_up(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
     """Upload records of processes that died between ledger and tracker; other processes' uploads are waited for."""
-    left = ledger.untracked(sweep.id) if tracker.identity else []
-    if not left:
+    if not tracker.identity:
         return
     try:
-        _upload(ledger, tracker, left, sweep.parent)
+        _upload(ledger, tracker, ledger.untracked(sweep.id), sweep.parent)
     except TrackingError as fault:
         terminal.line("warning", str(fault))
 
@@ -80,7 +77,7 @@ def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: P
     """Write a sweep's parent run and end it; a tracker out of reach gets it from `ragsweep sync` later."""
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
-        _tag(ledger, tracker, sweep, parent)
+        _tag_children(ledger, tracker, sweep, parent)
     except TrackingError as fault:
         terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later")
 
@@ -91,20 +88,17 @@ def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
         if sweep.tracker != tracker.identity:
             continue
         with _alone(ledger, sweep) as other:
-            if not other and ledger.sweep(sweep.id).status == RUNNING:  # not resumed meanwhile
-                _end_abandoned(ledger, tracker, sweep, terminal)
-
-
-def _end_abandoned(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
-    terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
-    try:
-        if sweep.parent:
-            tracker.end_abandoned(sweep.parent)
-            tracker.close_sweep(sweep.parent, KILLED, {}, {})
-    except TrackingError as fault:
-        terminal.line("warning", str(fault))
-    else:
-        ledger.set_status(sweep.id, KILLED)
+            if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed meanwhile
+                continue
+            terminal.line("killed", f'"{sweep.name}" was left by a process that died; the same command continues it')
+            try:
+                if sweep.parent:
+                    tracker.end_abandoned(sweep.parent)
+                    tracker.close_sweep(sweep.parent, KILLED, {}, {})
+            except TrackingError as fault:
+                terminal.line("warning", str(fault))
+            else:
+                ledger.set_status(sweep.id, KILLED)
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, everything: bool) -> int:
@@ -159,11 +153,10 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep) -> int:
     whole = [result for result in summary.results if result.state != PARTIAL]
     expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
     status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
-    held = summary.parent(sweep.name)
-    tracker.close_sweep(parent, status, held.files, held.metrics, held.tags)
+    content = summary.parent(sweep.name)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags)
     if here:
-        _tag(ledger, tracker, sweep, held)
-    if here:
+        _tag_children(ledger, tracker, sweep, content)
         ledger.set_status(sweep.id, status)
     return len(missing)
 
@@ -175,7 +168,7 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     return recorded >= len(sweep.jobs)
 
 
-def _tag(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
+def _tag_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: ParentRun) -> None:
     """Add to each config's run the tags that follow from the whole sweep."""
     if parent.children:
         for record in ledger.records(sweep.id):
@@ -208,14 +201,15 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
 
 
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
-    here = record.tracker == tracker.identity
-    left = tracker.find({"ragsweep.kind": "config"}, record.outcome.started)
+    here, outcome = record.tracker == tracker.identity, record.outcome
+    left = tracker.find({"ragsweep.kind": "config"}, outcome.started)
     if left and (record.tracked or not here):
         return 0
-    run = log_outcome(tracker, record.outcome, RunPlacement(adopt=left))
-    if isinstance(record.outcome, Result):
-        shown, facts = headline([record.outcome]), single_facts(record.outcome, holdout_views(ledger, record.outcome))
-        tracker.log_artifacts(run, artifacts(facts, [record.outcome], [], shown))
+    at = RunPlacement(adopt=left)
+    if isinstance(outcome, Result):
+        run = log_single(tracker, outcome, at, ledger.holdout_views(outcome.dataset.undivided))
+    else:
+        run = tracker.log_failure(outcome, at)
     if here:
         ledger.mark_tracked(record.id, run)
     return 1

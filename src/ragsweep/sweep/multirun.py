@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,13 @@ from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import Claim
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Record, Sweep
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mlflow_sync, race_loop, races
+from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.closing import SweepSummary, summarise_sweep
 from ragsweep.sweep.command import Command
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.loop import InProcess
-from ragsweep.sweep.race_loop import exception_of
+from ragsweep.sweep.race_loop import exception_of, run_race
+from ragsweep.sweep.races import SweepRace
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import Job, RunContext
 
@@ -41,66 +41,76 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 @dataclass
 class Multirun:
-    """Open, run, resume and close one multirun."""
+    """One multirun, whose jobs are given before it begins."""
 
     command: Command
     values: Mapping[str, Any]  # of the first config
     context: RunContext
     jobs: Sequence[Job]
-    race: races.PreparedRace | None = None
+    race: SweepRace | None = None
 
     def __post_init__(self) -> None:
         """Give short names to parts of the context."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.summary: SweepSummary | None = None  # as soon as the sweep is shown
+        self.is_shared = False  # whether several commands can work on it
+        self.elsewhere = False  # whether other machines can, whose jobs have no records in this ledger
 
     def run(self, signatures: Sequence[str], planned: Plan) -> int:
         """Run the sweep, or show a finished one; return the exit status."""
-        key = self._key(signatures)
-        sweep = self._enter(key, planned)
-        status = self._go(sweep) if sweep else 0
-        return status or self._enforce()
-
-    def _enforce(self) -> int:
-        """Return exit status 1 where configs miss targets that are enforced."""
+        sweep = self._enter(*self._describe(signatures), planned)
+        if sweep and self._run_to_end(sweep) != FINISHED:
+            return 1
         results = self.summary.results if self.summary else ()
-        missing = [one for one in results if misses_target(one)]
+        missing = [result for result in results if misses_target(result)]
         if missing:
             self.terminal.line("targets", f"enforced: {len(missing)} of {len(results)} configs miss some of them")
         return int(bool(missing))
 
-    def _enter(self, key: str, planned: Plan) -> Sweep | None:
-        """Open a sweep, or resume it; None for a finished one, which is only shown."""
-        found = None if self.values["rerun"] else self.ledger.latest(key)
-        if found is None:
+    def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+        """Return the sweep as the ledger keeps it, and its key: that of the same configs, tracked in the same place."""
+        command, mask = self.command, self.secrets.mask_text
+        key = content_hash([signatures, self.tracker.identity, *([command.race] if self.race else [])])
+        jobs = tuple(tuple(map(mask, job)) for job in command.jobs)
+        name = mask(" ".join(command.overrides) or "sweep")
+        return key, Sweep("", name, "", jobs, tuple(command.names()), self.tracker.identity)
+
+    def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
+        """Open a sweep, resume it, or join those who run it; None for a finished one, which is only shown."""
+        sweep = None if self.values["rerun"] else self.ledger.latest(key)
+        if sweep is None:
             self.terminal.plan(planned)
-            return self._open(key)
-        if taken := self.ledger.claims.claim_sweep(found.id):
-            return self._join(found, taken, planned)
-        if found.status == FINISHED and self._is_done(found):
-            self._show_again(found)
+            sweep = self.ledger.open_sweep(key, new)
+            adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
+            return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
+        taken = self.ledger.claims.claim_sweep(sweep.id)
+        if taken and not self.is_shared:
+            raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
+        if taken:
+            self.ledger.claims.join_sweep(sweep.id)
+            self.terminal.line("join", f"{taken.holder} works on this search as well")
+        elif sweep.status == FINISHED and self._is_done(sweep, new):
+            self._show_again(sweep)
             return None
-        return self._resume(found, planned)
+        sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
+        self.terminal.line("resume", done)
+        self.terminal.plan(planned)
+        if taken:
+            return sweep
+        self.ledger.set_status(sweep.id, RUNNING)
+        if not self.tracker.identity:
+            return sweep
+        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self.elsewhere)
 
-    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
-        raise RagsweepError(f"this sweep is running: {taken.holder} works on it; wait for it, or give rerun=true")
+    def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
+        return len(sweep.jobs) == len(new.names)
 
-    def _key(self, signatures: Sequence[str]) -> str:
-        """Return the key that equal sweeps share: the same configs, tracked in the same place."""
-        return content_hash([signatures, self.tracker.identity, *([self.command.race] if self.race else [])])
-
-    def _is_done(self, found: Sweep) -> bool:
-        return len(found.jobs) == len(self._names())
-
-    def _jobs(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(map(self.secrets.mask_text, job)) for job in self.command.jobs)
-
-    def _name(self) -> str:
-        return self.secrets.mask_text(" ".join(self.command.overrides) or "sweep")
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self.command.names())
+    def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
+        """Open the failed jobs of a sweep again; return it, and in words how much of it is done."""
+        self.ledger.retry(sweep.id)
+        done = len(self.ledger.jobs(sweep.id, "finished"))
+        return sweep, f"{done} of {len(sweep.jobs)} configs are done already"
 
     def _show_again(self, sweep: Sweep) -> None:
         """Show a finished sweep, and send to the tracker what that has lost."""
@@ -112,123 +122,94 @@ class Multirun:
         self.terminal.look(self.tracker.view_command(), sweep.name, self.ledger.sweep(sweep.id).parent)
         self.ledger.claims.leave_sweep(sweep.id)
 
-    def _open(self, key: str) -> Sweep:
-        name = self._name()
-        sweep = self.ledger.open_sweep(key, Sweep("", name, "", self._jobs(), self._names(), self.tracker.identity))
-        adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
-        return dataclasses.replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt))
+    # --- jobs --------------------------------------------------------------------------------------------------
 
-    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
-        """Resume a sweep that did not end well: finished configs are kept, and tracked where they are not yet."""
-        self.ledger.retry(sweep.id)
-        done = len(self.ledger.jobs(sweep.id, "finished"))
-        self.terminal.line("resume", f"{done} of {len(sweep.jobs)} configs are done already")
-        self.terminal.plan(planned)
-        self.ledger.set_status(sweep.id, RUNNING)
-        return mlflow_sync.complete(self.ledger, self.tracker, sweep) if self.tracker.identity else sweep
-
-    def _go(self, sweep: Sweep) -> int:
+    def _run_to_end(self, sweep: Sweep) -> str:
+        """Run the jobs and close the sweep; return its status."""
+        self.context.sweep = sweep
+        if self.race:
+            self.race.context = self.context
         status, why = KILLED, "interrupted"
         try:
-            why = self._launch(sweep)
+            try:
+                why = self._launch(self._run_jobs)
+            except Exception as fault:  # what the launcher raised: why a job without a record did not run
+                logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
+                why = self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
+            finally:
+                self.ledger.claims.release_job(sweep.id)  # of jobs that could not be recorded, on a full disk
             status = FINISHED
         finally:
             interruption.stop_raising()
             status = self._close(sweep, status, why)
-        return 0 if status == FINISHED else 1
+        return status
 
-    def _launch(self, sweep: Sweep) -> str:
-        """Run the jobs; return why a job without a record did not run: what its launcher raised."""
-        self.context.sweep, why = sweep, ""
+    def _launch(self, body: Callable[[Launch, Path], str]) -> str:
+        """Call a function with a launcher, our own loop or the one that Hydra makes, and return its result."""
+        assert self.context.sweep
+        if self.command.in_process:
+            loop = InProcess(self.command, self.context, self.jobs)
+            return body(loop.launch, loop.folder)
+        return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context, body))
 
-        def body(launch: Launch, folder: Path) -> None:
-            nonlocal why
-            why = self._run_jobs(sweep, launch, folder)
+    def _run_jobs(self, launch: Launch, _: Path) -> str:
+        """Launch jobs, repeatedly while that helps: one that kills its process takes others with it.
 
-        try:
-            self._with_launcher(body)
-        except Exception as fault:
-            logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
-            why = self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
-        finally:
-            self.ledger.claims.release_job(sweep.id)  # of jobs that could not be recorded, on a full disk
-        return why
-
-    def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
-        """Call a function with a launcher: our own loop, or the one that Hydra makes."""
-        command, sweep = self.command, self.context.sweep
+        Returns why the last of them did not run.
+        """
+        sweep, why, before = self.context.sweep, "", None
         assert sweep
-        if command.in_process:
-            loop = InProcess(command, self.context, self.jobs)
-            body(loop.launch, loop.folder)
-        else:
-            through_hydra(command, HydraTask(sweep.id, self.context, body))
+        while True:
+            while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):  # run by other processes
+                time.sleep(0.2)
+            self._record_dead_jobs(sweep)
+            done, claims = self.ledger.jobs(sweep.id, *DONE), self.ledger.claims.jobs(sweep.id)
+            pending = sorted(set(range(len(sweep.jobs))) - done)
+            state = done, sorted((claim.number, claim.attempts) for claim in claims)
+            if not pending or state == before:
+                return why
+            before = state
+            why = self._launch_once(self._next(pending, claims), launch)
 
-    def _run_jobs(self, sweep: Sweep, launch: Launch, _: Path) -> str:
-        """Launch jobs, repeatedly while that helps: one that kills its process takes others with it."""
-        why = ""
-        while pending := self._pending(sweep):
-            before = self._state(sweep)
-            why = self._launch_once(sweep, self._next(sweep, pending), launch)
-            if self._state(sweep) == before:
-                break
-        return why
-
-    def _next(self, sweep: Sweep, pending: list[int]) -> list[int]:
+    def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
         """Choose the jobs to launch: those whose process died run one by one, which identifies the faulty one.
 
         In a race they first run with the others, which are compared with them, and alone only after these.
         """
-        died = [claim for claim in self.ledger.claims.jobs(sweep.id) if claim.number in pending]
+        died = [claim for claim in claims if claim.number in pending]
         if self.race is None:
             return [claim.number for claim in died][:1] or pending
         again = [claim.number for claim in died if claim.attempts > 1]
         return [job for job in pending if job not in again] or again[:1]
 
-    def _pending(self, sweep: Sweep) -> list[int]:
-        """List the jobs to be run, after waiting for those that other processes run."""
-        while any(claim.lives for claim in self.ledger.claims.jobs(sweep.id)):
-            time.sleep(0.2)
-        self._record_dead_jobs(sweep)
-        return sorted(set(range(len(sweep.jobs))) - self.ledger.jobs(sweep.id, *DONE))
-
-    def _state(self, sweep: Sweep) -> object:
-        attempts = sorted((claim.number, claim.attempts) for claim in self.ledger.claims.jobs(sweep.id))
-        return self.ledger.jobs(sweep.id, *DONE), attempts
-
-    def _launch_once(self, sweep: Sweep, numbers: Sequence[int], launch: Launch) -> str:
+    def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
         """Launch jobs; a failed job is recorded and stops no other. Returns what kept one from running."""
-        wanted = {number: self.command.jobs[number] for number in numbers}
-        if self.race:
-            rule = self.race.bound(self.context)
-            outcomes = race_loop.run_race(rule, wanted, lambda jobs: self._batches(jobs, launch)).results
-        else:
-            outcomes = self._batches(wanted, launch)
-        faults = [one if isinstance(one, Exception) else exception_of(one) for one in outcomes.values()]
-        first = next((fault for fault in faults if fault), None)
-        return self.secrets.mask_text(f"{type(first).__name__}: {first}") if first else "its process ended"
 
-    def _batches(self, jobs: Mapping[int, Sequence[str]], launch: Launch) -> dict[int, JobReturn | Exception]:
-        """Launch jobs in batches of consecutive numbers, and return the outcome of each."""
-        found: dict[int, JobReturn | Exception] = {}
-        for batch in consecutive_batches(jobs, self.command.batch):
-            try:
-                outcomes = launch([list(jobs[number]) for number in batch], batch.start)
-                found |= dict(zip(batch, outcomes, strict=True))
-            except Exception as fault:
-                logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
-                found |= dict.fromkeys(batch, fault)
-        return found
+        def launch_jobs(jobs: Mapping[int, Sequence[str]]) -> dict[int, JobReturn | Exception]:
+            outcomes: dict[int, JobReturn | Exception] = {}
+            for batch in consecutive_batches(jobs, self.command.batch):
+                try:
+                    outcomes |= zip(batch, launch([list(jobs[number]) for number in batch], batch.start), strict=True)
+                except Exception as fault:
+                    logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
+                    outcomes |= dict.fromkeys(batch, fault)
+            return outcomes
+
+        jobs = {number: self.command.jobs[number] for number in numbers}
+        outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs)
+        for outcome in outcomes.values():
+            if fault := outcome if isinstance(outcome, Exception) else exception_of(outcome):
+                return self.secrets.mask_text(f"{type(fault).__name__}: {fault}")
+        return "its process ended"
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
         """Record as failed the jobs whose process died repeatedly."""
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
-                self._keep_failure(sweep, claim.number, lost_job(sweep, claim.number, error))
+                OutcomeWriter(self.context, claim.number).keep_failure(lost_job(sweep, claim.number, error))
 
-    def _keep_failure(self, sweep: Sweep, job: int, failure: Failure) -> None:
-        OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(failure, self.terminal)
+    # --- closing -----------------------------------------------------------------------------------------------
 
     def _close(self, sweep: Sweep, status: str, why: str) -> str:
         """Report the outcome of the sweep and end its parent run.
@@ -250,35 +231,31 @@ class Multirun:
         """Show the outcome of the sweep, and send it to the tracker; return the sweep's status."""
         mlflow_sync.catch_up(self.ledger, self.tracker, sweep, self.terminal)
         records = self.ledger.records(sweep.id)
-        both = [*records, *self.ledger.finalists(sweep.id)]
+        recorded = [*records, *self.ledger.finalists(sweep.id)]
         summary, status = self._summarise(sweep, records, status, why)
-        if status == FINISHED and self.tracker.identity and not all(record.tracked for record in both):
+        if status == FINISHED and self.tracker.identity and not all(record.tracked for record in recorded):
             status = FAILED
         summary.show(self.terminal)
         self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
         if self.tracker.identity:
-            mlflow_sync.end_lost(self.tracker, sweep, self._on_other_machines())
+            mlflow_sync.end_lost(self.tracker, sweep, self.elsewhere)
             mlflow_sync.close(self.ledger, self.tracker, sweep, status, summary.parent(sweep.name), self.terminal)
         return status
-
-    def _on_other_machines(self) -> bool:
-        """Return whether other machines may work on the sweep, whose jobs have no records in this ledger."""
-        return False
 
     def _summarise(
         self, sweep: Sweep, records: Sequence[Record], status: str, why: str, weighed: bool = True
     ) -> tuple[SweepSummary, str]:
         """Sum up the records, and return the sweep's status with them."""
-        missed = self._missed(sweep, {record.job for record in records}, why)
+        missed = self._missed_jobs(sweep, {record.job for record in records}, why)
         summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
-        partial = any(one.state == PARTIAL for one in (*summary.results, *summary.finalists.results))
+        partial = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
         failed = summary.failures or summary.finalists.failures or partial
         return summary, FAILED if status == FINISHED and failed else status
 
-    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+    def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """List the jobs that left no record, with why."""
-        gone = sorted(set(range(len(sweep.jobs))) - recorded)
-        return [lost_job(sweep, job, f"did not run to its end: {why}") for job in gone]
+        missed = sorted(set(range(len(sweep.jobs))) - recorded)
+        return [lost_job(sweep, job, f"did not run to its end: {why}") for job in missed]
 
 
 def lost_job(sweep: Sweep, number: int, why: str) -> Failure:
@@ -288,10 +265,10 @@ def lost_job(sweep: Sweep, number: int, why: str) -> Failure:
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
     """Put job numbers together into stretches without a gap, in ascending order, none longer than a batch may be."""
-    found: list[range] = []
+    batches: list[range] = []
     for number in sorted(set(numbers)):
-        if found and found[-1].stop == number and (longest is None or len(found[-1]) < longest):
-            found[-1] = range(found[-1].start, number + 1)
+        if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):
+            batches[-1] = range(batches[-1].start, number + 1)
         else:
-            found.append(range(number, number + 1))
-    return found
+            batches.append(range(number, number + 1))
+    return batches

@@ -4,176 +4,226 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result
-from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.records.ledger import Sweep
+from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
+from ragsweep.core.types import Dataset, JudgedMetric, Metric
+from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.stages.executor import Executor
 from ragsweep.sweep.race_loop import Rung
-from ragsweep.sweep.race_plan import KEY, RacePlan, race_plan
-from ragsweep.sweep.racing import Betting
+from ragsweep.sweep.racing import Betting, QuestionOrder, order_questions
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.session import RunContext
 
-_WHERE = "hydra.sweeper.race"
+KEY = "questions.until"
+"""The key of a config that sets how many questions of the race's order are asked; null: all."""
+
+WHERE = "hydra.sweeper.race"
 FREE = "nothing is asked by question here (no llm, no judge): a race would save nothing, and all configs are run whole"
 
+_MEASURED_AT_END = frozenset({"latency", "exact"})
+"""Needs of metrics that are measured apart from answers: of a config that was not dropped only."""
 
-class PreparedRace(NamedTuple):
-    """A race that was checked against its configs."""
+_ordered = memoize_by_identity(order_questions)
 
-    plan: RacePlan
-    has_cost: bool  # a question costs an answer or a verdict
-    rule: BettingRace
 
-    def bound(self, context: RunContext) -> BettingRace:
-        """Return the rule, which from here on decides about the configs of a running sweep."""
-        assert context.sweep
-        self.rule.context = RaceContext(context, context.sweep, self)
-        return self.rule
+@dataclass(frozen=True)
+class RacePlan:
+    """The questions of a race in the order of asking, and its metric."""
+
+    questions: tuple[str, ...]  # ids
+    clusters: tuple[str, ...]
+    metric: Metric
+
+    def count(self, until: int) -> int:
+        """Return the number of questions of a rung, whole clusters."""
+        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
+
+
+@dataclass(frozen=True)
+class BettingRace:
+    """Drop configs that are shown to be worse than the best, by bets that hold at any time (see racing.Betting).
+
+    Args:
+        margin: As of Betting.
+        level: As of Betting.
+        block: Questions between two decisions.
+    """
+
+    margin: float = 0.0
+    level: float = 0.95
+    block: int = 16
+
+    VERSION = "1"
+
+    def betting(self, metric: Metric) -> Betting:
+        """Return the rule for a metric, which must have bounds. Raises ConfigError for a margin that does not fit."""
+        low, high = metric.bounds
+        if low is None or high is None:
+            raise ConfigError(f"{WHERE}: {metric.name} has no bounds, and cannot be raced; choose another objective")
+        rule = Betting(self.margin, self.level, high - low, bool(metric.higher_is_better))
+        try:
+            rule.check()
+        except ConfigError as fault:
+            raise ConfigError(f"{WHERE}.{fault}") from None
+        return rule
 
 
 @dataclass
-class RaceContext:
-    """The running sweep whose configs race."""
+class SweepRace:
+    """A race between the configs of a sweep, which decides from their records so far (see race_loop.Race)."""
 
-    run: RunContext
-    sweep: Sweep
-    race: PreparedRace
+    plan: RacePlan
+    rule: Betting
+    block: int
+    has_cost: bool  # a question costs an answer or a verdict
+    context: RunContext | None = None  # once the sweep is running
 
-    def results(self) -> dict[int, Result]:
+    key = KEY
+
+    def begin(self, jobs: Sequence[int]) -> Rung:
+        """Return the first rung: after an interruption, the last one that all remaining configs have completed."""
+        if not self.has_cost:
+            self._running.terminal.line("race", FREE)
+            return Rung(None)
+        known = self._results()
+        dropped = tuple(job for job in jobs if job in known and known[job].state == DROPPED)
+        left = [job for job in jobs if job not in dropped]
+        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in left]
+        whole = sum(result.state == COMPLETE for job, result in known.items() if job not in left)
+        if len(left) + whole < 2:
+            return Rung(None, dropped)
+        return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
+
+    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
+        """Drop the configs whose deficit is shown, and return the next rung."""
+        run, known, count = self._running, self._results(), self.plan.count(until)
+        scores = {str(job): self._scores(result, count) for job, result in known.items()}
+        racing = {job for job in returned if job in known and known[job].state == RACING}
+        deficits = self.rule.decide(scores, self.plan.clusters).deficit
+        dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
+        for job, deficit in dropped.items():
+            facts = {**known[job].race, "ahead": deficit, "rule": "betting", "guarantee": self.rule.guarantee}
+            OutcomeWriter(run, job).keep_dropped(replace(known[job], state=DROPPED, race=facts))
+        rivals = [job for job, result in known.items() if job not in dropped and result.state in (RACING, COMPLETE)]
+        total, gone = len(self.plan.questions), f", {len(dropped)} dropped" if dropped else ""
+        run.terminal.line("race", f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")
+        return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
+
+    def end(self, returned: Mapping[int, Any]) -> None:
+        """Report a race without a drop; the results of whole configs are in the ledger."""
+        self._running.ledger.drop_unused()
+        if self.has_cost and all(result.state != DROPPED for result in self._results().values()):
+            text = f"nobody was dropped so far, and no question saved; {self.rule.guarantee}"
+            self._running.terminal.line("race", text)
+
+    @property
+    def _running(self) -> RunContext:
+        assert self.context, "a race decides about the configs of a sweep that is running"
+        return self.context
+
+    def _results(self) -> dict[int, Result]:
         """Read the results of each config so far, by the number of its job."""
-        found = {record.job: record.outcome for record in self.run.ledger.raced(self.sweep.id)}
-        return {job: one for job, one in found.items() if isinstance(one, Result)}
+        assert self._running.sweep
+        records = self._running.ledger.raced(self._running.sweep.id)
+        return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
-    def scores(self, result: Result, count: int) -> list[float]:
+    def _scores(self, result: Result, count: int) -> list[float]:
         """Return a config's scores of the first questions in the order of asking; fewer where it was dropped before."""
-        plan = self.race.plan
-        known = dict(zip(result.outcomes["question_id"], result.outcomes[plan.metric.name], strict=True))
+        known = dict(zip(result.outcomes["question_id"], result.outcomes[self.plan.metric.name], strict=True))
         count = count if result.state == COMPLETE else min(count, len(known))
-        return [float(known[question]) for question in plan.questions[:count]]
+        return [float(known[question]) for question in self.plan.questions[:count]]
 
-    def drop(self, job: int, result: Result, facts: Mapping[str, Any]) -> None:
-        """Write down, show and track that a config is dropped."""
-        run = self.run
-        records = OutcomeWriter(run.ledger, run.tracker, self.sweep, job, secrets=run.secrets)
-        records.keep_dropped(replace(result, state=DROPPED, race={**result.race, **facts}), run.terminal)
+    def _next(self, count: int) -> int | None:
+        """Return the end of the next rung; None where that is all questions."""
+        until = self.plan.count(count + self.block)
+        return until if until < len(self.plan.questions) else None
 
 
-def prepare_race(rule: BettingRace, experiments: Sequence[Experiment], configs: int) -> PreparedRace:
-    """Check a race and return its plan.
+def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
+    """Check a race against its configs.
 
     Args:
-        rule: As configured.
+        settings: As configured.
         experiments: The configs that race, or of a search some of them.
         configs: How many configs race in all.
 
     Raises:
         ConfigError: There is one config only, the configs have different questions or objectives, the objective is no
-            mean with a direction, or the rule's settings do not fit it.
+            mean with a direction, or the settings do not fit it.
     """
     first = experiments[0]
     if configs < 2:
-        raise ConfigError(f"{_WHERE}: there is one config only, and nothing for it to race with; sweep over more")
-    for one in experiments:
+        raise ConfigError(f"{WHERE}: there is one config only, and nothing for it to race with; sweep over more")
+    for experiment in experiments:
         for key in ("seed", "objective"):
-            if one.config[key] != first.config[key]:
+            if experiment.config[key] != first.config[key]:
                 raise ConfigError(f"{key}: cannot differ in a race")
-        if one.dataset.golden.digest != first.dataset.golden.digest:
-            raise ConfigError(f"{_WHERE}: all configs must be asked the same questions; {one.name} is asked others")
-    plan = race_plan(first)
-    name, quantile = plan.metric.name, plan.metric.quantile
-    if quantile is not None or plan.metric.higher_is_better is None:
-        kind = "is a quantile, no mean" if quantile is not None else "has no direction"
-        raise ConfigError(f"{_WHERE}: objective={name} {kind}, and cannot be raced; choose another objective")
-    rule.check_plan(plan)
-    return PreparedRace(plan, any(one.graph.asked for one in experiments), rule)
+        if experiment.dataset.golden.digest != first.dataset.golden.digest:
+            raise ConfigError(f"{WHERE}: all configs must be asked the same questions; {experiment.name} has others")
+    name, questions = objectives(first.config)[0], first.dataset.golden.questions
+    metric = next(metric for metric in first.metrics if metric.name == name)
+    if metric.quantile is not None or metric.higher_is_better is None:
+        kind = "is a quantile, no mean" if metric.quantile is not None else "has no direction"
+        raise ConfigError(f"{WHERE}: objective={name} {kind}, and cannot be raced; choose another objective")
+    if not 1 <= settings.block < len(questions):
+        raise ConfigError(
+            f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, given {settings.block}"
+        )
+    order = _ordered(questions, int(first.config["seed"]))
+    plan = RacePlan(tuple(questions[n].id for n in order.positions), order.clusters, metric)
+    has_cost = any(experiment.graph.asked for experiment in experiments)
+    return SweepRace(plan, settings.betting(metric), settings.block, has_cost)
 
 
-class BettingRace:
-    """Drop configs that are shown to be worse than the best, by bets that hold at any time (see racing.Betting)."""
+# --- one config on a rung -----------------------------------------------------------------------------------------
 
-    VERSION = "1"
-    OPERATIONAL: tuple[str, ...] = ()
-    key = KEY
 
-    def __init__(self, margin: float = 0.0, level: float = 0.95, block: int = 16) -> None:
-        """Set up the race; arguments as of Betting."""
-        self.margin, self.level, self.block = margin, level, block
-        self.context: RaceContext | None = None
+def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> Result:
+    """Evaluate a config on the first questions of the race, whole clusters of them.
 
-    @property
-    def facts(self) -> dict[str, str]:
-        """The rule and its guarantee, which are kept with a dropped config."""
-        return {"rule": "betting", "guarantee": Betting(self.margin, self.level).guarantee}
+    Rankings are computed for all questions: they are a stage of the whole config, and cost no call. Answers, and the
+    verdicts that the objective needs, are requested for these questions only; other verdicts, latency, and the misses
+    of an approximate index are left to the end. The result is RACING and has the whole config's signature.
+    """
+    whole, objective = experiment.dataset, objectives(experiment.config)[0]
+    if experiment.graph.route is None and experiment.graph.query is None:
+        evaluator.executor.get(experiment.graph.context, tabulate(whole.golden.questions).queries)
+    metrics = tuple(metric for metric in experiment.metrics if metric.name == objective or _is_cheap(metric))
+    verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
+    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts}
+    if not any("exact" in metric.needs for metric in metrics):
+        kept["approximate"] = {}
+    shortened = replace(
+        experiment,
+        dataset=_first_questions(whole, int(experiment.config["seed"]), until),
+        graph=replace(experiment.graph, **kept),
+        metrics=metrics,
+        coverage=0.0,
+        targets={},
+    )
+    result = _evaluator(evaluator.executor, until).evaluate(shortened)
+    asked = {"asked": len(result.outcomes["question_id"]), "of": len(whole.golden.questions)}
+    return replace(result, dataset=facts(whole), state=RACING, race=asked)
 
-    def check_plan(self, plan: RacePlan) -> None:
-        """Raise ConfigError for a block, a metric or a margin that cannot be raced."""
-        if not 1 <= self.block < len(plan.questions):
-            raise ConfigError(
-                f"{_WHERE}.block: must be at least 1 and less than the {len(plan.questions)} questions,"
-                f" given {self.block}"
-            )
-        if None in plan.metric.bounds:
-            raise ConfigError(
-                f"{_WHERE}: {plan.metric.name} has no bounds, and cannot be raced; choose another objective"
-            )
-        try:
-            self._rule(plan).check()
-        except ConfigError as fault:
-            raise ConfigError(f"{_WHERE}.{fault}") from None
 
-    def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung: after an interruption, the last one that all remaining configs have completed."""
-        now = self._running
-        if not now.race.has_cost:
-            now.run.terminal.line("race", FREE)
-            return Rung(None)
-        known = now.results()
-        dropped = tuple(job for job in jobs if job in known and known[job].state == DROPPED)
-        left = [job for job in jobs if job not in dropped]
-        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in left]
-        whole = sum(one.state == COMPLETE for job, one in known.items() if job not in left)
-        if len(left) + whole < 2:
-            return Rung(None, dropped)
-        return Rung(self._next(now.race.plan, max(min(reached, default=0) - self.block, 0)), dropped)
+@lru_cache(1)
+def _evaluator(executor: Executor, until: int) -> Evaluator:
+    """Return the evaluator that the configs of one rung share."""
+    return Evaluator(executor)
 
-    def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Drop the configs whose deficit is shown, and return the next rung."""
-        now = self._running
-        known, count = now.results(), now.race.plan.count(until)
-        scores = {str(job): now.scores(one, count) for job, one in known.items()}
-        running = {job for job in returned if job in known and known[job].state == RACING}
-        deficits = self._rule(now.race.plan).decide(scores, now.race.plan.clusters).deficit
-        dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in running}
-        for job, deficit in dropped.items():
-            now.drop(job, known[job], {"ahead": deficit, **self.facts})
-        rivals = [job for job, one in known.items() if job not in dropped and one.state in (RACING, COMPLETE)]
-        total, gone = len(now.race.plan.questions), f", {len(dropped)} dropped" if dropped else ""
-        now.run.terminal.line("race", f"{count:,} of {total:,} questions · {len(returned)} configs{gone}")
-        return Rung(self._next(now.race.plan, count) if len(rivals) > 1 else None, tuple(dropped))
 
-    def end(self, returned: Mapping[int, Any]) -> None:
-        """Report a race without a drop; the results of whole configs are in the ledger."""
-        now = self._running
-        now.run.ledger.drop_unused()
-        if now.race.has_cost and all(one.state != DROPPED for one in now.results().values()):
-            text = f"nobody was dropped so far, and no question saved; {self.facts['guarantee']}"
-            now.run.terminal.line("race", text)
+def _is_cheap(metric: Metric) -> bool:
+    return not isinstance(metric, JudgedMetric) and not _MEASURED_AT_END & set(metric.needs)
 
-    @property
-    def _running(self) -> RaceContext:
-        assert self.context, "a race decides about the configs of a sweep that is running"
-        return self.context
 
-    def _next(self, plan: RacePlan, count: int) -> int | None:
-        """Return how far the next rung goes; None where that is all questions."""
-        until = plan.count(count + self.block)
-        return until if until < len(plan.questions) else None
-
-    def _rule(self, plan: RacePlan) -> Betting:
-        low, high = plan.metric.bounds
-        assert low is not None
-        assert high is not None
-        return Betting(self.margin, self.level, high - low, bool(plan.metric.higher_is_better))
+@memoize_by_identity
+def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
+    """Return a dataset with the first questions of the race, in its order."""
+    questions = dataset.golden.questions
+    first = _ordered(questions, seed).first(until)
+    return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))

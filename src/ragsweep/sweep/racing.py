@@ -28,7 +28,6 @@ from ragsweep.stats.inference.confidence_sequence import (
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SALT = "ragsweep.racing/1"
 """Hashed with the seed and a cluster's name into the place of its questions."""
@@ -95,17 +94,7 @@ class RaceDecision:
     deficit: Mapping[str, float]
 
 
-class _State(NamedTuple):
-    """Arrays over configs, with sums and sizes as ``cluster_differences`` returns them."""
-
-    leaders: Flags
-    running: Flags
-    dropped: Flags
-    strength: Doubles  # logarithms
-    sums: Doubles
-    sizes: Doubles
-
-
+@dataclass(frozen=True)
 class Betting:
     """Drop configs that are shown to be worse than the best by more than a margin, by bets valid at any time.
 
@@ -114,35 +103,21 @@ class Betting:
     decisions. Assumptions: configs are chosen before their questions are asked, and the clusters of questions are a
     random sample; scores need bounds, no distribution. Of several configs within the margin each one is kept with that
     probability, not all of them together.
+
+    Args:
+        margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
+        level: The probability that the best one is not dropped, at least.
+        spread: The metric's highest value less its lowest.
+        higher_is_better: Whether more of the metric is better.
     """
 
-    VERSION = "1"
-    OPERATIONAL: tuple[str, ...] = ()
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        level: float = 0.95,
-        spread: float = 1.0,
-        higher_is_better: bool = True,
-    ) -> None:
-        """Set up the rule.
-
-        Args:
-            margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
-            level: The probability that the best one is not dropped, at least.
-            spread: The metric's highest value less its lowest.
-            higher_is_better: Whether more of the metric is better.
-        """
-        self.margin, self.level, self.spread = margin, level, spread
-        self.higher_is_better = higher_is_better
+    margin: float = 0.0
+    level: float = 0.95
+    spread: float = 1.0
+    higher_is_better: bool = True
 
     def check(self) -> None:
-        """Refuse settings out of range.
-
-        Raises:
-            ConfigError: A margin below 0 or as large as the spread, a level outside (0, 1).
-        """
+        """Raise ConfigError for a margin below 0 or as large as the spread, and for a level outside (0, 1)."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
             raise ConfigError(f"spread: must be a number above 0, given {self.spread!r}")
         if not 0 <= self.margin < self.spread:
@@ -167,26 +142,26 @@ class Betting:
         Raises:
             InputError: Two scores of a question are further apart than ``spread``, or the clusters are too few.
         """
-        found = self._evaluate(scores, groups)
-        out = tuple(compress(scores, found.dropped))
-        bounds = lower_bound(found.sums[found.dropped], found.sizes[found.dropped], self.level, self.spread)
-        strength = np.exp(np.minimum(found.strength[found.running], LARGEST)).tolist()
-        return RaceDecision(
-            tuple(compress(scores, found.leaders)),
-            out,
-            dict(zip(compress(scores, found.running), strength, strict=True)),
-            dict(zip(out, bounds.tolist(), strict=True)),
-        )
-
-    def _evaluate(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None) -> _State:
-        values, asked = _table(scores, 1.0 if self.higher_is_better else -1.0)
+        asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
+        values = np.full((len(asked), asked.max(initial=0)), np.nan)  # NaN after a config was dropped
+        for row, known in zip(values, scores.values(), strict=True):
+            row[: len(known)] = known
+        values *= 1.0 if self.higher_is_better else -1.0
         self._check_scores(values, groups)
         numbers, starts = _number_clusters(groups, values.shape[1])
         sums, sizes = cluster_differences(deficits(values, asked, starts), numbers)
-        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)
-        first, running = current_leaders(values, asked), asked == values.shape[1]
-        out = running & ~first & (strength >= -math.log(1 - self.level))
-        return _State(first, running, out, strength, sums, sizes)
+        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)  # logarithms
+        leaders, running = current_leaders(values, asked), asked == values.shape[1]
+        out = running & ~leaders & (strength >= -math.log(1 - self.level))
+        bounds = lower_bound(sums[out], sizes[out], self.level, self.spread)
+        capital = np.exp(np.minimum(strength[running], LARGEST)).tolist()
+        dropped = tuple(compress(scores, out))
+        return RaceDecision(
+            tuple(compress(scores, leaders)),
+            dropped,
+            dict(zip(compress(scores, running), capital, strict=True)),
+            dict(zip(dropped, bounds.tolist(), strict=True)),
+        )
 
     def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
         return betting(sums, sizes, self.margin, self.spread)
@@ -201,15 +176,6 @@ class Betting:
                 f"two scores of one question are {widest:g} apart, and spread is {self.spread:g}: give the metric's"
                 " highest value less its lowest; a metric without bounds cannot be raced"
             )
-
-
-def _table(scores: Mapping[str, Sequence[float]], sign: float) -> tuple[Doubles, Numbers]:
-    """Return scores as rows, NaN after a config was dropped, and the number of questions of each."""
-    asked = np.array([len(row) for row in scores.values()], dtype=np.int64)
-    values = np.full((len(asked), asked.max(initial=0)), np.nan)
-    for row, given in zip(values, scores.values(), strict=True):
-        row[: len(given)] = given
-    return sign * values, asked
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from ragsweep.core import interruption
-from ragsweep.core.results import Failure, objectives
-from ragsweep.records.claims import Claim
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.identity import content_hash
+from ragsweep.core.results import PARTIAL, Failure, Result, objectives
+from ragsweep.golden.partition import HOLDOUT
+from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import mlflow_sync, search_command
-from ragsweep.sweep.command import compose
-from ragsweep.sweep.holdout import HoldoutEvaluation
+from ragsweep.sweep.closing import summarise_sweep
+from ragsweep.sweep.command import Command, compose, compose_jobs
+from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
+from ragsweep.sweep.jobs import attempt
 from ragsweep.sweep.multirun import DONE, Multirun, lost_job
 from ragsweep.sweep.recording import OutcomeWriter
 from ragsweep.sweep.search.loop import run_search
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.signatures import SearchComposer
+from ragsweep.sweep.search.storage import check_reachable
 from ragsweep.sweep.search.summary import read_summary, study_folder
+from ragsweep.sweep.search_command import is_on_server, is_own, is_shared, trial_name, trial_names
+from ragsweep.sweep.session import Job
 
 PATIENCE = 2.0
 """Seconds of waiting after which the user is told."""
+
+_SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
 @contextmanager
@@ -57,98 +69,80 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
     return f"{' and '.join(map(str, others))} at work on this search; the last to end writes the verdict"
 
 
+def search_key(command: Command, signature: str, tracker: str) -> str:
+    """Return the key of a search: the same space, storage, base config and tracking place.
+
+    The number of trials, the sampler, and the user of the database may change when a search is continued.
+    """
+    settings = command.search or {}
+    searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
+    if is_on_server(settings):
+        searched["storage"] = str(searched["storage"]).rpartition("@")[2]
+    return content_hash(["search", searched, _own_overrides(command), signature, tracker])
+
+
+def _own_overrides(command: Command) -> list[str]:
+    """List the overrides of a search without those of Hydra."""
+    return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
+
+
 class Search(Multirun):
-    """One search: the sweeper decides what its jobs are, and where it goes on. Several commands may be at it."""
+    """One search: the sweeper decides its jobs, and whether it goes on."""
 
-    def _key(self, signatures: Sequence[str]) -> str:
-        return search_command.search_key(self.command, signatures[0], self.tracker.identity)
+    def __post_init__(self) -> None:
+        """Read which processes may share the search."""
+        super().__post_init__()
+        self.settings: dict[str, Any] = dict(self.command.search or {})
+        self.is_shared, self.elsewhere = is_shared(self.settings), is_on_server(self.settings)
 
-    def _is_done(self, found: Sweep) -> bool:
-        done = search_command.is_done(self.command, found, read_summary(self._folder(found)))
-        return done and self._holdout.is_done(found, self.values["finalists"])
+    def _describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
+        names = trial_names(self.settings)
+        name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
+        sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
+        return search_key(self.command, signatures[0], self.tracker.identity), sweep
 
-    @property
-    def _holdout(self) -> HoldoutEvaluation:
-        return HoldoutEvaluation(self.command, self.context)
+    def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
+        if self.elsewhere:
+            try:
+                check_reachable(self.settings.get("storage"))
+            except HydraException as fault:
+                raise ConfigError(str(fault)) from None
+        with exclusive(self.ledger, key, self.terminal):
+            return super()._enter(key, new, planned)
+
+    def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
+        """Return whether a finished search has nothing left to do under the same trials and stop rule."""
+        summary, wanted = read_summary(self._folder(sweep)), len(new.names)
+        if len(sweep.jobs) != wanted or (summary and summary.n_trials < wanted):
+            return False
+        if summary and summary.stopped and summary.stop != self.settings.get("stop"):
+            return False
+        outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
+        complete = {one.name for one in outcomes if isinstance(one, Result) and one.state != PARTIAL}
+        return all(result.name + SUFFIX in complete for result in self._finalists(sweep))
 
     def _folder(self, sweep: Sweep) -> Path:
         return study_folder(self.ledger.path, sweep.id)
 
-    def _name(self) -> str:
-        return self.secrets.mask_text(" ".join(search_command.typed_overrides(self.command)) or "search")
-
-    def _jobs(self) -> tuple[tuple[str, ...], ...]:
-        return ((),) * len(self._names())
-
-    def _names(self) -> tuple[str, ...]:
-        return search_command.trial_names(self.command.search or {})
-
-    def _enter(self, key: str, planned: Plan) -> Sweep | None:
-        search_command.check_storage(self.command.search or {})
-        with exclusive(self.ledger, key, self.terminal):
-            return super()._enter(key, planned)
-
-    def _join(self, sweep: Sweep, taken: Claim, planned: Plan) -> Sweep:
-        """Work on a search beside another command; the greater number of trials holds."""
-        if not search_command.is_shared(self.command.search or {}):
-            return super()._join(sweep, taken, planned)
-        self.ledger.claims.join_sweep(sweep.id)
-        self.terminal.line("join", f"{taken.holder} works on this search as well")
-        return self._counted(sweep, planned, max(self._names(), sweep.names, key=len))
-
-    def _resume(self, sweep: Sweep, planned: Plan) -> Sweep:
-        """Take a search up again: failed trials stay failed, and it may have more trials than before."""
-        sweep = self._counted(sweep, planned, self._names())
-        self.ledger.set_status(sweep.id, RUNNING)
-        if not self.tracker.identity:
-            return sweep
-        return mlflow_sync.complete(self.ledger, self.tracker, sweep, self._on_other_machines())
-
-    def _counted(self, sweep: Sweep, planned: Plan, names: tuple[str, ...]) -> Sweep:
-        """Show how many trials of a search are done, and record how many it has."""
-        done = len(self.ledger.jobs(sweep.id, *DONE))
-        self.terminal.line("resume", f"{done} of {len(names)} trials are done already")
-        self.terminal.plan(planned)
+    def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
+        """Set how many trials a search has: more than before, perhaps. Failed trials stay failed."""
         self.ledger.set_jobs(sweep.id, names)
-        return dataclasses.replace(sweep, jobs=((),) * len(names), names=names)
+        done = len(self.ledger.jobs(sweep.id, *DONE))
+        sweep = replace(sweep, jobs=((),) * len(names), names=names)
+        return sweep, f"{done} of {len(names)} trials are done already"
 
-    def _on_other_machines(self) -> bool:
-        return search_command.is_on_server(self.command.search or {})
+    def _launch(self, body: Any) -> str:
+        if is_own(self.settings):
+            return super()._launch(body)
+        assert self.context.sweep
+        return through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
 
-    def _close(self, sweep: Sweep, status: str, why: str) -> str:
-        """Close the search; where others still work on it, or have closed it, only show what there is."""
-        with exclusive(self.ledger, sweep.key, self.terminal):
-            left = leave(self.ledger, sweep)
-            if not left:
-                self._record_dead_jobs(sweep)
-                status = self._end_search(sweep, status, why)
-        records = self.ledger.records(sweep.id)
-        if left:
-            summary, status = self._summarise(sweep, records, status, why, weighed=False)
-            summary.show(self.terminal)
-            self.terminal.line("left", left)
-        if self._on_other_machines() and len(records) < len(sweep.jobs):
-            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
-        return status
-
-    def _end_search(self, sweep: Sweep, status: str, why: str) -> str:
-        """Evaluate the finalists of a search that ran to its end, and close it."""
-        reached = KILLED
-        try:
-            if status == FINISHED and not why:
-                self._holdout.run(sweep, self.values["finalists"])
-            reached = status
-        finally:
-            interruption.stop_raising()
-            reached = super()._close(sweep, reached, why)
-        return reached
-
-    def _run_jobs(self, sweep: Sweep, launch: Launch, folder: Path) -> str:
+    def _run_jobs(self, launch: Launch, folder: Path) -> str:
         """Let our own sweeper launch trials until the study has as many as it should."""
-        command = self.command
-        given = {**(command.search or {}), "subject": sweep.id, "objectives": list(objectives(self.values))}
-        given |= {"folder": str(self._folder(sweep)), "race": self.race.bound(self.context) if self.race else None}
-        settings, composer = SearchSettings.read(given), command.composer
+        command, composer, sweep = self.command, self.command.composer, self.context.sweep
+        assert sweep
+        given = {**self.settings, "subject": sweep.id, "objectives": list(objectives(self.values))}
+        settings = SearchSettings.read({**given, "folder": str(self._folder(sweep)), "race": self.race})
         composed = SearchComposer(
             lambda lines: compose(composer, [*command.fixed, *lines]),
             composer.loader,
@@ -158,27 +152,71 @@ class Search(Multirun):
         run_search(settings, command.task, launch, composed, folder)
         return ""
 
-    def _with_launcher(self, body: Callable[[Launch, Path], None]) -> None:
-        if search_command.is_own(self.command.search or {}):
-            super()._with_launcher(body)
-        else:
-            assert self.context.sweep
-            through_hydra(self.command, HydraTask(self.context.sweep.id, self.context))
-
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Write down the trials that failed and left no record: their process died, or they could not be composed."""
-        left = None if self._on_other_machines() else read_summary(self._folder(sweep))
+        """Record the trials that failed without a record: their process died, or they could not be composed."""
+        study = None if self.elsewhere else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
-        for job, one in (left.trials if left else {}).items():
-            if one["state"] == "FAIL" and job not in recorded:
-                overrides = tuple(one.get("overrides", ()))
-                name = search_command.trial_name(overrides, sweep.name)
-                failure = Failure(name, overrides, {}, str(one.get("reason", "")))
-                OutcomeWriter(self.ledger, self.tracker, sweep, job, secrets=self.secrets).keep_failure(
-                    failure, self.terminal
-                )
+        for job, trial in (study.trials if study else {}).items():
+            if trial["state"] == "FAIL" and job not in recorded:
+                overrides = tuple(trial.get("overrides", ()))
+                failure = Failure(trial_name(overrides, sweep.name), overrides, {}, str(trial.get("reason", "")))
+                OutcomeWriter(self.context, job).keep_failure(failure)
         super()._record_dead_jobs(sweep)
 
-    def _missed(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
+    def _missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
         """A search may end early; where it was stopped, the next trial is what did not run."""
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why)] if why else []
+
+    def _close(self, sweep: Sweep, status: str, why: str) -> str:
+        """Close the search; where others still work on it, or have closed it, only show what there is."""
+        with exclusive(self.ledger, sweep.key, self.terminal):
+            left = leave(self.ledger, sweep)
+            if not left:
+                self._record_dead_jobs(sweep)
+                reached = KILLED
+                try:
+                    if status == FINISHED and not why:
+                        self._evaluate_finalists(sweep)
+                    reached = status
+                finally:
+                    interruption.stop_raising()
+                    status = super()._close(sweep, reached, why)
+        records = self.ledger.records(sweep.id)
+        if left:
+            summary, status = self._summarise(sweep, records, status, why, weighed=False)
+            summary.show(self.terminal)
+            self.terminal.line("left", left)
+        if self.elsewhere and len(records) < len(sweep.jobs):
+            self.terminal.line("ledger", f"holds the {len(records)} trials of this machine; MLflow shows all")
+        return status
+
+    # --- finalists ---------------------------------------------------------------------------------------------
+
+    def _finalists(self, sweep: Sweep) -> list[Result]:
+        summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
+        return summary.contenders(self.values["finalists"])
+
+    def _evaluate_finalists(self, sweep: Sweep) -> None:
+        """Evaluate the finalists that were not evaluated yet; one that fails is recorded, and stops no other."""
+        chosen = self._finalists(sweep)
+        if not chosen:
+            return
+        jobs = tuple(
+            (*(line for line in result.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
+            for result in chosen
+        )
+        configs = compose_jobs(replace(self.command, jobs=jobs, cases={}))
+        # Those of an earlier attempt or choice keep their numbers.
+        earlier = self.ledger.finalists(sweep.id)
+        numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
+        for position, (result, config, overrides) in enumerate(zip(chosen, configs, jobs, strict=True)):
+            number = numbers.setdefault(result.name, max(numbers.values(), default=-1) + 1)
+            if self.ledger.claims.claim_job(sweep.id, number, FINALIST) is not None:
+                continue
+            writer = OutcomeWriter(self.context, number, FINALIST, (position, len(chosen)))
+            try:
+                evaluated = attempt(self.context, Job(config, result.name + SUFFIX, overrides, number), writer)
+            except Exception as fault:  # recorded by attempt
+                logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
+            else:
+                writer.keep(evaluated)

@@ -17,7 +17,8 @@ from ragsweep.core.types import Dataset, JudgedMetric
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
-from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.evaluation.pipeline import Parts
+from ragsweep.evaluation.pipeline import graph as config_graph
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.partition import ALL
@@ -32,11 +33,14 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.compose import JobConfig, PlainConfig
-from ragsweep.sweep.parameters import spelled
-from ragsweep.sweep.settings import check_metric, checked_metrics, context_budget, coverage, lengths
+from ragsweep.sweep.settings import check_config, checked_metrics
+from ragsweep.sweep.trees import spell
 
 EXPECTED = frozenset({"distractors", "section"})
 """Needs of metrics that no digest of a golden set covers."""
+
+METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
+"""What a metric must have, see types.Metric."""
 
 
 @dataclass
@@ -53,7 +57,7 @@ class Job:
     @property
     def parameters(self) -> dict[str, str]:
         """The config as a user would type it, with the options of its groups."""
-        return {**self.chosen, **spelled(self.config.written, self.config.values)}
+        return {**self.chosen, **spell(self.config.written, self.config.values)}
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -100,20 +104,20 @@ class Session:
         Raises a RagsweepError, with the key or the file and line, for whatever could not work.
         """
         plain = job.config.values
-        top_k, depth = lengths(plain)
+        check_config(plain)
         prices = self._apply_budget(plain)
         dataset = self._dataset(plain, job.searching)
-        built = self._built_metrics(plain)
-        system = self._chosen(plain, "system")
-        built_graph = self._external(plain, dataset, system, built) if system else self._graph(plain, dataset, built)
+        built = self._metrics(plain)
+        system = self._optional(plain, "system")
+        graph = self._external(plain, dataset, system, built) if system else self._graph(plain, dataset, built)
         metrics = checked_metrics(built.parts, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
-        definitions = [one.spec.digest for one in built.parts]
-        exact = [leg.exact.address for leg in built_graph.approximate.values()]
-        answered = [node.address for node in (built_graph.answer, built_graph.route, built_graph.query) if node]
-        expected = [dataset.golden.expectations] if any(EXPECTED & set(one.needs) for one in metrics) else []
+        definitions = [part.spec.digest for part in built.parts]
+        exact = [leg.exact.address for leg in graph.approximate.values()]
+        answered = [node.address for node in (graph.answer, graph.route, graph.query) if node]
+        expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
         signature = content_hash(
-            [built_graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
+            [graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]
         )
         return Experiment(
             job.name,
@@ -121,12 +125,12 @@ class Session:
             mask({**plain, "success": resolve_success(plain, {metric.name: metric for metric in metrics})}),
             job.parameters,
             dataset,
-            built_graph,
-            depth if system else top_k,
+            graph,
+            plain["depth"] if system else plain["top_k"],
             metrics,
             threshold,
             signature,
-            coverage(plain),
+            float(plain["coverage"]),
             self._targets(plain["targets"]),
             prices.money,
             prices.currency,
@@ -139,21 +143,21 @@ class Session:
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
         """Load the questions that a config may use; every command loads them here."""
-        node, given = plain["dataset"], plain["partition"]
-        partition.check(given, searching)
-        drawn = self._loaded(node)
-        if given in (None, ALL) and not searching:
+        node, typed = plain["dataset"], plain["partition"]
+        partition.check(typed, searching)
+        drawn = self._load(node)
+        if typed in (None, ALL) and not searching:
             return drawn
         # A sample must not move the border: what it shows to a search is not in the holdout of all questions.
-        whole = self._loaded({**node, "limit": None}) if node.get("limit") else drawn
-        chosen = partition.choose(given, len(whole.golden.questions), searching)
+        whole = self._load({**node, "limit": None}) if node.get("limit") else drawn
+        chosen = partition.choose(typed, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # what is loaded once stays
         if key not in self._datasets:
             divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
         return self._datasets[key]
 
-    def _loaded(self, node: Any) -> Dataset:
+    def _load(self, node: Any) -> Dataset:
         built = self.builder.build(node, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
@@ -162,11 +166,11 @@ class Session:
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
         """Set the budget and the prices of the calls that follow."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
-        given = plain["budget"] or {}
-        for key in given:
+        limits = plain["budget"] or {}
+        for key in limits:
             if key not in LIMITS:
                 raise ConfigError(f"budget.{key}: there is no such limit{nearest(key, LIMITS)}")
-        budget = Budget(**given)
+        budget = Budget(**limits)
         budget.check()
         if self.services.meter.limit(budget, prices.money, prices.currency):
             self.evaluator.executor.forget_failed()
@@ -174,60 +178,63 @@ class Session:
 
     def _graph(self, plain: Mapping[str, Any], dataset: Dataset, built: MetricSet) -> ConfigGraph:
         """Build the graph of stages that the config describes."""
-        top_k, depth = lengths(plain)
         chunker, retriever, reranker = (
             self.builder.build(plain[key], key) for key in ("chunker", "retriever", "reranker")
         )
-        if reranker.value.candidates > depth:
-            raise ConfigError(
-                f"reranker.candidates={reranker.value.candidates} is more than depth={depth}; raise depth"
-            )
-        compared = any("exact" in one.value.needs for one in built.parts)
-        generator, router, query = (self._chosen(plain, group) for group in ("llm", "router", "query"))
-        return graph(
+        depth, candidates = plain["depth"], reranker.value.candidates
+        if candidates > depth:
+            raise ConfigError(f"reranker.candidates={candidates} is more than depth={depth}; raise depth")
+        exact = any("exact" in part.value.needs for part in built.parts)
+        generator, router, query = (self._optional(plain, group) for group in ("llm", "router", "query"))
+        return config_graph(
             Parts(
-                dataset.corpus, chunker, retriever, reranker, depth, top_k, compared, context_budget(plain), generator,
-                built.judged, router, query,
+                dataset.corpus, chunker, retriever, reranker, depth, plain["top_k"], exact, plain["context_budget"],
+                generator, built.judged, router, query,
             )
         )  # fmt: skip
 
     def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
         """Build the graph of a system that answers by itself."""
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
-            if self._chosen(plain, group):
+            if self._optional(plain, group):
                 raise ConfigError(
                     f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
-        _, depth = lengths(plain)
         questions = tabulate(dataset.golden.questions).wordings
-        named = {one.document for question in dataset.golden.questions for one in question.evidence}
-        documents = [document for document in dataset.corpus.ids if document in named]
-        return external_graph(ExternalSystem(dataset.corpus, system, questions, depth, documents, built.judged))
+        labelled = {one.document for question in dataset.golden.questions for one in question.evidence}
+        documents = [document for document in dataset.corpus.ids if document in labelled]
+        return external_graph(
+            ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged)
+        )
 
-    def _chosen(self, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
+    def _optional(self, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
         """Build an optional part; None where it is switched off."""
         built = self.builder.build(plain[group], group)
         return None if getattr(built.value, "SILENT", False) else built
 
-    def _targets(self, named: Mapping[str, Any] | None) -> dict[str, TargetRule]:
-        chosen = dict(named or {})
-        if not isinstance(enforced := chosen.pop(ENFORCE, False), bool):
-            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
-        return {
-            name: self.builder.build(node, f"targets.{name}").value for name, node in chosen.items() if node is not None
-        }
+    def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
+        """Build the parts of a group of which a config has several; those that are null are left out."""
+        return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
-    def _built_metrics(self, plain: Mapping[str, Any]) -> MetricSet:
-        named = plain["metrics"] or {}
-        key = json.dumps(named, default=str)
+    def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
+        rules = dict(nodes or {})
+        if not isinstance(enforced := rules.pop(ENFORCE, False), bool):
+            raise ConfigError(f"targets.{ENFORCE}: must be true or false, given {enforced!r}")
+        return {name: built.value for name, built in self._built(rules, "targets").items()}
+
+    def _metrics(self, plain: Mapping[str, Any]) -> MetricSet:
+        nodes = plain["metrics"] or {}
+        key = json.dumps(nodes, default=str)
         if key not in self._metric_sets:
-            built = {
-                name: self.builder.build(node, f"metrics.{name}") for name, node in named.items() if node is not None
-            }
-            for name, one in built.items():
-                check_metric(one.value, f"metrics.{name}")
+            built = self._built(nodes, "metrics")
+            for name, part in built.items():
+                if lacking := [attribute for attribute in METRIC if not hasattr(part.value, attribute)]:
+                    kind = type(part.value).__name__
+                    raise ConfigError(
+                        f"metrics.{name}: {kind} lacks {', '.join(lacking)}; see ragsweep.core.types.Metric"
+                    )
             parts = list(built.values())
-            judged = {one.value.name: one for one in parts if isinstance(one.value, JudgedMetric)}
+            judged = {part.value.name: part for part in parts if isinstance(part.value, JudgedMetric)}
             self._metric_sets[key] = MetricSet(parts, judged)
         return self._metric_sets[key]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import BuiltPart
@@ -13,32 +13,67 @@ from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
 from ragsweep.stats.inference.recommending import COSTS
 
-METRIC = ("name", "needs", "unit", "higher_is_better", "bounds", "quantile", "score")
-"""What a metric must have, see types.Metric."""
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def check_metric(metric: object, where: str) -> None:
-    """Raise ConfigError for a class that lacks something of a metric."""
-    if lacking := [name for name in METRIC if not hasattr(metric, name)]:
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_command(values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting of the command as a whole that is invalid."""
+    if not is_whole(values["finalists"]) or values["finalists"] < 0:
+        raise ConfigError(f"finalists: must be a whole number, 0 for none, given {values['finalists']!r}")
+    if values["plan"] not in (True, False, "json"):
+        raise ConfigError(f"plan: must be true, false or json, given {values['plan']!r}")
+    if not isinstance(values["rerun"], bool):
+        raise ConfigError(f"rerun: must be true or false, given {values['rerun']!r}")
+    if values["questions"]["until"] is not None:
         raise ConfigError(
-            f"{where}: {type(metric).__name__} lacks {', '.join(lacking)}; see ragsweep.core.types.Metric"
+            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
         )
+    for key in ("timeout", "max_failures"):
+        value = values[key]
+        if value is not None and not (is_number(value) and value > 0):
+            raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
+
+
+def check_config(plain: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an invalid number among the settings of one config."""
+    for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
+        if not is_whole(plain[key]) or plain[key] < least:
+            raise ConfigError(f"{key}: must be a whole number of at least {least}, given {plain[key]!r}")
+    top_k, depth, threshold = plain["top_k"], plain["depth"], plain["evidence"]["threshold"]
+    if top_k > depth:
+        raise ConfigError(f"top_k={top_k} is more than depth={depth}; raise depth, or lower top_k")
+    if not (is_number(threshold) and 0 < threshold <= 1):
+        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, given {threshold!r}")
+    share, budget = plain["coverage"], plain["context_budget"]
+    if not (is_number(share) and 0 <= share <= 1):
+        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
+    if budget is not None and not (is_whole(budget) and budget >= 1):
+        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
+    margin = (plain["recommend"] or {}).get("margin")
+    if margin is not None and not (is_number(margin) and 0 <= margin < math.inf):
+        raise ConfigError(f"recommend.margin: must be a number of 0 or more, or null, given {margin!r}")
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return the metrics of a config, checked against each other, the config's settings and the dataset."""
     metrics: dict[str, Metric] = {}
-    for one in built:
-        if one.value.name in metrics:
-            raise ConfigError(f'metrics: "{one.value.name}" is defined twice; remove one with ~metrics.KEY')
-        metrics[one.value.name] = one.value
-    wanted = {"objective": objectives(plain), "headline": plain["headline"]}
-    for key, names in wanted.items():
+    for part in built:
+        if part.value.name in metrics:
+            raise ConfigError(f'metrics: "{part.value.name}" is defined twice; remove one with ~metrics.KEY')
+        metrics[part.value.name] = part.value
+    for key, names in (("objective", objectives(plain)), ("headline", plain["headline"])):
         for name in names:
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
-    _check_constraints(plain["constraints"] or {}, metrics)
-    _check_margin(plain["recommend"] or {})
+    check_constraints(plain["constraints"] or {}, metrics)
     check_labels(tabulate(dataset.golden.questions), metrics)
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
@@ -49,49 +84,12 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     return tuple(metrics.values())
 
 
-def _check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
+def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
     """Refuse a limit on what is no cost, or is not measured: it could never be kept."""
     for name, limit in limits.items():
         if name not in COSTS:
             raise ConfigError(f"constraints.{name}: no such cost{nearest(str(name), COSTS)}")
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+        if limit is not None and not (is_number(limit) and limit > 0):
             raise ConfigError(f"constraints.{name}: must be a number above 0, or null, given {limit!r}")
         if limit is not None and name not in metrics:
             raise ConfigError(f'constraints.{name}: no metric "{name}" is measured{nearest(name, metrics)}')
-
-
-def _check_margin(given: Mapping[str, Any]) -> None:
-    margin = given.get("margin")
-    if isinstance(margin, bool) or not isinstance(margin, int | float | None) or not 0 <= (margin or 0) < math.inf:
-        raise ConfigError(f"recommend.margin: must be a number of 0 or more, or null, given {margin!r}")
-
-
-def coverage(plain: Mapping[str, Any]) -> float:
-    """Return the share of the questions that must be scored. Raises ConfigError."""
-    share = plain["coverage"]
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise ConfigError(f"coverage: must be a share between 0 and 1, given {share!r}")
-    return float(share)
-
-
-def context_budget(plain: Mapping[str, Any]) -> int | None:
-    """Return the tokens that a context may have. Raises ConfigError."""
-    budget = plain["context_budget"]
-    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
-        raise ConfigError(f"context_budget: must be a whole number of at least 1, or null, given {budget!r}")
-    return budget
-
-
-def lengths(plain: Mapping[str, Any]) -> tuple[int, int]:
-    """Check and return ``top_k`` and ``depth``."""
-    for key in ("top_k", "depth", "seed"):
-        lowest = 0 if key == "seed" else 1
-        if not isinstance(plain[key], int) or isinstance(plain[key], bool) or plain[key] < lowest:
-            raise ConfigError(f"{key}: must be a whole number of at least {lowest}, given {plain[key]!r}")
-    top_k, depth = int(plain["top_k"]), int(plain["depth"])
-    if top_k > depth:
-        raise ConfigError(f"top_k={top_k} is more than depth={depth}; raise depth, or lower top_k")
-    threshold = plain["evidence"]["threshold"]
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
-        raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, given {threshold!r}")
-    return top_k, depth

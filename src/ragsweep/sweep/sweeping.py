@@ -1,4 +1,4 @@
-"""Run a command: check and plan all its configs, run them, and close what was hydra_initialized, however it ends."""
+"""Run a command: check and plan all its configs, run them, and close what was opened, however it ends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
-from ragsweep.sweep import finalists, mlflow_sync, races, search_command
+from ragsweep.sweep import mlflow_sync
 from ragsweep.sweep.command import Command, compose_jobs
 from ragsweep.sweep.compose import JobConfig
 from ragsweep.sweep.jobs import Partial, TargetsMissed, run_job
 from ragsweep.sweep.loop import JobLoop
 from ragsweep.sweep.multirun import Multirun
 from ragsweep.sweep.race_loop import exception_of
+from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
+from ragsweep.sweep.search_command import trial_names, with_directions
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
+from ragsweep.sweep.settings import check_command
 
 
 def run(command: Command) -> int:
@@ -34,39 +37,77 @@ def run(command: Command) -> int:
 def _run(command: Command) -> int:
     configs = compose_jobs(command)
     values = configs[0].values
-    _check(configs)
+    check_command(values)
+    # Where results are kept cannot differ within a sweep: they would not be found again.
+    for key in ("store", "tracking"):
+        if any(config.values[key] != values[key] for config in configs):
+            raise ConfigError(f"{key}: cannot differ within a sweep")
     terminal, possible = Terminal.current(), list[Node]()
-    own = open_session(values, terminal)
-    jobs = _prepare(own, command, configs)
-    experiments = [one.experiment for one in jobs if one.experiment]
-    race = _race(own, command, experiments)
+    session = open_session(values, terminal)
+    jobs = prepare_jobs(session, command, configs)
+    experiments = [job.experiment for job in jobs if job.experiment]
+    race = _prepare_race(session, command, experiments)
     if command.searching:
-        command = search_command.with_directions(command, values, experiments[0])
+        command = with_directions(command, values, experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         del experiments[1:]  # the others only show that what is searched is possible
-    planned = plan([experiment.wanted for experiment in experiments], own.evaluator.executor)
-    estimate_costs(planned, experiments, own.evaluator.executor)
+    planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
+    estimate_costs(planned, experiments, session.evaluator.executor)
     if values["plan"] == "json":
-        print(json.dumps(_plain(planned)))
+        print(json.dumps(plan_as_json(planned)))
         return 0
     if values["plan"]:
         terminal.plan_table(planned)
         return 0
     _check_keys([*_missing(planned, experiments), *possible])
-    context = RunContext(own, own.tracker(values), terminal, command.secrets, None, command.search)
+    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
     if not command.multirun:
         terminal.plan(planned)
-        status = _single(command, context, jobs[0])
+        status = _run_single(command, context, jobs[0])
     else:
         kind = Search if command.searching else Multirun
         signatures = [experiment.signature for experiment in experiments]
         status = kind(command, values, context, jobs, race).run(signatures, planned)
     mlflow_sync.end_abandoned(context.ledger, context.tracker, terminal)
     return status
+
+
+def prepare_jobs(session: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
+    """Check every config before the first one starts, and raise all faults at once."""
+    jobs, faults = [], dict[str, RagsweepError]()
+    for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
+        job = Job(config, name, command.jobs[number], number, searching=command.searching)
+        try:
+            job.experiment = session.prepare(job)
+            jobs.append(job)
+        except RagsweepError as fault:
+            faults[str(fault)] = fault
+    if faults:
+        kind = type(next(iter(faults.values())))
+        raise kind("\n".join(faults))
+    return jobs
+
+
+def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
+    """Prepare the race that the sweeper runs; None where it runs none."""
+    if command.race is None:
+        return None
+    if session.evaluator.executor.store is None:
+        raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
+    if len(names := objectives(experiments[0].config)) > 1:
+        raise ConfigError(f"{WHERE}: a race is about one number, and objective names {len(names)}")
+    if (command.search or {}).get("constraints"):
+        raise ConfigError(
+            f"{WHERE}: drops by the objective alone, so that none that keeps hydra.sweeper.constraints might be left;"
+            " give one of the two"
+        )
+    settings = session.builder.build(command.race, WHERE).value
+    configs = trial_names(command.search) if command.search else experiments
+    return prepare_race(settings, experiments, len(configs))
 
 
 def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
@@ -88,85 +129,29 @@ def _check_keys(nodes: Sequence[Node]) -> None:
         raise ConfigError("\n".join(faults))
 
 
-def _check(configs: Sequence[JobConfig]) -> None:
-    """Refuse invalid settings of the command as a whole."""
-    values = configs[0].values
-    finalists.check(values["finalists"])
-    if values["plan"] not in (True, False, "json"):
-        raise ConfigError(f"plan: must be true, false or json, given {values['plan']!r}")
-    if not isinstance(values["rerun"], bool):
-        raise ConfigError(f"rerun: must be true or false, given {values['rerun']!r}")
-    if values["questions"]["until"] is not None:
-        raise ConfigError(
-            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); dataset.limit draws a sample"
-        )
-    for key in ("timeout", "max_failures"):
-        value = values[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
-            raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
-    # Where results are kept cannot differ within a sweep: they would not be found again.
-    for key in ("store", "tracking"):
-        if any(other.values[key] != values[key] for other in configs):
-            raise ConfigError(f"{key}: cannot differ within a sweep")
-
-
-def _race(own: Session, command: Command, experiments: Sequence[Experiment]) -> races.PreparedRace | None:
-    """Lay out the race that the sweeper runs; None where it runs none."""
-    if command.race is None:
-        return None
-    if own.evaluator.executor.store is None:
-        raise ConfigError("store.stages=false: a race asks again what was asked before; let it be stored")
-    if len(named := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"hydra.sweeper.race: a race is about one number, and objective names {len(named)}")
-    if (command.search or {}).get("constraints"):
-        raise ConfigError(
-            "hydra.sweeper.race: drops by the objective alone, so that none that keeps hydra.sweeper.constraints might"
-            " be left; give one of the two"
-        )
-    rule = own.builder.build(command.race, "hydra.sweeper.race").value
-    return races.prepare_race(
-        rule, experiments, len(search_command.trial_names(command.search)) if command.search else len(experiments)
-    )
-
-
-def _prepare(own: Session, command: Command, configs: Sequence[JobConfig]) -> list[Job]:
-    """Check every config before the first one starts, and raise all faults at once."""
-    jobs, faults = [], dict[str, RagsweepError]()
-    for number, (config, name) in enumerate(zip(configs, command.names(), strict=True)):
-        job = Job(config, name, command.jobs[number], number, searching=command.searching)
-        try:
-            job.experiment = own.prepare(job)
-            jobs.append(job)
-        except RagsweepError as fault:
-            faults[str(fault)] = fault
-    if faults:
-        kind = type(next(iter(faults.values())))
-        raise kind("\n".join(faults))
-    return jobs
-
-
-def _plain(planned: Plan) -> dict[str, object]:
+def plan_as_json(planned: Plan) -> dict[str, object]:
+    """Return a plan in JSON types, with null for what is unknown."""
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
         | ({"rows": count.rows} if count.rows else {})
-        | (_charged(count.charge) if count.charge.calls else {})
+        | (_charge_as_json(count.charge) if count.charge.calls else {})
         for stage, count in planned.stages.items()
     }
     seconds = None if planned.unmeasured else planned.total.seconds
-    currency = {"currency": planned.currency or None}
-    return {"configs": planned.configs, "stages": stages, "seconds": seconds} | _charged(planned.charge) | currency
+    charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
+    return {"configs": planned.configs, "stages": stages, "seconds": seconds, **charge}
 
 
-def _charged(charge: Charge) -> dict[str, object]:
-    """Return the cost of calls, with null for what is unknown."""
-    calls, tokens, money = (
-        None if math.isnan(value) else value for value in (charge.calls, charge.tokens, charge.money)
-    )
-    whole = [value if value is None else math.ceil(value) for value in (calls, tokens)]
-    return {"calls": whole[0], "tokens": whole[1], "money": money, "estimated": charge.estimated}
+def _charge_as_json(charge: Charge) -> dict[str, object]:
+    return {
+        "calls": None if math.isnan(charge.calls) else math.ceil(charge.calls),
+        "tokens": None if math.isnan(charge.tokens) else math.ceil(charge.tokens),
+        "money": None if math.isnan(charge.money) else charge.money,
+        "estimated": charge.estimated,
+    }
 
 
-def _single(command: Command, context: RunContext, job: Job) -> int:
+def _run_single(command: Command, context: RunContext, job: Job) -> int:
     """Run the only config of a command."""
     try:
         assert isinstance(job.config, JobConfig)

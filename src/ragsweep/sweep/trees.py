@@ -1,4 +1,4 @@
-"""Trees of plain values: their leaves, values at dotted keys, and the keys that interpolations in them read."""
+"""Trees of plain values: leaves, values at dotted keys, keys that interpolations read, and how a user types them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragsweep.core.secrets import mask
+
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
 """Stands for an interpolation that was taken out of the one around it."""
 
 _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
 """Resolvers whose arguments are no keys of the config."""
+
+_NO_PARAMETERS = {
+    "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "rerun", "timeout", "max_failures",
+    "headline", "answer_headline", "coverage", "constraints", "recommend", "success"
+}  # fmt: skip
+"""Keys that cannot change a result, or are shown as metrics."""
+
+_BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
+"""Text that Hydra reads without quotes."""
+
+_OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+-]?[\d_]+)?)", re.IGNORECASE | re.ASCII)
+"""Text that Hydra reads as something else where it stands without quotes."""
+
+_BEFORE_QUOTE = re.compile(r"(\\*)'")
+"""A quote, and the backslashes before it: within quotes both are escaped."""
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
@@ -70,3 +87,39 @@ def absolute(key: str, where: str) -> str:
     above = re.sub(r"\[(\d+)\]", r".\1", where).split(".")
     up = len(key) - len(named)
     return named if not up else ".".join([*above[: len(above) - up], named])
+
+
+def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+    """Flatten a config to parameters, every value once, secrets masked.
+
+    A part that another names by interpolation (``embedder: ${embedder}``) appears under its own key only.
+
+    Args:
+        written: The config with its interpolations.
+        values: The config's plain values.
+    """
+    found: dict[str, str] = {}
+
+    def walk(node: Mapping[str, Any], below: Mapping[str, Any], prefix: str) -> None:
+        for key, value in below.items():
+            name = f"{prefix}{key}"
+            if name in _NO_PARAMETERS or key == "_target_":
+                continue
+            if not isinstance(value, Mapping):
+                found[name] = _spell_value(value)
+            elif isinstance(child := node[key], Mapping):
+                walk(child, value, f"{name}.")  # else the whole of it is another key's
+
+    walk(written, values, "")
+    return {name: str(mask(value, name)) for name, value in found.items()}
+
+
+def _spell_value(value: Any) -> str:
+    """Spell a value as it is typed on the command line."""
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_spell_value(item) or "''" for item in value) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if not isinstance(value, str) or (_BARE.fullmatch(value) and not _OTHER.fullmatch(value)):
+        return str(value)
+    return "'" + _BEFORE_QUOTE.sub(r"\1\1\\'", value + "'")[:-2] + "'"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from configs import composed
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.parameters import spelled
 from ragsweep.sweep.session import Job
+from ragsweep.sweep.trees import spell
 
 
 def job(*overrides: str) -> Job:
@@ -61,7 +61,7 @@ def test_a_text_is_spelled_so_that_hydra_reads_it_back(text: str) -> None:
     if "${" in text:  # an interpolation, wherever it stands
         return
     values = {"word": text, "all": [text, "z"]}
-    parameters = spelled(values, values)
+    parameters = spell(values, values)
     for name, expected in (("word", text), ("all", [text, "z"])):
         read = OverridesParser.create().parse_override(f"{name}={parameters[name]}").value()
         assert ([str(one) for one in read] if isinstance(read, list) else str(read)) == expected
