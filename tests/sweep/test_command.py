@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,24 +35,6 @@ def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], messag
         compose_jobs(read_command(overrides, multirun=False))
     assert message in str(fault.value)
     assert len(str(fault.value).splitlines()) == 1
-
-
-WORDS = st.sampled_from(
-    ["top_k=3", "top_k=3,5,10", "top_k=range(1,4)", "depth=choice(50,100)", "retriever=bm25,vector", "seed=1", "+x=1,2"]
-)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.lists(WORDS, max_size=4, unique_by=lambda word: word.split("=")[0]))
-def test_jobs_are_those_of_hydras_own_sweeper(overrides: list[str]) -> None:
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    expected = [tuple(job) for batch in BasicSweeper.split_arguments(parsed, None) for job in batch]
-    assert list(read_command(overrides, multirun=True).jobs) == expected
-
-
-def test_names_tell_jobs_apart_and_leave_out_what_they_share() -> None:
-    command = read_command(["top_k=3,5", "retriever=bm25", "depth=50,100"], multirun=True)
-    assert command.names() == ["top_k=3 depth=50", "top_k=3 depth=100", "top_k=5 depth=50", "top_k=5 depth=100"]
 
 
 @settings(max_examples=50)
@@ -89,12 +69,6 @@ def test_cases_are_run_as_a_union_and_what_is_typed_multiplies_each() -> None:
             "[['top_k=3'],['top_k=5'],['retriever=bm25','retriever.kk=1']]",
             'hydra.sweeper.cases[2]: retriever.kk=1: no key "retriever.kk"; did you mean "retriever.k1"?',
         ),
-        ("[['top_k=3'],[]]", "hydra.sweeper.cases[1]: is empty"),
-        (
-            "[{top_k: 3}]",
-            "hydra.sweeper.cases[0]: must be a list of overrides, given {'top_k': 3}; write [\"top_k=3\"]",
-        ),
-        ("[['top_k=[']]", 'hydra.sweeper.cases[0]: cannot read "top_k=["'),
         ("top_k", "hydra.sweeper.cases: must be null or a list of cases"),
     ],
 )

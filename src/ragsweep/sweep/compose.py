@@ -11,6 +11,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -19,7 +25,6 @@ from ragsweep.sweep.trees import keys_read, leaves, value_at, with_values
 
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader
-    from hydra.core.override_parser.types import Override
 
 CONFIG = "config"
 VERSION_BASE = "1.3"
@@ -40,8 +45,6 @@ def config_folder() -> Path:
 @lru_cache(maxsize=4096)
 def parse(line: str) -> Override:
     """Parse one override with Hydra's parser; raises a HydraException for what is none."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     return OverridesParser.create().parse_override(line)
 
 
@@ -217,8 +220,6 @@ class Composer:
 
         Raises what Hydra and OmegaConf raise, and ConfigError for what the policy refuses.
         """
-        from hydra.errors import HydraException
-
         lines = tuple(overrides)
         if self._policy:
             self._policy.check_overrides(lines)
@@ -243,8 +244,6 @@ class Composer:
     @property
     def loader(self) -> ConfigLoader:
         """Hydra's loader, which lists the options of groups (``retriever=glob(*)``)."""
-        from hydra.core.global_hydra import GlobalHydra
-
         with hydra_initialized():
             return GlobalHydra.instance().config_loader()
 
@@ -255,8 +254,6 @@ class Composer:
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
         """Return key and value of an override that sets a single value and chooses nothing."""
-        from hydra.core.override_parser.types import OverrideType
-
         key, value = override.key_or_group, override.value()
         if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
             return None
@@ -289,9 +286,6 @@ class Composer:
 @contextmanager
 def hydra_initialized() -> Iterator[None]:
     """Initialise Hydra for the shipped configs while the block lasts, also where Hydra runs already."""
-    from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-
     state = GlobalHydra.instance()
     before = state.hydra
     state.clear()
@@ -304,10 +298,20 @@ def hydra_initialized() -> Iterator[None]:
             state.initialize(before)
 
 
+@contextmanager
+def as_hydra_config(config: DictConfig) -> Iterator[None]:
+    """Let `HydraConfig` be that of a config, which interpolations such as ``${hydra:job.num}`` read."""
+    singleton = HydraConfig.instance()
+    before = singleton.cfg
+    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
+    try:
+        yield
+    finally:
+        singleton.cfg = before
+
+
 def _composed(lines: Sequence[str], searched: Sequence[str]) -> DictConfig:
     """Compose a config with its node ``hydra``, which lists the overrides as they were typed."""
-    from hydra import compose
-
     with hydra_initialized():
         config = compose(CONFIG, list(searched), return_hydra_config=True)
     if list(searched) != list(lines):

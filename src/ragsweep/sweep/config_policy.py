@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
@@ -16,13 +16,18 @@ from omegaconf.errors import OmegaConfBaseException
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
-from ragsweep.sweep.compose import CONFIG, Template, config_folder, hydra_initialized, parse
+from ragsweep.sweep.compose import CONFIG, Template, as_hydra_config, config_folder, hydra_initialized, parse
 from ragsweep.sweep.config_files import check_files
 from ragsweep.sweep.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.trees import absolute, leaves
 
-if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
+GROUP = "metrics"
+
+HEAVIEST = 20_000
+"""Values that a config may come to once its interpolations are resolved; a usual one comes to some hundreds."""
+
+NESTED = 8
+"""Interpolations inside interpolations that a config may hold; their targets are found only by resolving them."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """A variable of the environment in an interpolation."""
@@ -37,6 +42,16 @@ _SWEPT = "hydra.sweeper.params."
 
 _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
 """Lists of overrides."""
+
+_RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
+"""The keys of the node ``hydra`` that Hydra reads for more than text."""
+
+_TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
+"""The keys of the node ``hydra`` that a job's values may take part in."""
+
+_INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
+
+_ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
 
 
 def add_secrets(secrets: Secrets, config: DictConfig) -> None:
@@ -82,16 +97,6 @@ def _add_variables(secrets: Secrets, where: str, text: str) -> None:
             secrets.add_variable(value)
 
 
-GROUP = "metrics"
-
-
-class Named(NamedTuple):
-    """A class that a config file names, or an override."""
-
-    where: str
-    target: str
-
-
 def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise ConfigError, with the key, where two files, or a file and an override, name classes for one metric.
 
@@ -102,32 +107,34 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         lines: The overrides of one config.
         folders: Where configs are searched for; the first holds the shipped ones, which do not clash.
     """
-    overrides = [parse(line) for line in lines]
-    own = any((folder / GROUP).is_dir() for folder in folders[1:])
-    if not own and not any(_key(one) and _target(one.value()) for one in overrides):
+    typed = [one for one in map(parse, lines) if one.key_or_group.startswith(f"{GROUP}.")]
+    metrics: list[tuple[str, str, str | None]] = [  # None: removed
+        ("the command line", one.key_or_group.partition(".")[2], None if one.is_delete() else _target(one.value()))
+        for one in typed
+    ]
+    if not any((folder / GROUP).is_dir() for folder in folders[1:]) and not any(target for _, _, target in metrics):
         return
-    known: dict[str, Named] = {}
-    for path, content in _chosen_files(lines, folders):
-        for key, node in content.items():
-            if target := _target(node):
-                _refuse(known.get(key), Named(f"{path}.yaml", target), key)
-                known[key] = Named(f"{path}.yaml", target)
-    for one in overrides:
-        key = _key(one)
-        if key and one.is_delete():
+    known: dict[str, tuple[str, str]] = {}
+    for place, key, target in [*_chosen_metrics(lines, folders), *metrics]:
+        if target is None:
             known.pop(key, None)
-        elif key and (target := _target(one.value())):
-            _refuse(known.get(key), Named("the command line", target), key)
-            known[key] = Named("the command line", target)
+        elif target:
+            before = known.get(key, (place, target))
+            if before[1] != target:
+                raise ConfigError(
+                    f"metrics.{key}: {before[0]} makes it {before[1]}, and {place} {target}; one would replace the"
+                    " other, so put one of them under another key, and give it another name"
+                )
+            known[key] = place, target
 
 
-def _chosen_files(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, Mapping[str, Any]]]:
-    """List path and content of the files that are chosen for the group, in the order in which they are merged."""
+def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, str, str]]:
+    """List file, key and class of the metrics in the files that are chosen, in the order in which they are merged."""
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from hydra.types import RunMode
 
-    found = []
+    metrics = []
     try:
         with hydra_initialized():
             loader = GlobalHydra.instance().config_loader()
@@ -135,44 +142,15 @@ def _chosen_files(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[s
         for path in dict.fromkeys(str(one.config_path) for one in chosen if one.package == GROUP):
             files = [folder / f"{path}.yaml" for folder in folders]
             content = next((yaml.safe_load(file.read_text("utf-8")) for file in files if file.is_file()), None)
-            found.append((path, content if isinstance(content, Mapping) else {}))
+            nodes = content if isinstance(content, Mapping) else {}
+            metrics += [(f"{path}.yaml", key, _target(node)) for key, node in nodes.items()]
     except (HydraException, yaml.YAMLError, UnicodeDecodeError):
         return []  # an error once the config is composed
-    return found
-
-
-def _refuse(before: Named | None, now: Named, key: str) -> None:
-    if before is not None and before.target != now.target:
-        raise ConfigError(
-            f"metrics.{key}: {before.where} makes it {before.target}, and {now.where} {now.target}; one would replace"
-            " the other, so put one of them under another key, and give it another name"
-        )
-
-
-def _key(override: Override) -> str:
-    group, _, key = override.key_or_group.partition(".")
-    return key if group == GROUP else ""
+    return metrics
 
 
 def _target(node: Any) -> str:
     return str(node.get("_target_") or "") if isinstance(node, Mapping) else ""
-
-
-HEAVIEST = 20_000
-"""Values that a config may come to once its interpolations are resolved; a usual one comes to some hundreds."""
-
-NESTED = 8
-"""Interpolations inside interpolations that a config may hold; their targets are found only by resolving them."""
-
-_RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_subdir", "sweeper")
-"""The keys of the node ``hydra`` that Hydra reads for more than text."""
-
-_TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
-"""The keys of the node ``hydra`` that a job's values may take part in."""
-
-_INNERMOST = re.compile(r"\$\{(?:\s*[\w.]+\s*:)?\s*([^${},]*)[^${}]*\}")
-
-_ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))")
 
 
 class ConfigPolicy:
@@ -186,9 +164,11 @@ class ConfigPolicy:
         add_secrets_of_overrides(self._secrets, overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name when it composes
             _refuse_heavy({key: value for key, _, value in (line.lstrip("+").partition("=") for line in overrides)})
-        for line in overrides:
-            if "hydra.searchpath" in line:
-                _check_search_path(parse(line))
+        for override in [parse(line) for line in overrides if "hydra.searchpath" in line]:
+            if override.key_or_group == "hydra.searchpath":
+                value = override.value()
+                for path in value if isinstance(value, list) else [value]:
+                    check_search_path(str(path))
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
         """Refuse files that take endless time to expand, and two metrics under one key."""
@@ -211,38 +191,20 @@ class ConfigPolicy:
         return depends
 
 
-def _check_search_path(override: Override) -> None:
-    if override.key_or_group != "hydra.searchpath":
-        return
-    value = override.value()
-    for path in value if isinstance(value, list) else [value]:
-        text = str(path)
-        if "${" in text:
-            raise ConfigError(f'hydra.searchpath: "{text}" must be written out')
-        check_search_path(text)
-
-
 def _resolved(config: DictConfig) -> dict[str, Any]:
     """Resolve the settings that Hydra resolves, as they are within a job."""
-    from hydra.core.hydra_config import HydraConfig
-
     within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
     assert isinstance(within, DictConfig)
-    singleton = HydraConfig.instance()
-    before = singleton.cfg
     try:
-        singleton.set_config(within)
-        settings = {key: _plain(within.hydra, key) for key in _RESOLVED}
-        return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
+        with as_hydra_config(within):
+            nodes = {key: within.hydra[key] for key in _RESOLVED}
+            settings = {
+                key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+                for key, node in nodes.items()
+            }
+            return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'hydra'}: {str(fault).splitlines()[0]}") from None
-    finally:
-        singleton.cfg = before
-
-
-def _plain(hydra: DictConfig, key: str) -> Any:
-    value = hydra[key]
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+
+from ragsweep.sweep.compose import parse
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
@@ -66,42 +67,40 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
+    """Check the cases, and number them; without any there is one, which sets nothing."""
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
         raise HydraException(f"{CASES}: must be null or a list of cases, given {cases!r}; {_WAY_OUT}")
-    return [(number, _case(number, case)) for number, case in enumerate(cases)]
+    for number, case in enumerate(cases):
+        where = f"{CASES}[{number}]"
+        if not isinstance(case, list):
+            given, lines = (dict(case), _as_lines(case)) if isinstance(case, Mapping) else (case, case)
+            raise HydraException(f"{where}: must be a list of overrides, given {given!r}; write [{lines}]")
+        if not case:
+            raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
+        for before, line in zip([None, *case], case, strict=False):
+            if isinstance(line, Mapping):
+                raise HydraException(f"{where}: {dict(line)!r} is no override; write {_as_lines(line)}")
+            if not isinstance(line, str):
+                quoted = f'quote an override that holds commas: "{before},{line}"' if before else "write KEY=VALUE"
+                raise HydraException(f"{where}: {line!r} is no override; {quoted}")
+    return list(enumerate(cases))
 
 
-def _case(number: int, case: Any) -> list[str]:
-    where = f"{CASES}[{number}]"
-    if isinstance(case, Mapping):
-        lines = ", ".join(f'"{key}={value}"' for key, value in case.items())
-        raise HydraException(f"{where}: must be a list of overrides, given {dict(case)!r}; write [{lines}]")
-    if not isinstance(case, list):
-        raise HydraException(f"{where}: must be a list of overrides, given {case!r}; write [{case}]")
-    if not case:
-        raise HydraException(f"{where}: is empty; name at least one override, or leave the case out")
-    for before, line in zip([None, *case], case, strict=False):
-        if isinstance(line, Mapping):
-            lines = ", ".join(f'"{key}={value}"' for key, value in line.items())
-            raise HydraException(f"{where}: {dict(line)!r} is no override; write {lines}")
-        if not isinstance(line, str):
-            quoted = f'; quote an override that holds commas: "{before},{line}"' if before else "; write KEY=VALUE"
-            raise HydraException(f"{where}: {line!r} is no override{quoted}")
-    return case
+def _as_lines(case: Mapping[Any, Any]) -> str:
+    return ", ".join(f'"{key}={value}"' for key, value in case.items())
 
 
 def _read(lines: Sequence[str], where: str) -> list[Override]:
-    parser, overrides = OverridesParser.create(), []
+    """Parse overrides; ``where``: the place they were written at, for errors."""
+    start, overrides = f"{where}: " if where else "", []
     for line in lines:
         try:
-            override = parser.parse_override(line)
+            override = parse(line)
         except HydraException as fault:
-            start = f"{where}: " if where else ""
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}') from fault
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            start = f"{where}: " if where else ""
             raise HydraException(f'{start}"{line}": the grid takes choices and ranges, no intervals')
         overrides.append(override)
     return overrides

@@ -22,7 +22,7 @@ FOLDER = "/the-folder-of-the-run"
 """Stands for the run's own folder in settings that are checked before there is one."""
 
 LAUNCHERS: Mapping[str, frozenset[str]] = {
-    "hydra._internal.core_plugins.basic_launcher.BasicLauncher": frozenset(),
+    "hydra.BasicLauncher": frozenset(),
     "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher": frozenset(
         {"n_jobs", "backend", "prefer", "require", "verbose", "timeout", "pre_dispatch", "batch_size", "max_nbytes",
          "mmap_mode"}
@@ -41,7 +41,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 """Launcher -> the settings that a config may give it; none is a command, a host, or a hook."""
 
 SWEEPERS: Mapping[str, frozenset[str]] = {
-    "hydra._internal.core_plugins.basic_sweeper.BasicSweeper": frozenset({"max_batch_size", "params"}),
+    "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
     "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
         {"max_batch_size", "params", "cases", "race"}
     ),
@@ -74,6 +74,9 @@ HANDLED = frozenset({"class", "level", "formatter", "filters"})
 
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
+_BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
+"""Hydra's own launcher and sweeper, the modules of which are private."""
+
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
 """Variables that a config may set for its jobs: other names could choose a program, a library or a host."""
 
@@ -83,9 +86,11 @@ _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
 _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
-def check_search_path(path: object) -> None:
+def check_search_path(path: str) -> None:
     """Raise ConfigError for a folder of configs that is a package: to look for configs in one imports it."""
-    if not isinstance(path, str) or "://" not in path:
+    if "${" in path:
+        raise ConfigError(f'hydra.searchpath: "{path}" must be written out')
+    if "://" not in path:
         return
     scheme, _, name = path.partition("://")
     package = name.partition("/")[0]
@@ -112,10 +117,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
             " results from MLflow, or from results.json of the sweep's run"
         )
     for key in ("hydra_logging", "job_logging"):
-        for name, value in leaves(settings[key]):
-            _check_log_setting(name, value, f"hydra.{key}.{name}")
-        _check_formatters(settings[key], f"hydra.{key}.formatters")
-        _check_handlers(settings[key], f"hydra.{key}.handlers")
+        _check_logging(settings[key], f"hydra.{key}")
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
@@ -136,7 +138,8 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
     check_targets(values, where)
     if is_trusted(target):
         return
-    if target not in known:
+    allowed = known.get(_BUILT_IN.sub(r"hydra.\1", target))
+    if allowed is None:
         package = ".".join(target.split(".")[:2]) if target.startswith("hydra_plugins.") else target.partition(".")[0]
         raise ConfigError(
             f'{where}._target_: "{target}" is not trusted; to use it set the environment variable {TRUSTED}={package}'
@@ -144,15 +147,41 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
     for name, value in leaves(values):
         if value is None:
             continue
-        if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in known[target]):
+        if not any(name == setting or name.startswith((f"{setting}.", f"{setting}[")) for setting in allowed):
             kind = target.rpartition(".")[2]
-            raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, known[target])}")
+            raise ConfigError(f"{where}.{name}: no setting of {kind} for a config{nearest(name, allowed)}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be all, a number, or a multiple such as 2*n_jobs, given {value!r}")
 
 
+def _check_logging(settings: Any, where: str) -> None:
+    """Check a dictConfig of ``logging``: classes, objects that it names, files it writes, and the text in them."""
+    for name, value in leaves(settings):
+        _check_log_setting(name, value, f"{where}.{name}")
+    if not isinstance(settings, Mapping):
+        return
+    for name, formatter in (settings.get("formatters") or {}).items():
+        if not isinstance(formatter, Mapping) or any(is_trusted(str(formatter.get(key))) for key in ("()", "class")):
+            continue
+        for key, value in formatter.items():
+            if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
+                raise ConfigError(
+                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, given {value!r};"
+                    f' use "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
+                )
+    for name, handler in (settings.get("handlers") or {}).items():
+        if isinstance(handler, Mapping) and (kind := str(handler.get("class"))) in LOG_CLASSES:
+            module = logging.handlers if kind.startswith("logging.handlers.") else logging
+            arguments = inspect.signature(getattr(module, kind.rpartition(".")[2])).parameters
+            for key in handler:
+                if key not in (known := {*HANDLED, *arguments}):
+                    raise ConfigError(
+                        f"{where}.handlers.{name}.{key}: {kind} takes no such argument{nearest(str(key), known)}"
+                    )
+
+
 def _check_log_setting(name: str, value: Any, where: str) -> None:
-    """Check one value of a dictConfig of ``logging``: classes, objects that it names, and the file it writes."""
+    """Check one value: a class, an object that it names, or the file that is written."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" would be called; name a class of logging under the key class')
@@ -168,39 +197,6 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         )
     if ".." in f".{name}.":  # logging sets attributes that stand under the key "."
         raise ConfigError(f'{where}: attributes cannot be set; leave out the key "."')
-
-
-def _check_handlers(settings: Any, where: str) -> None:
-    """Raise ConfigError for an argument that a handler of logging does not take."""
-    handlers = settings.get("handlers") if isinstance(settings, Mapping) else None
-    for name, one in (handlers or {}).items():
-        named = one.get("class") if isinstance(one, Mapping) else None
-        if named not in LOG_CLASSES:
-            continue
-        taken = {*HANDLED, *inspect.signature(_log_class(str(named))).parameters}
-        for key in one:
-            if key not in taken:
-                raise ConfigError(f"{where}.{name}.{key}: {named} takes no such argument{nearest(str(key), taken)}")
-
-
-def _log_class(name: str) -> Any:
-    """Find one of the classes of ``logging`` that a config may name."""
-    module, _, kind = name.rpartition(".")
-    return getattr(logging.handlers if module.endswith("handlers") else logging, kind)
-
-
-def _check_formatters(settings: Any, where: str) -> None:
-    """Raise ConfigError for a formatter that writes anything but what is logged, in one of the formats that we have."""
-    formatters = settings.get("formatters") if isinstance(settings, Mapping) else None
-    for name, one in (formatters or {}).items():
-        if not isinstance(one, Mapping) or is_trusted(str(one.get("()", ""))) or is_trusted(str(one.get("class", ""))):
-            continue
-        for key, value in one.items():
-            if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
-                raise ConfigError(
-                    f"{where}.{name}.{key}: a config cannot choose how logs are written, given {value!r}; use"
-                    f' "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
-                )
 
 
 def _is_inside(path: PurePath, folder: str) -> bool:

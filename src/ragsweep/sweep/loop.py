@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.command import Command, compose
-from ragsweep.sweep.compose import JobConfig, parse
+from ragsweep.sweep.compose import JobConfig, as_hydra_config, parse
 from ragsweep.sweep.jobs import run_job
 from ragsweep.sweep.races import KEY
 from ragsweep.sweep.session import Job, RunContext
@@ -52,7 +52,7 @@ class JobLoop:
         self._first = first.template
         self._branches: dict[str, tuple[Any, str]] = {}
         config = self._first.changed(first.changes)
-        with _as_hydra_config(config):
+        with as_hydra_config(config):
             self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
         text = str(value_at(self._first.tree, self._folder_key))
         self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
@@ -102,7 +102,7 @@ class JobLoop:
             OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # the time in names
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
-            stack.enter_context(_as_hydra_config(whole))
+            stack.enter_context(as_hydra_config(whole))
             shared = self._one_folder and template is self._first
             folder = self.folder if shared else Path(str(OmegaConf.select(whole, self._folder_key)))
             if self._multirun:
@@ -140,20 +140,6 @@ class JobLoop:
 
     def _masked_yaml(self, tree: Any) -> str:
         return to_yaml(self._secrets.mask_tree(tree) if self._secrets else tree)
-
-
-@contextmanager
-def _as_hydra_config(config: DictConfig) -> Iterator[None]:
-    """Let `HydraConfig` be that of a config, which interpolations such as ``${hydra:job.num}`` read."""
-    from hydra.core.hydra_config import HydraConfig
-
-    singleton = HydraConfig.instance()
-    before = singleton.cfg
-    singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it: longer than a job may take
-    try:
-        yield
-    finally:
-        singleton.cfg = before
 
 
 def to_yaml(tree: Any) -> str:

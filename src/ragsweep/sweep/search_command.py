@@ -10,7 +10,8 @@ from typing import Any
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.sweep.command import Command, check_search, defining
+from ragsweep.sweep.command import Command, defining, one_sentence
+from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.storage import is_postgresql
 
 SWEEPER = "hydra_plugins.ragsweep_optuna.sweeper.OptunaSweeper"
@@ -41,7 +42,8 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
         if bounded not in higher:
             raise ConfigError(f'hydra.sweeper.constraints: no metric "{bounded}" is measured, given "{line}"')
     settings["direction"] = directions if len(directions) > 1 else directions[0]
-    check_search(settings)
+    with one_sentence():  # a race is prepared elsewhere
+        SearchSettings.read({key: value for key, value in settings.items() if key not in ("_target_", "race")})
     return replace(command, search=settings)
 
 

@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from ragsweep.core import interruption
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
@@ -23,7 +21,7 @@ from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.closing import summarise_sweep
-from ragsweep.sweep.command import Command, compose, compose_jobs
+from ragsweep.sweep.command import Command, compose, compose_jobs, one_sentence
 from ragsweep.sweep.finalists import SUFFIX
 from ragsweep.sweep.hydra_launch import HydraTask, Launch, through_hydra
 from ragsweep.sweep.jobs import attempt
@@ -103,10 +101,8 @@ class Search(Multirun):
 
     def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
         if self.elsewhere:
-            try:
+            with one_sentence():
                 check_reachable(self.settings.get("storage"))
-            except HydraException as fault:
-                raise ConfigError(str(fault)) from None
         with exclusive(self.ledger, key, self.terminal):
             return super()._enter(key, new, planned)
 
