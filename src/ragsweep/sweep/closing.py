@@ -32,9 +32,7 @@ class ParentRun:
     files: Mapping[str, bytes] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    children: Mapping[int, Mapping[str, str]] = field(
-        default_factory=dict
-    )  # job -> tags that follow from the whole sweep
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags, from the whole sweep
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class SweepSummary:
 
     def show(self, terminal: Terminal) -> None:
         """Print the comparison, what failed, what a race has saved, and the verdict."""
-        shown = [one for one in self.results if one.state != DROPPED]
+        shown = [result for result in self.results if result.state != DROPPED]
         terminal.comparison(shown, headline(shown))
         terminal.failures(self.failures)
         terminal.lines(race_lines(self.results))
@@ -65,7 +63,8 @@ class SweepSummary:
         terminal.lines(gap_line(self.gap))
         if self.study and self.study.stopped:
             terminal.line("stopped", f"{self.study.stopped}; other settings let the same command go on")
-        on_holdout = sum(one.dataset.partition == HOLDOUT for one in (*self.results, *self.finalists.results))
+        everything = (*self.results, *self.finalists.results)
+        on_holdout = sum(result.dataset.partition == HOLDOUT for result in everything)
         terminal.lines(looks_line(self.holdout_views, on_holdout))
         if self.decision:
             terminal.lines(self.decision.lines())
@@ -99,41 +98,35 @@ class SweepSummary:
 
     def parent(self, name: str) -> ParentRun:
         """Make the content of the parent run."""
-        facts = {"name": name, "holdout_looks": self.holdout_views, "gap": self.gap and self.gap._asdict()}
-        facts |= {**race_facts(self.results), **self._extra_facts()}
+        facts: dict[str, object] = {"name": name, "holdout_looks": self.holdout_views}
+        facts |= {"gap": self.gap and self.gap._asdict(), **race_facts(self.results)}
+        if len(self.objectives) > 1:
+            facts["front"] = [result.name for result in self.front]
+        if self.finalists.results:
+            facts["finalists"] = self.finalists.facts()
+        if study := self.study:
+            facts["search"] = {"study": study.study, "sampler": study.sampler, "trials": dict(study.states),
+                               "stopped": study.stopped}  # fmt: skip
         files = artifacts(facts, self.results, self.failures, headline(self.results), self.verdict, self.decision)
         if len(self.objectives) > 1:
             files["front.csv"] = front_csv(self.front, self.objectives)
-        files |= self.study.pictures if self.study else {}
-        tags = self.study.tags() if self.study else {}
-        if self.verdict is None or self.decision is None:
-            return ParentRun(files, {}, tags, self._children())
-        metrics = numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
-        metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
-        metrics |= race_numbers(self.results)
-        tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
+        files |= study.pictures if study else {}
+        tags, metrics = study.tags() if study else {}, dict[str, float]()
+        if self.verdict is not None and self.decision is not None:
+            metrics |= numbers(self.verdict) if isinstance(self.verdict, SweepComparison) else {}
+            metrics |= {"verdict/holdout_gap": self.gap.change} if self.gap else {}
+            metrics |= race_numbers(self.results)
+            tags |= {VERDICT_TAG: self.decision.summary(self.verdict), RESULT_TAG: result_facts(self.decision)["kind"]}
         return ParentRun(files, metrics, tags, self._children())
 
     def _children(self) -> dict[int, dict[str, str]]:
         """Return tags of each job: its trial, and whether it is on the front."""
-        found = self.study.trial_tags() if self.study else {}
-        on = {one.name for one in self.front}
-        for job, result in self.jobs.items() if len(self.objectives) > 1 else ():
-            found.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in on else "no"
-        return found
-
-    def _extra_facts(self) -> dict[str, object]:
-        """Return the facts of several objectives, and of a search, in JSON types."""
-        facts: dict[str, object] = {}
+        tags = self.study.trial_tags() if self.study else {}
         if len(self.objectives) > 1:
-            facts["front"] = [one.name for one in self.front]
-        if self.finalists.results:
-            facts["finalists"] = self.finalists.facts()
-        if self.study:
-            study = self.study
-            facts["search"] = {"study": study.study, "sampler": study.sampler, "trials": dict(study.states),
-                               "stopped": study.stopped}  # fmt: skip
-        return facts
+            front = {result.name for result in self.front}
+            for job, result in self.jobs.items():
+                tags.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in front else "no"
+        return tags
 
 
 def summarise_sweep(
@@ -170,8 +163,8 @@ def summarise_sweep(
 
 def _without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
     """Leave out what breaks a constraint."""
-    names = {one.name for one in excluded}
-    return [one for one in results if one.name not in names]
+    names = {config.name for config in excluded}
+    return [result for result in results if result.name not in names]
 
 
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | NoComparison | None) -> Gap | None:

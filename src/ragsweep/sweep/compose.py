@@ -108,13 +108,13 @@ class Template:
     @cached_property
     def _read(self) -> frozenset[str] | None:
         """The keys that interpolations read; None where that cannot be determined without resolving them."""
-        found: set[str] = set()
+        read: set[str] = set()
         for where, text in leaves(self.written):
             keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
             if keys is None:
                 return None
-            found |= keys
-        return frozenset(found)
+            read |= keys
+        return frozenset(read)
 
     def _is_read(self, key: str) -> bool:
         if self._read is None:

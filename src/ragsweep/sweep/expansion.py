@@ -51,17 +51,17 @@ def expand(
     """
     general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params")
     last = _read(typed, "")
-    found: list[Case] = []
+    jobs: list[Case] = []
     for number, case in _cases(cases):
         own = [] if number is None else _read(case, f"{CASES}[{number}]")
         keys = tuple(override.key_or_group for override in own)
-        found += [Case(job, number, keys) for job in _product([*general, *own, *last])]
-        if len(found) > MOST:
+        jobs += [Case(job, number, keys) for job in _product([*general, *own, *last])]
+        if len(jobs) > MOST:
             raise HydraException(f"{CASES}: make more than {MOST} jobs; name fewer values")
     if not once:
-        return found
+        return jobs
     first: dict[frozenset[str], Case] = {}
-    for job in found:
+    for job in jobs:
         first.setdefault(frozenset(job.overrides), job)
     return list(first.values())
 

@@ -51,48 +51,40 @@ class Finalists:
         """Yield a line a config: its value on tune and holdout, the gap, and its lead on the holdout."""
         if not self.results:
             return
-        questions = self.results[0].dataset.questions
         what = "1 config" if len(self.results) == 1 else f"{len(self.results)} configs"
-        yield "holdout", f"{self.metric} of {what} on {questions:,} questions that the search has not seen"
-        rows = [
-            (f"{tuned_value:.3g}", cell(one.summaries[self.metric]), signed(gap), self._lead(one))
-            for one, tuned_value, gap in self._rows()
-        ]
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        for one, row in zip(self.results, rows, strict=True):
-            tuned_value, value, gap, lead = (f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
-            text = f"tune {tuned_value} · holdout {value} · gap {gap}" + (f" · lead {lead}" if lead.strip() else "")
-            yield "", f"{text} · {short(_plain(one.name))}"
+        yield "holdout", f"{self.metric} of {what} on {self.questions:,} questions that the search has not seen"
+        rows = []
+        for result, tune, gap in self._compared():
+            row, lead = self._row(result), ""
+            if isinstance(self.verdict, SweepComparison) and row is not None:
+                lead = change(self.verdict, row) if row else f"(over {short(_plain(result.name))})"
+            rows.append((f"{tune:.3g}", cell(result.summaries[self.metric]), signed(gap), lead))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for result, row_texts in zip(self.results, rows, strict=True):
+            tuned, value, gap_text, lead = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
+            text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · lead {lead}" if lead.strip() else "")
+            yield "", f"{text} · {short(_plain(result.name))}"
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the same in JSON types."""
-        return [
-            {"config": _plain(one.name), "tune": tuned_value, "holdout": one.summaries[self.metric].value,
-             "low": one.summaries[self.metric].low, "high": one.summaries[self.metric].high, "gap": gap,
-             "lead": self._lead_facts(one)}
-            for one, tuned_value, gap in self._rows()
-        ]  # fmt: skip
+        facts = []
+        for result, tune, gap in self._compared():
+            row, summary = self._row(result), result.summaries[self.metric]
+            lead = from_baseline(self.verdict, row) if isinstance(self.verdict, SweepComparison) and row else None
+            facts.append({"config": _plain(result.name), "tune": tune, "holdout": summary.value,
+                          "low": summary.low, "high": summary.high, "gap": gap, "lead": lead})  # fmt: skip
+        return facts
 
-    def _rows(self) -> Iterator[tuple[Result, float, float]]:
-        for one, before in zip(self.results, self.tuned, strict=True):
-            tuned_value = before.summaries[self.metric].value
-            yield one, tuned_value, one.summaries[self.metric].value - tuned_value
+    def _compared(self) -> Iterator[tuple[Result, float, float]]:
+        """Yield each result with the config's value on tune, and the gap."""
+        for result, before in zip(self.results, self.tuned, strict=True):
+            tune = before.summaries[self.metric].value
+            yield result, tune, result.summaries[self.metric].value - tune
 
-    def _lead(self, one: Result) -> str:
-        """Format a config's lead over the baseline on the holdout, with its interval."""
-        row = self._row(one)
-        if not isinstance(self.verdict, SweepComparison) or row is None:
-            return ""
-        return change(self.verdict, row) if row else f"(over {short(_plain(one.name))})"
-
-    def _lead_facts(self, one: Result) -> dict[str, float] | None:
-        row = self._row(one)
-        return from_baseline(self.verdict, row) if isinstance(self.verdict, SweepComparison) and row else None
-
-    def _row(self, one: Result) -> int | None:
+    def _row(self, result: Result) -> int | None:
         """Find a config in the verdict; None where it could not be compared."""
         configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
-        return configs.index(_plain(one.name)) if _plain(one.name) in configs else None
+        return configs.index(_plain(result.name)) if _plain(result.name) in configs else None
 
 
 def choose(
@@ -115,7 +107,7 @@ def choose(
     recommended = verdict.recommendation.config
     first = [best] if recommended is None else [recommended, best]
     others = [row for row in dict.fromkeys([*first, *sorted(kept, key=price)]) if row]
-    by_name = {one.name: one for one in results}
+    by_name = {result.name: result for result in results}
     rows = others if most is None else others[: max(most - (0 in kept), 1)]
     return [by_name[verdict.matrix.configs[row]] for row in (0, *rows)]
 
@@ -126,8 +118,8 @@ def _plain(name: str) -> str:
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the outcomes of the configs that are chosen now, without those of an earlier choice."""
-    by_name = {_plain(one.name): one for one in outcomes}
-    pairs = [(by_name[one.name], one) for one in chosen if one.name in by_name]
+    by_name = {_plain(outcome.name): outcome for outcome in outcomes}
+    pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
     both = [(after, before) for after, before in pairs if isinstance(after, Result)]
     results, tuned = [after for after, _ in both], [before for _, before in both]

@@ -44,10 +44,10 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     # Claims are read before records: a job that ends in between would be in neither list.
     claimed = [*ledger.claims.jobs(sweep.id), *ledger.claims.jobs(sweep.id, FINALIST)]
     at_work = [job_tag(claim.kind, claim.number) for claim in claimed if claim.lives]
-    left = ledger.untracked(sweep.id)
-    _upload(ledger, tracker, left, parent)
+    untracked = ledger.untracked(sweep.id)
+    _upload(ledger, tracker, untracked, parent)
     if not elsewhere:
-        tracker.end_abandoned(parent, [*at_work, *(record.tag for record in left)])
+        tracker.end_abandoned(parent, [*at_work, *(record.tag for record in untracked)])
     return replace(sweep, parent=parent)
 
 
@@ -202,10 +202,10 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
 
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record) -> int:
     here, outcome = record.tracker == tracker.identity, record.outcome
-    left = tracker.find({"ragsweep.kind": "config"}, outcome.started)
-    if left and (record.tracked or not here):
+    run_before = tracker.find({"ragsweep.kind": "config"}, outcome.started)
+    if run_before and (record.tracked or not here):
         return 0
-    at = RunPlacement(adopt=left)
+    at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
         run = log_single(tracker, outcome, at, ledger.holdout_views(outcome.dataset.undivided))
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
@@ -29,6 +29,7 @@ class Rung:
     dropped: tuple[int, ...] = ()
 
 
+@runtime_checkable
 class Race(Protocol):
     """The rule of a race."""
 
@@ -56,10 +57,9 @@ class RaceResult:
 
 def check_race(race: Any) -> Race | None:
     """Return a race; raises HydraException for an object that is none."""
-    if race is not None and not all(hasattr(race, name) for name in ("key", "begin", "decide", "end")):
-        raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
-    found: Race | None = race
-    return found
+    if race is None or isinstance(race, Race):
+        return race
+    raise HydraException(f"hydra.sweeper.race: choose one with hydra/sweeper/race=NAME, given {race!r}")
 
 
 def run_race(
@@ -90,8 +90,11 @@ def completed(outcome: JobOutcome) -> bool:
 
 
 def _returned(outcomes: Mapping[int, JobOutcome]) -> dict[int, Any]:
-    found = {number: one for number, one in outcomes.items() if not isinstance(one, Exception)}
-    return {number: one.return_value for number, one in found.items() if completed(one)}
+    return {
+        number: outcome.return_value
+        for number, outcome in outcomes.items()
+        if isinstance(outcome, JobReturn) and completed(outcome)
+    }
 
 
 def exception_of(job: JobReturn) -> Exception | None:

@@ -92,10 +92,10 @@ class SweepRace:
             return Rung(None)
         known = self._results()
         dropped = tuple(job for job in jobs if job in known and known[job].state == DROPPED)
-        left = [job for job in jobs if job not in dropped]
-        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in left]
-        whole = sum(result.state == COMPLETE for job, result in known.items() if job not in left)
-        if len(left) + whole < 2:
+        alive = [job for job in jobs if job not in dropped]
+        reached = [known[job].race["asked"] if job in known and known[job].state == RACING else 0 for job in alive]
+        complete = sum(result.state == COMPLETE for job, result in known.items() if job not in alive)
+        if len(alive) + complete < 2:
             return Rung(None, dropped)
         return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from test_study import Program, completed, open_in, search
 
-from hydra_plugins.ragsweep_optuna.config import OptunaSweeperConf
+from hydra_plugins.ragsweep_optuna.sweeper import OptunaSweeperConf
 from ragsweep.sweep.search import plots
 from ragsweep.sweep.search.settings import SearchSettings
 from ragsweep.sweep.search.stopping import StopRule, read_stop
