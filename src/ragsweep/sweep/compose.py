@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -249,7 +249,8 @@ class Composer:
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
         """List the folders in which configs are searched for, in Hydra's order, the shipped one first."""
-        own = [*([self.added] if self.added else []), *_searched(overrides), Path.cwd() / "conf"]
+        files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
+        own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(one for one in own if one.is_dir() and one.resolve() != config_folder())]
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
@@ -265,17 +266,13 @@ class Composer:
             return None
         return key, value
 
-    def _with_folder(self, lines: Sequence[str]) -> list[str]:
-        """Add the folder of ``--config-dir`` to the search path."""
-        if self.added is None:
-            return list(lines)
-        paths = [f"file://{self.added.resolve()}", *_search_path(lines)]
-        others = [line for line in lines if not line.startswith("hydra.searchpath=")]
-        return ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
-
     def _template(self, lines: tuple[str, ...]) -> tuple[Template, bool]:
         if lines not in self._templates:
-            folders, searched = self.folders(lines), self._with_folder(lines)
+            folders, searched = self.folders(lines), list(lines)
+            if self.added:  # the folder of --config-dir comes first on the search path
+                paths = [f"file://{self.added.resolve()}", *_search_path(lines)]
+                others = [line for line in lines if not line.startswith("hydra.searchpath=")]
+                searched = ["hydra.searchpath=[" + ",".join(f"'{path}'" for path in paths) + "]", *others]
             if self._policy:
                 self._policy.check_files(searched, folders)
             template = Template(_composed(lines, searched), lines)
@@ -327,10 +324,6 @@ def _search_path(lines: Sequence[str]) -> list[str]:
     return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
 
 
-def _searched(lines: Sequence[str]) -> list[Path]:
-    return [Path(path.removeprefix("file://")) for path in _search_path(lines) if path.startswith("file://")]
-
-
 def _meets(override: Override, other: Override) -> bool:
     """Return whether another override sets the same key, or one around it: then their order matters."""
     if other is override:
@@ -347,7 +340,9 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)
     except MissingMandatoryValue as fault:
-        missing = _missing(config) or [str(fault.full_key)]
+        missing = [str(fault.full_key)]
+        with suppress(OmegaConfBaseException):  # of another interpolation
+            missing = sorted(OmegaConf.missing_keys(config)) or missing
         raise ConfigError("\n".join(f"{key}: needs a value; give {key}=..." for key in missing)) from None
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'config'}: {str(fault).splitlines()[0]}") from None
@@ -355,10 +350,3 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
         raise ConfigError("config: an interpolation leads back to where it stands") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
-
-
-def _missing(config: DictConfig) -> list[str]:
-    try:
-        return sorted(OmegaConf.missing_keys(config))
-    except OmegaConfBaseException:  # of another interpolation
-        return []
