@@ -102,7 +102,7 @@ class Search(Multirun):
     def _enter(self, key: str, new: Sweep, planned: Plan) -> Sweep | None:
         if self.elsewhere:
             with one_sentence():
-                check_reachable(self.settings.get("storage"))
+                check_reachable(str(self.settings["storage"]))
         with exclusive(self.ledger, key, self.terminal):
             return super()._enter(key, new, planned)
 
