@@ -91,14 +91,14 @@ def parse_reply(text: str, model: Any) -> Any:
 
     block = _CODE_BLOCK.fullmatch(text)
     try:
-        found = model.model_validate_json(unfence(block[1] if block else text), strict=True)
+        value = model.model_validate_json(unfence(block[1] if block else text), strict=True)
     except ValidationError as fault:
         first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
         names = set(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))
         path = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in names)
         raise ValueError(f"{path or 'the whole'}: {first['type'].replace('_', ' ')}") from None
-    _check_fields(json.loads(found.model_dump_json()))
-    return found
+    _check_fields(json.loads(value.model_dump_json()))
+    return value
 
 
 def _close_schema(schema: Any) -> Any:

@@ -14,20 +14,20 @@ from ragsweep.core.types import NO_CHUNK, Floats, Integers, Rankings
 def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
     """Order the candidates of every question and cut or pad them to ``depth``.
 
-    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; padded places
-    have position -1. Scores are compared as float32, as they are kept, so that equal ones are seen as ties.
+    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; padding has position -1.
+    Scores are compared as float32, as they are stored, so that equal ones are ties.
     """
     ascending, column = by_position(positions)
     return arrange_ascending(ascending, np.take_along_axis(scores, column, axis=1), depth)
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order candidates whose positions already rise in every row (padding anywhere)."""
+    """Order candidates whose positions already ascend in every row (padding anywhere)."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
-    order = _falling(kept, depth)
+    order = _descending(kept, depth)
     width = order.shape[1]
-    order += np.arange(len(order))[:, None] * kept.shape[1]  # places in the flat arrays: one plain gather each
+    order += np.arange(len(order))[:, None] * kept.shape[1]  # indices into the flat arrays: one gather each
     if width == depth:
         return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
     result = empty_rankings(len(order), depth)
@@ -44,8 +44,8 @@ def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _falling(scores: Floats, depth: int) -> NDArray[np.int64]:
-    """Return the first columns of every row by falling score, ties by column."""
+def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
+    """Return the first columns of every row by descending score, ties by column."""
     bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
     flips = bits >> 31
     flips &= 0x7FFFFFFF
@@ -63,11 +63,11 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
     ``scores`` (chunks,) has one score for every chunk. Returned are positions and scores, best first and not padded.
     """
     kept = scores.astype(np.float32)
-    found = np.flatnonzero(kept > above)
-    if len(found) > depth:
-        least = np.partition(kept[found], -depth)[-depth]
-        found = found[kept[found] >= least]  # all that tie for the last place: the stable sort keeps the first of them
-    order = found[np.argsort(-kept[found], kind="stable")][:depth]
+    chunks = np.flatnonzero(kept > above)
+    if len(chunks) > depth:
+        least = np.partition(kept[chunks], -depth)[-depth]
+        chunks = chunks[kept[chunks] >= least]  # all ties for the last rank: the stable sort keeps the first of them
+    order = chunks[np.argsort(-kept[chunks], kind="stable")][:depth]
     return order.astype(np.int32), kept[order]
 
 
@@ -89,30 +89,31 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Drop from every ranking what scores less; the shape stays."""
-    kept = rankings.scores >= least
-    positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
-    return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
+    """Replace all chunks that score less by padding."""
+    return _pad_where_not(rankings.scores >= least, rankings)
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Leave out of every ranking the first chunk that does not fit into the budget, and all behind it.
+    """Replace the first chunk of every ranking that does not fit into the budget, and all that follow, by padding.
 
-    ``tokens`` (chunks,) are those of every chunk; the shape stays.
+    ``tokens`` (chunks,) counts the tokens of every chunk.
     """
-    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # behind the last stands what NO_CHUNK finds
-    kept = (spent <= budget) & (rankings.positions != NO_CHUNK)
+    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # the 0 is at NO_CHUNK, the last position
+    return _pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)
+
+
+def _pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
     return Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
 
 
 def check_min_score(least: float | None) -> None:
-    """Raise ConfigError for a number that nothing is below or above."""
+    """Raise ConfigError for NaN."""
     if least is not None and np.isnan(least):
         raise ConfigError("retriever.min_score is not a number; give one, or null for none")
 
 
 def empty_rankings(questions: int, depth: int) -> Rankings:
-    """Return rankings in which nothing is found: all padding."""
+    """Return rankings of padding only."""
     positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)
     return Rankings(positions, np.full((questions, depth), -np.inf, dtype=np.float32))

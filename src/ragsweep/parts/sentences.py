@@ -1,4 +1,4 @@
-"""Find the sentences of a text: the rules of sentencex for abbreviations, quotes and lists, and a few for French."""
+"""Split texts into sentences by sentencex's rules for abbreviations, quotes and lists, and a few more for French."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LIBRARY = "sentencex"
 LANGUAGES = {"english": "en", "french": "fr"}
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
-"""White space of more than one byte: sentencex 1.0.32 breaks off where it stands before a full stop."""
+"""White space of more than one byte: sentencex 1.0.32 stops where it precedes a full stop."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
-"""How a French sentence does not end: before a name (``M. Dupont``), or within one (``J.-C.``)."""
+"""The end of an unfinished French sentence: before a name (``M. Dupont``), or within one (``J.-C.``)."""
 
 
 def check_language(language: str) -> None:
@@ -25,7 +25,7 @@ def check_language(language: str) -> None:
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Cut a text into its sentences, each with the white space behind it; together they are the whole text.
+    """Split a text into sentences, each with the white space that follows it; together they are the whole text.
 
     A line that ends without a full stop ends no sentence, but a blank line does.
     """
@@ -34,14 +34,14 @@ def sentences(text: str, language: str) -> list[Piece]:
 
 
 def _starts(text: str, language: str) -> Iterator[int]:
-    """Yield where sentences begin, the first one left out."""
+    """Yield the starts of all sentences but the first."""
     import sentencex
 
     text = WIDE_SPACES.sub(" ", text)
-    goes_on = True  # whatever stands first belongs to the first sentence
-    for found in sentencex.get_sentence_boundaries(LANGUAGES[language], text):
-        piece = text[found["start_index"] : found["end_index"]]
+    is_unfinished = True  # the first piece belongs to the first sentence
+    for boundary in sentencex.get_sentence_boundaries(LANGUAGES[language], text):
+        piece = text[boundary["start_index"] : boundary["end_index"]]
         if piece.strip():
-            if not goes_on:
-                yield found["start_index"]
-            goes_on = language == "french" and bool(UNFINISHED.search(piece))
+            if not is_unfinished:
+                yield boundary["start_index"]
+            is_unfinished = language == "french" and bool(UNFINISHED.search(piece))

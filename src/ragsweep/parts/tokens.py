@@ -1,6 +1,6 @@
-"""The one tokenizer by which contexts are measured, whatever the config: words, and single punctuation marks.
+"""The one tokenizer that measures contexts, whatever the config: words, and single punctuation marks.
 
-It belongs to no model, so that the contexts of two configs, or of this year and the next, are counted alike.
+It belongs to no model, so that the contexts of two configs, or of this year and the next, are comparable.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ def count(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Where the tokens of one text begin and end: (tokens,) characters each, both rising."""
+    """Start and end of the tokens of one text in characters: (tokens,) each, both ascending."""
 
     start: Numbers
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Find the tokens that stand, wholly or in part, in each span: half-open ranges of token numbers."""
+        """Find the tokens that overlap each span: half-open ranges of token numbers."""
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Count the tokens of each span, as if its text were counted alone (a cut word counts in both parts)."""
+        """Count the tokens of each span as ``count`` counts its text (a cut word counts in both parts)."""
         first, last = self.token_ranges(start, end)
         return last - first
 
 
 def locate(text: str) -> Offsets:
-    """Find the tokens of a text once, so that those of any number of its spans can be counted without reading again."""
-    found = np.array([match.span() for match in TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2)
-    return Offsets(found[:, 0], found[:, 1])
+    """Find the tokens of a text once, so that the tokens of any number of its spans can be counted."""
+    spans = np.array([match.span() for match in TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2)
+    return Offsets(spans[:, 0], spans[:, 1])

@@ -38,6 +38,7 @@ from ragsweep.parts.metrics.bases import (
     reason_unreferenced,
     without_citations,
 )
+from ragsweep.parts.unit_vectors import unit
 
 Language = Literal["label", "english", "french"]
 
@@ -319,6 +320,5 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats
     distinct = sorted(set(texts))
     if not distinct:
         return {}
-    vectors = np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return dict(zip(distinct, vectors / np.maximum(lengths, np.finfo(np.float32).tiny), strict=True))
+    vectors = unit(np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32))
+    return dict(zip(distinct, vectors, strict=True))
