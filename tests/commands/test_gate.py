@@ -333,7 +333,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["--candidate", "1"], "needs what to hold the candidate to"),
+        (["--candidate", "1"], "needs a condition for the candidate"),
         (["--candidate", "1", "--margin", "ndcg=.1"], "is measured against a baseline; name one with --baseline RUN"),
         (["--candidate", "1", "--at-least", "ndcg=+.1"], "is measured against a baseline"),
         (["--candidate", "1", "--at-least", "ndcg"], '--at-least: "ndcg" is none'),

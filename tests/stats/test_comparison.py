@@ -110,7 +110,7 @@ def test_difference_that_is_the_same_for_every_question_is_finite_and_told() -> 
 
 def test_fewer_than_ten_questions_say_nothing() -> None:
     few = scored("a", [0.1] * 9), scored("b", [0.9] * 9)
-    assert "nothing can be said, there are fewer than 10 independent questions" in said(*few)
+    assert "no conclusion, there are fewer than 10 independent questions" in said(*few)
     assert "none: keep a: fewer than 10 independent questions" in said(*few)
 
 

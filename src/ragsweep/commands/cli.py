@@ -18,6 +18,8 @@ from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import Secrets, mask_text, refuse_secrets
 
+_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "power", "store", "sync")
+
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep compare RUN RUN [--metric METRIC] [--json | --markdown] ...
        ragsweep power RUN [RUN] [--metric METRIC] [--effect X] ...
@@ -32,13 +34,13 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   run           evaluate a config; with -m, several: ragsweep run -m top_k=3,5,10
   run --help    groups, options and keys
   compare       two configs, question by question: by how much, how surely, where
-  power         how small a difference the golden set can see
-  gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 cannot tell
-  ablate        change one thing at a time in a config, and say what each change did
-  effects       what each swept parameter does, and what two do together
+  power         the smallest difference that the golden set can show
+  gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
+  ablate        change one thing at a time in a config, and show the effect of each change
+  effects       the effect of each swept parameter, and of two together
   judge         compare a judge with people: judge calibrate; with itself: judge noise
   store         show what is stored; store evict removes from it
-  sync          send to MLflow what the ledger holds and MLflow lacks
+  sync          send to MLflow the records that it lacks
   --version     print the version
 """
 
@@ -74,7 +76,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     """Exit with a command's status; bad input is one clear error, and a signal closes what is open."""
     _quieten()
     sys.excepthook = _print_masked
-    os.umask(os.umask(0o077) | 0o007)  # what is written holds questions and texts: nothing for others than the group
+    os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: for the owner and the group
     interruption.raise_on_signals()
     with Secrets().masking():
         try:
@@ -85,7 +87,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
-    gc.freeze()  # or the interpreter searches all that is left for cycles before it ends: .2 s after a sweep
+    gc.freeze()  # or the interpreter searches everything for cycles before it ends: .2 s after a sweep
     sys.exit(status)
 
 
@@ -94,18 +96,15 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
     print(mask_text("".join(traceback.format_exception(kind, fault, trace))), end="", file=sys.stderr)
 
 
-_COMMANDS = ("ablate", "compare", "effects", "gate", "judge", "power", "store", "sync")
-
-
 def _command(name: str, arguments: list[str]) -> int:
-    """Import a command when it is given, some of them take long to import, and do it."""
+    """Run one command; each is imported when it is given, as some take long to import."""
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
 
 
 def _run(arguments: list[str]) -> int:
-    # What is imported and composed is many small objects that stay: to look for garbage among them after every 700
-    # takes an eighth of the time.
+    # Imports and composing make many small objects that stay; searching them for garbage after every 700 takes an
+    # eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     from ragsweep.sweep import sweeping
     from ragsweep.sweep.command import read_command
@@ -117,14 +116,15 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--cfg", "-c")
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--package", "-p")
-    # What Hydra answers alone.
+    # The options that Hydra handles alone.
     parser.add_argument("--help", "-h", action="store_true")
     parser.add_argument("--hydra-help", action="store_true")
     parser.add_argument("--version", action="store_true")
     parser.add_argument("--shell-completion", "-sc", action="store_true")
     parser.add_argument("--info", "-i", nargs="?", const="all")
     flags, rest = parser.parse_known_args(arguments)
-    overrides = _split(rest)
+    # `mlflow run -P overrides="a=1 b=2"` passes them as one word.
+    overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; see --help')
@@ -136,13 +136,6 @@ def _run(arguments: list[str]) -> int:
         with command.secrets.masking():
             return call_hydra(arguments)
     return sweeping.run(command)
-
-
-def _split(words: Sequence[str]) -> list[str]:
-    """Split overrides that came as one word: ``mlflow run -P overrides="a=1 b=2"`` passes them so."""
-    if len(words) == 1 and "MLFLOW_RUN_ID" in os.environ:
-        return shlex.split(words[0])
-    return list(words)
 
 
 def _quieten() -> None:

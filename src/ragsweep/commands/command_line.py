@@ -107,7 +107,7 @@ def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
-    """Name the metrics that people look at first: the objective, then the columns of the table at the end."""
+    """Name the metrics to show first: the objective, then the columns of the table at the end."""
     named = [name for result in results for name in objectives(result.config)]
     return list(dict.fromkeys([*named, *headline(results)]))
 

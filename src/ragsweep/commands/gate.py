@@ -105,13 +105,11 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     typed = ((MARGIN, options.margin), (LEAST, options.at_least), (MOST, options.at_most))
     options.conditions = [read_condition(text, kind) for kind, texts in typed for text in texts]
     if not options.conditions:
-        raise ConfigError("gate: needs what to hold the candidate to: --margin, --at-least or --at-most METRIC=X")
+        raise ConfigError("gate: needs a condition for the candidate: --margin, --at-least or --at-most METRIC=X")
     if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
         raise ConfigError(f"gate: {paired[0]} is measured against a baseline; name one with --baseline RUN")
     if options.each and any(one.kind != MARGIN for one in options.conditions):
-        raise ConfigError(
-            "--each: a question is held to a --margin; give --at-least and --at-most in a call of their own"
-        )
+        raise ConfigError("--each: applies to a --margin; give --at-least and --at-most in a call of their own")
     if options.each and options.slice:
         raise ConfigError("--each and --slice: a question by itself is in no slice; give one of the two")
     keys = [(one.metric, one.kind) for one in options.conditions]

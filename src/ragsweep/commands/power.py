@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,6 +48,56 @@ first config with another replicate or seed: how far chance alone moves its scor
 
 def power(arguments: Sequence[str]) -> int:
     """Run ``ragsweep power``; return the exit status: 0 done, 2 bad input."""
+    options = _read(arguments)
+    runs = [find_run(options.path, run) for run in options.runs]
+    repeats = [find_run(options.path, run) for run in options.repeat]
+    if len(runs) == 2 and _is_repeat(runs[0].result, runs[1].result):
+        runs, repeats = runs[:1], [runs[1], *repeats]
+    results = [run.result for run in (*runs, *repeats)]
+    for result in results:
+        check_same_questions(results[0], result)
+        check_whole(result)
+    metrics = shared_metrics(results, options.metric, usual_metrics(results))
+    siblings = [] if options.configs else _siblings(options.path, runs)
+    configs = options.configs or max(len(siblings) - 1, 1)
+    repeated = [runs[0].result, *(run.result for run in repeats)]
+    rows, noise = list[Row](), list[tuple[str, str]]()
+    for metric in metrics:
+        floors = noise_floor([np.array(result.outcomes[metric], dtype=np.float64) for result in repeated])
+        row = _row([run.result for run in runs], metric, options.effect, _level(siblings, metric, configs))
+        rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in floors), default=math.nan)})
+        noise += [("noise", f"{metric}: {_noise_text(floor, row['unit'])}") for floor in floors]
+    with ignore_closed_pipe():
+        if options.json:
+            document = {
+                "format": FORMAT,
+                "runs": [run.run for run in runs],
+                "repeats": [run.run for run in repeats],
+                "power": POWER,
+                "confidence_level": LEVEL,
+                "configs": configs,
+                "assumed_correlation": CORRELATION if len(runs) == 1 else None,
+                "table": log_table(rows),
+            }
+            print(to_json(document))
+            return 0
+        terminal, facts = Terminal.current(), results[0].dataset
+        terminal.line("power", f'"{facts.name}", {facts.questions:,} questions: {" and ".join(map(str, runs))}')
+        if len(runs) == 1:
+            terminal.line("assumed", f"another config's scores spread as these do and correlate with them at"
+                                     f" {CORRELATION}; name a second run to measure it instead")  # fmt: skip
+        compared = f"the {len(siblings)} configs of their sweep" if siblings else f"{configs} compared with one"
+        terminal.aligned([_cells(row, compared if configs > 1 else "") for row in rows])
+        if not repeats and (results[0].usage or "answer" in results[0].outcomes):
+            noise = [("noise", "not measured: name repetitions (another replicate or seed) with --repeat")]
+        elif not repeats:
+            noise = [("noise", "none: no stage of this config is random, it scores the same again")]
+        terminal.lines(noise)
+    return 0
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command's options; raises ConfigError, in one line, for what means nothing."""
     parser = Parser("ragsweep power", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
@@ -62,30 +113,7 @@ def power(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--effect: must be above 0, given {options.effect:g}")
     if options.configs is not None and options.configs < 1:
         raise ConfigError(f"--configs: must be at least 1, given {options.configs}")
-    runs = [find_run(options.path, run) for run in options.runs]
-    repeats = [find_run(options.path, run) for run in options.repeat]
-    if len(runs) == 2 and _is_repeat(runs[0].result, runs[1].result):
-        runs, repeats = runs[:1], [runs[1], *repeats]
-    results = [run.result for run in (*runs, *repeats)]
-    for result in results:
-        check_same_questions(results[0], result)
-        check_whole(result)
-    metrics = shared_metrics(results, options.metric, usual_metrics(results))
-    siblings = [] if options.configs else _siblings(options.path, runs)
-    configs = options.configs or max(len(siblings) - 1, 1)
-    measured = [run.result for run in runs]
-    rows = [_row(measured, metric, options.effect, _level(siblings, metric, configs)) for metric in metrics]
-    repeated = [runs[0].result, *(run.result for run in repeats)]
-    noise = {
-        metric: noise_floor([np.array(one.outcomes[metric], np.float64) for one in repeated]) for metric in metrics
-    }
-    with ignore_closed_pipe():
-        if options.json:
-            print(_as_json(runs, repeats, configs, rows, noise))
-        else:
-            compared = f"the {len(siblings)} configs of their sweep" if siblings else f"{configs} compared with one"
-            _show(runs, repeats, compared if configs > 1 else "", rows, noise)
-    return 0
+    return options
 
 
 def _is_repeat(first: Result, second: Result) -> bool:
@@ -136,29 +164,6 @@ def _row(results: Sequence[Result], metric: str, effect: float | None, level: fl
     }
 
 
-def _show(
-    runs: Sequence[RecordedRun],
-    repeats: Sequence[RecordedRun],
-    compared: str,
-    rows: Sequence[Row],
-    noise: dict[str, tuple[Noise, ...]],
-) -> None:
-    terminal, first = Terminal.current(), runs[0].result
-    facts = first.dataset
-    terminal.line("power", f'"{facts.name}", {facts.questions:,} questions: {" and ".join(map(str, runs))}')
-    if len(runs) == 1:
-        terminal.line("assumed", f"another config's scores spread as these do and correlate with them at {CORRELATION};"
-                                 " name a second run to measure it instead")  # fmt: skip
-    terminal.aligned([_cells(row, compared) for row in rows])
-    for row in rows:
-        for found in noise[row["metric"]]:
-            terminal.line("noise", f"{row['metric']}: {_noise_text(found, row['unit'])}")
-    if not repeats and (first.usage or "answer" in first.outcomes):
-        terminal.line("noise", "not measured: name repetitions (another replicate or seed) with --repeat")
-    elif not repeats:
-        terminal.line("noise", "none: no stage of this config is random, it scores the same again")
-
-
 def _cells(row: Row, compared: str) -> list[str]:
     unit = row["unit"]
     if math.isnan(row["detectable"]):
@@ -182,24 +187,3 @@ def _noise_text(noise: Noise, unit: str) -> str:
         f"means that differ by less than {amount(noise.of_the_mean, unit)} cannot be told from chance in one run;"
         f" {noise.changed:.0%} of {noise.n:,} questions changed"
     )
-
-
-def _as_json(
-    runs: Sequence[RecordedRun],
-    repeats: Sequence[RecordedRun],
-    configs: int,
-    rows: Sequence[Row],
-    noise: dict[str, tuple[Noise, ...]],
-) -> str:
-    floors = {metric: max((one.of_the_mean for one in found), default=math.nan) for metric, found in noise.items()}
-    document = {
-        "format": FORMAT,
-        "runs": [run.run for run in runs],
-        "repeats": [run.run for run in repeats],
-        "power": POWER,
-        "confidence_level": LEVEL,
-        "configs": configs,
-        "assumed_correlation": CORRELATION if len(runs) == 1 else None,
-        "table": log_table([{**row, "noise_floor": floors[row["metric"]]} for row in rows]),
-    }
-    return to_json(document)

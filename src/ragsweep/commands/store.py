@@ -76,7 +76,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     add("--all", action="store_true", help="everything, quarantine included")
     to_size = "the least recently used, until the store takes no more: 500MB, 2GB"
     add("--to-size", type=read_size, metavar="SIZE", help=to_size)
-    add("--yes", action="store_true", help="do not ask")
+    add("--yes", action="store_true", help="remove without confirmation")
     words = list(arguments)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "list")
@@ -87,7 +87,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         )
         if options.conditions == Conditions():
             raise ConfigError(
-                "store evict: say what to remove: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
+                "store evict: needs what to remove: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE,"
                 " --quarantine, --all; what fulfils all that are given is removed"
             )
     return options

@@ -25,7 +25,7 @@ def artifacts(
 ) -> dict[str, bytes]:
     """Make all files of a sweep by name: ``results.json``, ``results.csv``, pictures, verdict, answers.
 
-    ``sweep`` is what to say of the sweep as a whole, or just its name. A config by itself has no verdict. ``decision``:
+    ``sweep`` is the facts of the sweep as a whole, or just its name. A config by itself has no verdict. ``decision``:
     what decides the result, where that is not the verdict.
     """
     facts = {"name": sweep} if isinstance(sweep, str) else sweep

@@ -11,7 +11,7 @@ _LONG_NUMBER = re.compile(r"\d\.\d{12,}")
 LONGEST = 60
 """Characters of a config's name within a sentence."""
 FEWEST = 3
-"""Neighbours from which on a range says it shorter."""
+"""Neighbours from which on a range is shorter than their names."""
 
 
 def rounded(name: str) -> str:

@@ -16,8 +16,8 @@ MOST_NAMED = 12
 class Saved(NamedTuple):
     """Savings of a race: questions (of all questions times configs), calls, and money; NaN where unknown.
 
-    Calls and money are what the questions that were asked have cost, carried on over those that were not. ``needed``
-    is what all calls would have been.
+    Calls and money extrapolate the cost of the evaluated questions to the others. ``needed`` is the number of calls
+    without a race.
     """
 
     questions: int

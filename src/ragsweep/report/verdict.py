@@ -63,7 +63,7 @@ def against_baseline(verdict: SweepComparison) -> str:
         they = "both configs have" if others == 1 else f"all {others + 1} configs have"
         return f"{_metric(verdict)}: {they} the same score on every question"
     if math.isnan(found.critical):
-        return f"{_metric(verdict)}: nothing can be said, there are {found.notes[1 - found.baseline]}"
+        return f"{_metric(verdict)}: no conclusion, there are {found.notes[1 - found.baseline]}"
     better, worse = (_ordered(verdict, mask) for mask in (found.better, verdict.worse))
     if others == 1:
         word = "is better than" if better else "is worse than" if worse else "cannot be told from"
@@ -148,7 +148,7 @@ def rest(verdict: SweepComparison) -> Iterator[str]:
 
 
 def name(verdict: SweepComparison, row: int) -> str:
-    """Name a config within a sentence."""
+    """Return a config's short name."""
     return short(verdict.matrix.configs[row])
 
 
