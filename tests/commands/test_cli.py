@@ -283,7 +283,7 @@ def test_bad_input_exits_2_with_one_sentence_and_records_nothing(
 
 def test_golden_set_without_evidence_says_which_metrics_cannot_be_had(ragsweep: Ragsweep, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, [{"id": "q1", "question": "where does the cat rest"}])
-    refused = ragsweep(*dataset)
+    refused = ragsweep(*dataset, "tracking=none")
     assert refused.returncode == 2
     assert "choose metrics=unlabelled" in refused.stderr
     done = ragsweep(*dataset, "metrics=unlabelled", "tracking=none")
