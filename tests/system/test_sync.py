@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
-import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import mlflow
 import pytest
 from mlflow.entities import Run
 
-import forked
-from command_line import write_dataset
+from command_line import call, write_dataset
 from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import seals
@@ -24,11 +23,7 @@ Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
 
 def ragsweep(folder: Path, *arguments: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    done = forked.run(
-        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, env={**kept, "PYTHONWARNINGS": "ignore"},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = call(folder, "-m", "ragsweep", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -74,9 +69,16 @@ def folder(tracked: Path, tmp_path: Path) -> Path:
 def same_place(folder: Path) -> None:
     """Let the ledger of a copied folder mean the copied database."""
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
-    with Ledger(folder / ".ragsweep")._file.transaction() as connection:
+    with edited(Ledger(folder / ".ragsweep")) as connection:
         for table in ("sweeps", "records"):
             connection.execute(f"UPDATE {table} SET tracker = ? WHERE tracker != ''", (place,))
+
+
+@contextmanager
+def edited(ledger: Ledger) -> Iterator[sqlite3.Connection]:
+    """Edit a ledger's tables, and seal them anew."""
+    with ledger._file.transaction() as connection:
+        yield connection
         seals.seal_records(connection, "1", ())
         for (sweep,) in connection.execute("SELECT id FROM sweeps").fetchall():
             seals.seal_sweep(connection, sweep)
@@ -110,16 +112,11 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
     for path in folder.glob("mlflow.db*"):
         path.unlink()
     data = write_dataset(folder)
-    key = ledger.latest(sweep.id.rpartition("-")[0])
-    assert key is not None
     place = Mlflow(f"sqlite:///{folder / 'mlflow.db'}").identity
-    with ledger._file.transaction() as connection:  # the copied folder's sweep, under the copy's own key
+    with edited(ledger) as connection:  # the copied folder's sweep, under the copy's own key
         connection.execute("UPDATE sweeps SET key = ?", ("elsewhere",))
         signatures = [record.outcome.signature for record in ledger.records(sweep.id)]
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (content_hash([signatures, place]), sweep.id))
-        seals.seal_records(connection, "1", ())
-        for (sweep,) in connection.execute("SELECT id FROM sweeps").fetchall():
-            seals.seal_sweep(connection, sweep)
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
     assert ("2 results were not in MLflow any more" if state == "FINISHED" else "2 of 2 configs are done") in said
@@ -137,6 +134,6 @@ def test_all_of_it_goes_into_another_database(folder: Path) -> None:
 
 
 def test_folder_without_a_ledger_is_said(tmp_path: Path) -> None:
-    done = forked.run([sys.executable, "-m", "ragsweep", "sync"], cwd=tmp_path, capture_output=True, text=True)
+    done = call(tmp_path, "-m", "ragsweep", "sync")
     assert done.returncode == 2
     assert done.stderr == "ragsweep: .ragsweep: no ledger.db in it; give the folder of store.path with --path\n"
