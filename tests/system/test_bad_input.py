@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -15,14 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import forked
+from command_line import RUN, call
 from configs import prepare
 from ragsweep.core.errors import SHOWN, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
 from ragsweep.sweep.session import Session
 
-ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 CORPUS = '{"id": "d1", "text": "It rains."}\n{"id": "d2", "text": "It snows."}\n'
 GOLDEN = '{"id": "q1", "question": "What falls?", "evidence": [{"document": "d1"}]}\n'
@@ -365,8 +363,7 @@ def test_unusual_dataset_loads(name: str, tmp_path: Path) -> None:
 def test_command_ends_with_status_2_and_the_error_alone(name: str, chosen: list[str], tmp_path: Path) -> None:
     bad = BAD[name]
     write(bad.kind, tmp_path, **{bad.file: bad.content})
-    command = [sys.executable, str(ROOT / "run.py"), "-m", *chosen, "top_k=3,5", "tracking=none"]
-    done = forked.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = call(tmp_path, RUN, "-m", *chosen, "top_k=3,5", "tracking=none")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ragsweep: ")
     assert f"{bad.where}: " in done.stderr

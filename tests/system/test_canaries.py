@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 import pytest
 
-from command_line import ROOT, write_dataset
+import forked
+from command_line import RUN, write_dataset
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.secrets import spellings
 
@@ -180,8 +181,8 @@ def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment
         more = [one.format(url=server.base_url) for one in way.overrides]
         chosen = [one for one in overrides if one != "llm=openai" or "llm=mine" not in more]
         flags = ["--config-dir", str(tmp_path / "own")] if "llm=mine" in more else []
-        command = [sys.executable, str(ROOT / "run.py"), *flags, *chosen, *more, "~metrics.semantic_similarity"]
-        child = subprocess.Popen(
+        command = [sys.executable, RUN, *flags, *chosen, *more, "~metrics.semantic_similarity"]
+        child = forked.Popen(
             command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         if way_out == "kill" and not way.refused:
@@ -201,7 +202,7 @@ def test_no_canary_is_found(name: str, way_out: str, tmp_path: Path, environment
         assert server.log
 
 
-def _kill_when_asked(child: subprocess.Popen[str], server: LlmServer) -> None:
+def _kill_when_asked(child: forked.Popen, server: LlmServer) -> None:
     while not server.log and child.poll() is None:
         time.sleep(0.02)
     time.sleep(0.2)

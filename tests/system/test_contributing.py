@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-import forked
+from command_line import ROOT, call
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -29,16 +25,11 @@ def test_own_retriever_passes_its_contract_and_runs(tmp_path: Path) -> None:
         (tmp_path / name).write_text(block)
     (tmp_path / "conf" / "retriever").mkdir(parents=True)
     (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
-    environment = {**os.environ, "RAGSWEEP_TRUSTED_PACKAGES": "my_parts", "PYTHONPATH": "."}
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", *arguments]
-        return forked.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    contract = call("pytest", "-q", "-p", "no:cacheprovider", "test_my_parts.py")
+    trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts", "PYTHONPATH": "."}
+    contract = call(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_parts.py", **trusted)
     assert contract.returncode == 0, contract.stdout
     assert " passed" in contract.stdout
-    swept = call("ragsweep", "run", "-m", "retriever=bm25,shortest", "tracking=none")
+    swept = call(tmp_path, "-m", "ragsweep", "run", "-m", "retriever=bm25,shortest", "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
     assert "retriever=shortest" in swept.stdout
 

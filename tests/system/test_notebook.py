@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-import forked
+from command_line import ROOT, RUN, call
 
-ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -26,10 +24,7 @@ def test_notebook_is_committed_without_outputs(path: Path) -> None:
 @pytest.mark.nightly
 def test_first_run_shows_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    swept = forked.run(
-        [sys.executable, str(ROOT / "run.py"), "-m", "sweeps=top_k", "retriever=bm25"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    swept = call(tmp_path, RUN, "-m", "sweeps=top_k", "retriever=bm25")
     assert swept.returncode == 0, swept.stderr
     notebook = nbformat.read(ROOT / "notebooks" / "01_first_run.ipynb", as_version=4)
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import ROOT, Ragsweep, write_dataset
+from command_line import ROOT, RUN, Ragsweep, call, user_environment, write_dataset
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
 
@@ -28,24 +27,19 @@ sys.addaudithook(listen)
 """
 
 
-def run(folder: Path, mask: int, *more: str) -> Path:
-    """Run the command with an audit hook, and return its folder; what the hook heard lies in ``heard``."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run a config, model included, with an audit hook; what the hook recorded lies in ``heard``."""
+    folder = tmp_path_factory.mktemp("recorded")
     (folder / "heard").write_text("")
     (folder / "sitecustomize.py").write_text(LISTENER)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSWEEP_", "MLFLOW_"))}
-    path = os.pathsep.join([str(folder), kept.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *write_dataset(folder)[:-1], *more], cwd=folder, umask=mask,
-        env={**kept, "PYTHONPATH": path, "HEARD": str(folder / "heard"), "PYTHONWARNINGS": "ignore"},
-        capture_output=True, text=True, check=False, timeout=180,
+        [sys.executable, RUN, *write_dataset(folder)[:-1], "retriever=hybrid_rrf"], cwd=folder, umask=0,
+        env=user_environment(PYTHONPATH=str(folder), HEARD=str(folder / "heard")), capture_output=True, text=True,
+        check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(tmp_path_factory.mktemp("recorded"), 0o000, "retriever=hybrid_rrf")
 
 
 def modes(folder: Path) -> dict[Path, int]:
@@ -68,7 +62,10 @@ def test_store_is_its_owners_and_nothing_is_everybodys(recorded: Path) -> None:
 
 
 def test_stricter_mask_stays(tmp_path: Path) -> None:
-    found = modes(run(tmp_path, 0o077, "retriever=bm25", "tracking=none"))
+    code = "import os, runpy, sys; os.umask(0o077); del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')"
+    done = call(tmp_path, "-c", code, RUN, *write_dataset(tmp_path), "tracking=none")
+    assert done.returncode == 0, done.stderr
+    found = modes(tmp_path)
     check(found)
     assert {path for path, mode in found.items() if mode & 0o070} == set()
 
@@ -136,22 +133,16 @@ def test_credentials_over_an_open_line_are_a_warning_without_them(
 
 
 def test_command_says_that_credentials_are_sent_over_an_open_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    with socket.create_server(("0.0.0.0", 0)) as silent:
-        uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is no loopback's
-        given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
-        done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
+    uri = "http://0.0.0.0:9"  # this machine, by a name that is no loopback's
+    given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
     assert f"warning  {uri}: the credentials for MLflow are sent unencrypted" in done.stdout
     assert "geheim" not in done.stdout + done.stderr
 
 
 def test_what_the_pages_tell_to_type_opens_no_port_to_the_network() -> None:
-    pages = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        ROOT / "Makefile",
-        ROOT / "MLproject",
-        *ROOT.glob("docs/*.md"),
-    ]
+    names = ("README.md", "CONTRIBUTING.md", "Makefile", "MLproject")
+    pages = [*(ROOT / name for name in names), *ROOT.glob("docs/*.md")]
     said = "\n".join(page.read_text() for page in pages)
     assert "mlflow ui" in said  # which listens on 127.0.0.1
     for opening in ("0.0.0.0", "--host", "-h 0", "[::]"):
