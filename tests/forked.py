@@ -130,6 +130,8 @@ class Popen:
         for thread in threads:
             thread.join(None if end is None else max(end - time.monotonic(), 0.001))
         self.wait(None if end is None else max(end - time.monotonic(), 0.001))
+        for stream in streams.values():
+            stream.close()
         return read.get("stdout"), read.get("stderr")
 
     def send_signal(self, number: int) -> None:
@@ -168,9 +170,6 @@ def run(
     except BaseException:
         process.kill()
         raise
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
     done = subprocess.CompletedProcess(command, process.wait(), out, error)
     if check:
         done.check_returncode()
