@@ -64,8 +64,8 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
     Where all candidates score the same, a single one included, each gets 1; padding gets 0.
     """
-    found, scores, low, high = _extremes(rankings)
-    return _scaled(found, scores - low, high - low)
+    is_chunk, scores, low, high = _extremes(rankings)
+    return _scaled(is_chunk, scores - low, high - low)
 
 
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
@@ -74,12 +74,12 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     Counted from the last candidate rather than from the mean, which shifts all sums of a question alike, chunks that
     a leg did not find stand with its last and not with its average. Equal scores and padding are as in :func:`min_max`.
     """
-    found, scores, low, _ = _extremes(rankings)
-    above = np.where(found, scores - low, 0.0)
-    number = np.maximum(np.count_nonzero(found, axis=1, keepdims=True), 1)
+    is_chunk, scores, low, _ = _extremes(rankings)
+    above = np.where(is_chunk, scores - low, 0.0)
+    number = np.maximum(np.count_nonzero(is_chunk, axis=1, keepdims=True), 1)
     mean = above.sum(axis=1, keepdims=True) / number
-    variance = np.where(found, (above - mean) ** 2, 0.0).sum(axis=1, keepdims=True) / number
-    return _scaled(found, above, np.sqrt(variance))
+    variance = np.where(is_chunk, (above - mean) ** 2, 0.0).sum(axis=1, keepdims=True) / number
+    return _scaled(is_chunk, above, np.sqrt(variance))
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
@@ -87,8 +87,8 @@ def theoretical(rankings: Rankings, lowest: float) -> Doubles:
 
     This is the normalisation of TM2C2 in the paper of :func:`convex`: the last of a good list keeps its worth.
     """
-    found, scores, _, high = _extremes(rankings)
-    return _scaled(found, scores - lowest, high - lowest)
+    is_chunk, scores, _, high = _extremes(rankings)
+    return _scaled(is_chunk, scores - lowest, high - lowest)
 
 
 NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
@@ -100,17 +100,17 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
     """Return a mask of places with a chunk, the scores, and the lowest and the highest of every question."""
-    found = rankings.positions != NO_CHUNK
+    is_chunk = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
-    low = np.where(found, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
-    high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
-    return found, scores, low, high
+    low = np.where(is_chunk, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    high = np.where(is_chunk, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+    return is_chunk, scores, low, high
 
 
-def _scaled(found: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
+def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
     """Divide; where the scale is 0, every chunk found gets 1."""
-    normal: Doubles = found.astype(np.float64)
-    np.divide(above, scale, where=found & (scale > 0), out=normal)
+    normal: Doubles = is_chunk.astype(np.float64)
+    np.divide(above, scale, where=is_chunk & (scale > 0), out=normal)
     return normal
 
 

@@ -210,9 +210,9 @@ def _check_code(folder: Path, fact: str) -> None:
         for name, value in _settings(json.loads(path.read_text("utf-8")))
         if KERNEL.search(name) and "/" in value
     ]
-    for named in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
+    for name in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
         raise ConfigError(
-            f"{fact}, which asks to run code of its own ({named}); that is never done, so use a model "
+            f"{fact}, which asks to run code of its own ({name}); that is never done, so use a model "
             "that sentence-transformers and transformers load without it"
         )
 
@@ -244,6 +244,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 def _parts(folder: Path) -> list[Path]:
     """List the folders of a model's modules: that of the model, those its modules.json names, and those of a router."""
-    found = {folder, *(folder / module["path"] for module in _modules(folder) if (folder / module["path"]).is_dir())}
-    routers = [part for part in found if (part / "router_config.json").is_file()]
-    return sorted(found.union(path for part in routers for path in part.rglob("*") if path.is_dir()))
+    listed = {folder, *(folder / module["path"] for module in _modules(folder))}
+    parts = set(filter(Path.is_dir, listed))
+    routers = [part for part in parts if (part / "router_config.json").is_file()]
+    return sorted(parts.union(path for part in routers for path in part.rglob("*") if path.is_dir()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings
@@ -51,11 +50,13 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     returned are those that decided: the reranker's, or the mixed ones, and behind the head the first stage's.
     """
     head = ranking.first(how.candidates)
-    found = head.positions != NO_CHUNK
+    is_chunk = head.positions != NO_CHUNK
     scored = np.full(head.positions.shape, -np.inf, dtype=np.float32)
-    scored[found] = scores
-    deciding = _mixed(head, scored, how.mix) if how.mix else scored.astype(np.float64)
-    kept = found if how.min_score is None else found & (scored >= how.min_score)
+    scored[is_chunk] = scores
+    deciding = scored.astype(np.float64)
+    if how.mix:
+        deciding = (1 - how.mix) * min_max(Rankings(head.positions, scored)) + how.mix * min_max(head)
+    kept = is_chunk if how.min_score is None else is_chunk & (scored >= how.min_score)
     deciding = np.where(kept, deciding, -np.inf)
     order = np.argsort(-deciding, axis=1, kind="stable")
     positions, values = ranking.positions.copy(), ranking.scores.copy()
@@ -65,7 +66,3 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     positions[:, :length] = np.take_along_axis(np.where(kept, head.positions, NO_CHUNK), order, axis=1)
     values[:, :length] = np.take_along_axis(deciding, order, axis=1)
     return Rankings(positions, values, ranking.chunks)
-
-
-def _mixed(head: Rankings, scored: Floats, mix: float) -> NDArray[np.float64]:
-    return (1 - mix) * min_max(Rankings(head.positions, scored)) + mix * min_max(head)

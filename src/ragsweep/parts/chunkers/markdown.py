@@ -71,8 +71,8 @@ class Markdown:
         sections = [self._sections(text, blocks[low:high], code) for low, high in pairwise(begins)]
         pieces: list[Piece] = []
         for whole_ones, neighbours in groupby(sections, key=lambda section: len(section) == 1):
-            some = list(chain.from_iterable(neighbours))
-            pieces += merge_neighbours(some, self.size) if whole_ones else some
+            run = list(chain.from_iterable(neighbours))
+            pieces += merge_neighbours(run, self.size) if whole_ones else run
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:

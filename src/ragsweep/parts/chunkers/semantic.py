@@ -50,18 +50,18 @@ class Semantic:
         return cut(corpus, self._pieces)
 
     def _pieces(self, text: str) -> list[Piece]:
-        found = sentences(text, self.language)
-        if len(found) == 1:
-            return list(split_long(text, found[0], self.size))
-        vectors = self.embedder.embed_documents([text[start:end] for start, end in found]).vectors
+        spans = sentences(text, self.language)
+        if len(spans) == 1:
+            return list(split_long(text, spans[0], self.size))
+        vectors = self.embedder.embed_documents([text[start:end] for start, end in spans]).vectors
         directions = unit(vectors.astype(np.float64))
         distances = 1 - (directions[:-1] * directions[1:]).sum(axis=1)  # of each sentence from the next one
         breaks = np.flatnonzero(distances > np.percentile(distances, self.percentile)) + 1
         pieces: list[Piece] = []
-        runs = [*zip([0, *breaks.tolist()], [*breaks.tolist(), len(found)], strict=True)][::-1]
+        runs = [*zip([0, *breaks.tolist()], [*breaks.tolist(), len(spans)], strict=True)][::-1]
         while runs:
             low, high = runs.pop()
-            piece = (found[low][0], found[high - 1][1])
+            piece = (spans[low][0], spans[high - 1][1])
             if piece[1] - piece[0] > self.size and high - low > 1:
                 middle = low + 1 + int(distances[low : high - 1].argmax())
                 runs += [(middle, high), (low, middle)]

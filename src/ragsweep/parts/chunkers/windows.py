@@ -76,11 +76,8 @@ class SentenceWindow:
         return cut(corpus, self._windows)
 
     def _windows(self, text: str) -> list[Piece]:
-        found = sentences(text, self.language)
-        return [
-            (found[first][0], found[behind - 1][1])
-            for first, behind in windows(len(found), self.sentences, self.stride)
-        ]
+        spans = sentences(text, self.language)
+        return [(spans[first][0], spans[end - 1][1]) for first, end in windows(len(spans), self.sentences, self.stride)]
 
 
 @dataclass(eq=False)

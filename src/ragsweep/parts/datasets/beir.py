@@ -54,18 +54,18 @@ class Beir:
         questions = _read_questions(plain_or_gzipped(folder / "queries.jsonl"), faults)
         labels = grades.apply(read_qrels(labels_file, faults), faults)
         faults.raise_any()
-        found = attach_evidence(questions, labels, labels_file, f"not in split {self.split}")
-        return Dataset(folder.resolve().name, corpus, golden_set(found, corpus, selection))
+        labelled = attach_evidence(questions, labels, labels_file, f"not in split {self.split}")
+        return Dataset(folder.resolve().name, corpus, golden_set(labelled, corpus, selection))
 
     def _labels_file(self, folder: Path) -> Path:
         """Find the split among the files of labels: its name is never made a path."""
         check_folder(folder, "dataset.path needs corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "the files of labels, SPLIT.tsv, belong there")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
-        known = {file.name.removesuffix(".tsv"): file for file in files}
-        if self.split not in known:
-            raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, known)}')
-        return plain_or_gzipped(known[self.split])
+        splits = {file.name.removesuffix(".tsv"): file for file in files}
+        if self.split not in splits:
+            raise InputError(f'{folder / "qrels"}: no split "{self.split}"{nearest(self.split, splits)}')
+        return plain_or_gzipped(splits[self.split])
 
 
 def _read_questions(path: Path, faults: Faults) -> list[Question]:

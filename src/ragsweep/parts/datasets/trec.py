@@ -80,8 +80,8 @@ class Trec:
         questions = _read_questions(topics, [FIELDS[name] for name in self.fields], faults)
         labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults), faults)
         faults.raise_any()
-        found = attach_evidence(questions, labels, qrels, "not in the qrels")
-        return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(found, corpus, selection))
+        labelled = attach_evidence(questions, labels, qrels, "not in the qrels")
+        return Dataset(qrels.name.removesuffix(".gz"), corpus, golden_set(labelled, corpus, selection))
 
 
 def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:

@@ -88,8 +88,8 @@ class SentenceTransformerEmbedder(LocalModel):
             for row, feature in zip(rows, features, strict=True):
                 if "token_embeddings" not in feature:
                     raise InputError(f"the model {self.model} gives no vectors of single tokens")
-                own = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
-                vectors[row] = feature["token_embeddings"].cpu()[own].float().numpy()
+                is_text = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
+                vectors[row] = feature["token_embeddings"].cpu()[is_text].float().numpy()
         return vectors
 
     @cached_property

@@ -47,9 +47,11 @@ class Transformers(LocalModel):
         for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be {least} or more")
-        named = str((self._config().get("architectures") or ["nothing"])[0])
-        if not named.endswith(ARCHITECTURES):
-            raise ConfigError(f"model is {self.model!r}, which contains {named} and no language model (...ForCausalLM)")
+        architecture = str((self._config().get("architectures") or ["nothing"])[0])
+        if not architecture.endswith(ARCHITECTURES):
+            raise ConfigError(
+                f"model is {self.model!r}, which contains {architecture} and no language model (...ForCausalLM)"
+            )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""

@@ -77,9 +77,9 @@ class Sq(CodeIndex):
         """Train on the ends of the ranges: faiss uses nothing else."""
         faiss = library()
         kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
-        made = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
-        made.train(np.ascontiguousarray(index["ranges"], dtype=np.float32))
-        return made
+        trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
+        trained.train(np.ascontiguousarray(index["ranges"], dtype=np.float32))
+        return trained
 
 
 @dataclass(eq=False)
@@ -116,22 +116,22 @@ class Pq(CodeIndex):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}
         dimension = vectors.shape[1]
         if dimension % self.m:
-            known = ", ".join(str(number) for number in range(1, dimension + 1) if dimension % number == 0)
-            raise ConfigError(f"index.m is {self.m}; vectors of {dimension} numbers can be cut into {known} pieces")
-        some = sample(vectors, A_MEAN << self.nbits)
-        some = np.resize(some, (max(len(some), 1 << LEAST), dimension))  # means may be equal
-        index = self._empty(dimension, min(self.nbits, len(some).bit_length() - 1))
+            divisors = ", ".join(str(number) for number in range(1, dimension + 1) if dimension % number == 0)
+            raise ConfigError(f"index.m is {self.m}; vectors of {dimension} numbers can be cut into {divisors} pieces")
+        drawn = sample(vectors, A_MEAN << self.nbits)
+        drawn = np.resize(drawn, (max(len(drawn), 1 << LEAST), dimension))  # means may be equal
+        index = self._empty(dimension, min(self.nbits, len(drawn).bit_length() - 1))
         index.pq.cp.min_points_per_centroid = 1
-        index.train(some)
+        index.train(drawn)
         means = library().vector_to_array(index.pq.centroids).reshape(self.m, index.pq.ksub, index.pq.dsub)
         return {"codes": _encode(index, vectors), "means": means}
 
     def _trained(self, index: Arrays, dimension: int) -> Any:
         means = np.ascontiguousarray(index["means"])
-        made = self._empty(dimension, means.shape[1].bit_length() - 1)
-        library().copy_array_to_vector(means.ravel(), made.pq.centroids)
-        made.is_trained = True
-        return made
+        trained = self._empty(dimension, means.shape[1].bit_length() - 1)
+        library().copy_array_to_vector(means.ravel(), trained.pq.centroids)
+        trained.is_trained = True
+        return trained
 
     def _empty(self, dimension: int, bits: int) -> Any:
         faiss = library()

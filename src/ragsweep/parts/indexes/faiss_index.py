@@ -1,10 +1,11 @@
-"""What the indexes made by faiss share."""
+"""Search by an index of faiss, and rank its candidates exactly."""
 
 from __future__ import annotations
 
 import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class FaissIndex(ABC):
     def _open_once(self, index: Arrays, vectors: Floats) -> Any:
         """Open an index, and keep it for the next call: queries may come one by one."""
         arrays = (*index.values(), vectors)
-        if self._opened is None or any(one is not other for one, other in zip(self._opened[0], arrays, strict=True)):
+        if self._opened is None or any(map(is_not, self._opened[0], arrays)):
             self._opened = None  # free the previous one first
             self._opened = (arrays, self._open(index, vectors))
         return self._opened[1]
@@ -66,17 +67,17 @@ def serialise(index: Any, flags: int = 0) -> NDArray[np.uint8]:
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
     """Read a faiss index of ``vectors``; its large arrays are views of ``data``, which must outlive it."""
     faiss = library()
-    given = np.ascontiguousarray(data, dtype=np.uint8)
-    index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(given), given.nbytes))
+    data = np.ascontiguousarray(data, dtype=np.uint8)
+    index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(data), data.nbytes))
     check_shape((index.ntotal, index.d), vectors.shape)
-    index.referenced_objects = [given]
+    index.referenced_objects = [data]
     return index
 
 
-def check_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise InputError unless a stored index has the shape that its vectors give it."""
-    if found != expected:
-        raise InputError(f"the stored index belongs to other vectors ({found}, not {expected}); delete it")
+    if shape != expected:
+        raise InputError(f"the stored index belongs to other vectors ({shape}, not {expected}); delete it")
 
 
 def lend(index: Any, rows: NDArray[Any]) -> Any:

@@ -42,8 +42,8 @@ class Flat:
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))
         number = min(depth + SPARE, len(vectors))
         with _matrix_products(queries.shape[1]):
-            products, found = library().knn(queries, vectors, number, metric=library().METRIC_INNER_PRODUCT)
-        result = rank_candidates(vectors, queries, found, depth)
+            products, candidates = library().knn(queries, vectors, number, metric=library().METRIC_INNER_PRODUCT)
+        result = rank_candidates(vectors, queries, candidates, depth)
         if number == len(vectors):
             return result
         least = products[:, depth - 1] - _margin(queries, float(index["longest"][0]))
@@ -69,8 +69,8 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
     """Return the positions (1, number) of all vectors whose product with the query is ``least`` or more."""
     below = np.nextafter(least, np.float32(-np.inf))
     index = lend(library().IndexFlatIP(vectors.shape[1]), vectors)
-    found: NDArray[np.int64] = index.range_search(query, float(below))[2][None]
-    return found
+    positions: NDArray[np.int64] = index.range_search(query, float(below))[2][None]
+    return positions
 
 
 @contextmanager
@@ -81,14 +81,14 @@ def _matrix_products(dimension: int) -> Iterator[None]:
     of which its threads wait for each other. The blocks here take 32 MiB.
     """
     settings = library().cvar
-    wanted = {
+    values = {
         "distance_compute_blas_threshold": 2 * dimension,
         "distance_compute_blas_query_bs": 1_024,
         "distance_compute_blas_database_bs": 8_192,
     }
-    before = {name: getattr(settings, name) for name in wanted}
+    before = {name: getattr(settings, name) for name in values}
     try:
-        for name, value in wanted.items():
+        for name, value in values.items():
             setattr(settings, name, value)
         yield
     finally:

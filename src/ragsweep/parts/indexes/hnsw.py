@@ -59,5 +59,5 @@ class Hnsw(FaissIndex):
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.ef_search, opened.ntotal)  # faiss searches no narrower than the number that it returns
         effort = library().SearchParametersHNSW(efSearch=number)
-        found: NDArray[np.int64] = opened.search(queries, number, params=effort)[1]
-        return found
+        positions: NDArray[np.int64] = opened.search(queries, number, params=effort)[1]
+        return positions

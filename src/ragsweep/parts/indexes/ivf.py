@@ -74,5 +74,5 @@ class Ivf(FaissIndex):
         chosen = Flat().search(Flat().build(means), means, queries, min(self.nprobe, len(means)))
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)
-        found: NDArray[np.int64] = lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1]
-        return found
+        positions: NDArray[np.int64] = lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1]
+        return positions

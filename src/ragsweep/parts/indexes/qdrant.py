@@ -70,8 +70,9 @@ class Qdrant:
     def check(self) -> None:
         """Raise ConfigError for values that cannot work, and for a secret in the config, without any call."""
         if (self.base_url is None) == (self.path is None):
-            given = f"index.base_url is {self.base_url}, index.path {self.path}"
-            raise ConfigError(f"{given}; give one, and null for the other")
+            raise ConfigError(
+                f"index.base_url is {self.base_url}, index.path {self.path}; give one, and null for the other"
+            )
         if self.base_url is not None:
             self.service.check("index")
         if not self.collection or set(self.collection) & set('/\\<>:"|?*\0'):
@@ -105,10 +106,12 @@ class Qdrant:
         with self._readable_faults():
             if name not in self._complete:
                 self._fill(name, vectors)
-            found = self._near(name, queries, min(depth, len(vectors)))
-        if found.max() >= len(vectors):
-            raise CallFailed(f"the collection {name} holds a point {found.max()}, of {len(vectors)} vectors; delete it")
-        return rank_candidates(vectors, queries, found, depth)
+            candidates = self._near(name, queries, min(depth, len(vectors)))
+        if candidates.max() >= len(vectors):
+            raise CallFailed(
+                f"the collection {name} holds a point {candidates.max()}, of {len(vectors)} vectors; delete it"
+            )
+        return rank_candidates(vectors, queries, candidates, depth)
 
     def _name(self, vectors: Floats) -> str:
         facts = [self.VERSION, vectors.shape, self.m, self.ef_construct]
@@ -120,34 +123,29 @@ class Qdrant:
     def _fill(self, name: str, vectors: Floats) -> None:
         """Make sure that a collection holds all vectors, by position, and is indexed."""
         from qdrant_client import models
+        from qdrant_client.http.exceptions import UnexpectedResponse
 
         if not self._client.collection_exists(name):
-            self._create(name, vectors.shape[1])
+            try:
+                self._client.create_collection(
+                    name,
+                    vectors_config=models.VectorParams(size=vectors.shape[1], distance=models.Distance.DOT),
+                    hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
+                )
+            except UnexpectedResponse as fault:
+                if fault.status_code != 409:  # another process was quicker
+                    raise
         if self._client.count(name, exact=True).count < len(vectors):
             for start in range(0, len(vectors), POINTS):
-                some = np.asarray(vectors[start : start + POINTS], dtype=np.float32)
-                ids: list[Any] = list(range(start, start + len(some)))
-                self._client.upsert(name, models.Batch(ids=ids, vectors=some.tolist()), wait=True)
+                batch = np.asarray(vectors[start : start + POINTS], dtype=np.float32)
+                ids: list[Any] = list(range(start, start + len(batch)))
+                self._client.upsert(name, models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
         count = self._client.count(name, exact=True).count
         if count != len(vectors):
             raise CallFailed(f"the collection {name} holds {count} points, not {len(vectors)}; delete it")
         while self._client.get_collection(name).status == "yellow":  # it builds its index
             time.sleep(PAUSE)
         self._complete.add(name)
-
-    def _create(self, name: str, dimension: int) -> None:
-        from qdrant_client import models
-        from qdrant_client.http.exceptions import UnexpectedResponse
-
-        try:
-            self._client.create_collection(
-                name,
-                vectors_config=models.VectorParams(size=dimension, distance=models.Distance.DOT),
-                hnsw_config=models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct),
-            )
-        except UnexpectedResponse as fault:
-            if fault.status_code != 409:  # another process was quicker
-                raise
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         """Return the positions (queries, number) of near vectors, padded with NO_CHUNK."""
@@ -157,15 +155,15 @@ class Qdrant:
         # than the number that it returns, so that number is limited by the effort.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
-        found = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
+        positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
         for start in range(0, len(queries), QUERIES):
             requests = [
                 models.QueryRequest(query=query, limit=number, params=effort)
                 for query in queries[start : start + QUERIES].tolist()
             ]
             for row, answer in enumerate(self._client.query_batch_points(name, requests), start):
-                found[row, : len(answer.points)] = [point.id for point in answer.points]
-        return found
+                positions[row, : len(answer.points)] = [point.id for point in answer.points]
+        return positions
 
     @cached_property
     def _client(self) -> Any:

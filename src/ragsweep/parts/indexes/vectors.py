@@ -1,4 +1,4 @@
-"""What all indexes do with vectors: check numbers, read block by block, draw samples, rank candidates."""
+"""Check parameters of indexes, read vectors block by block, draw samples, rank candidates."""
 
 from __future__ import annotations
 

@@ -88,15 +88,17 @@ class ApiReranker:
 def read(answer: Any, texts: int) -> list[float]:
     """Return one score a text; raise ValueError unless every text has one finite score, and there is nothing else."""
     try:
-        found = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
+        results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):
         raise ValueError("no results with index and relevance_score") from None
-    if any(type(index) is not int for index, _ in found) or sorted(index for index, _ in found) != list(range(texts)):
-        raise ValueError(f"{len(found)} results for {texts} texts, or not one for each of them")
-    for _, score in found:
+    if any(type(index) is not int for index, _ in results) or sorted(index for index, _ in results) != list(
+        range(texts)
+    ):
+        raise ValueError(f"{len(results)} results for {texts} texts, or not one for each of them")
+    for _, score in results:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
             raise ValueError(f"a score of {score!r}, which is no finite number")
-    return [float(score) for _, score in sorted(found)]
+    return [float(score) for _, score in sorted(results)]
 
 
 def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[Request]:
@@ -106,5 +108,5 @@ def _requests(pairs: Sequence[tuple[str, str]], batch_size: int) -> Iterator[Req
         rows_of.setdefault(query, {}).setdefault(text, []).append(row)
     for query, texts in rows_of.items():
         for start in range(0, len(texts), batch_size):
-            some = list(texts)[start : start + batch_size]
-            yield Request(query, some, [texts[text] for text in some])
+            batch = list(texts)[start : start + batch_size]
+            yield Request(query, batch, [texts[text] for text in batch])

@@ -48,11 +48,11 @@ class CrossEncoder(LocalModel):
         """Raise ConfigError where the model cannot be loaded as configured, or is no reranker; loads nothing."""
         super().check()
         config = self._config()
-        named = (config.get("architectures") or ["nothing"])[0]
-        if not str(named).endswith(ARCHITECTURE):
+        architecture = (config.get("architectures") or ["nothing"])[0]
+        if not str(architecture).endswith(ARCHITECTURE):
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which contains {named} and no cross-encoder (...{ARCHITECTURE}); "
-                "an embedding model reranks with reranker=late_interaction"
+                f"reranker.model is {self.model!r}, which contains {architecture} and no cross-encoder "
+                f"(...{ARCHITECTURE}); an embedding model reranks with reranker=late_interaction"
             )
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
@@ -64,10 +64,10 @@ class CrossEncoder(LocalModel):
             return np.empty(0, dtype=np.float32)
         from torch import nn
 
-        found = self._model.predict(
+        logits = self._model.predict(
             list(pairs), batch_size=self.batch_size, show_progress_bar=False, activation_fn=nn.Identity()
         )
-        scores: Floats = np.asarray(found, dtype=np.float32)
+        scores: Floats = np.asarray(logits, dtype=np.float32)
         if not np.isfinite(scores).all():
             raise InputError(f"the model {self.model} gave scores that are not finite; try reranker.dtype=float32")
         return scores

@@ -49,9 +49,9 @@ class LateInteraction:
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
         """Embed the tokens of chunks: vectors of length 1, in half precision."""
-        found = [unit(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
-        start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in found])]).astype(np.int64)
-        return TokenVectors(np.concatenate(found) if found else np.empty((0, 0), np.float16), start)
+        vectors = [unit(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
+        start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in vectors])]).astype(np.int64)
+        return TokenVectors(np.concatenate(vectors) if vectors else np.empty((0, 0), np.float16), start)
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
         """Score pairs of a question and a chunk's position."""
@@ -61,8 +61,8 @@ class LateInteraction:
             rows_of.setdefault(query, []).append(row)
         queries = list(rows_of)
         for start in range(0, len(queries), QUESTIONS):
-            some = queries[start : start + QUESTIONS]
-            for query, tokens in zip(some, self.embedder.embed_tokens(some, "query"), strict=True):
+            batch = queries[start : start + QUESTIONS]
+            for query, tokens in zip(batch, self.embedder.embed_tokens(batch, "query"), strict=True):
                 rows = rows_of[query]
                 scores[rows] = max_sim(unit(tokens), chunks, [pairs[row][1] for row in rows])
         return scores
@@ -80,11 +80,11 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)
-    some = np.flatnonzero(lengths)
-    if not len(query) or not len(some):
+    nonempty = np.flatnonzero(lengths)
+    if not len(query) or not len(nonempty):
         return scores
-    tokens = np.concatenate([chunks.of(positions[n]) for n in some.tolist()]).astype(np.float32)
-    ends = np.cumsum(lengths[some])
-    nearest = np.maximum.reduceat(tokens @ query.T, ends - lengths[some], axis=0)
-    scores[some] = nearest.mean(axis=1)
+    tokens = np.concatenate([chunks.of(positions[n]) for n in nonempty.tolist()]).astype(np.float32)
+    ends = np.cumsum(lengths[nonempty])
+    nearest = np.maximum.reduceat(tokens @ query.T, ends - lengths[nonempty], axis=0)
+    scores[nonempty] = nearest.mean(axis=1)
     return scores

@@ -79,8 +79,8 @@ class Bm25:
         ids, meaning = self._split(queries)
         result = empty_rankings(len(queries), depth)
         for row, words in enumerate(ids):
-            if known := [number[meaning[word]] for word in words if meaning[word] in number]:
-                positions, scores = best_chunks(score(known), depth, above=0)
+            if numbers := [number[meaning[word]] for word in words if meaning[word] in number]:
+                positions, scores = best_chunks(score(numbers), depth, above=0)
                 result.positions[row, : len(positions)] = positions
                 result.scores[row, : len(positions)] = scores
         return result

@@ -44,7 +44,14 @@ class HybridConvex:
         self.normalisation = normalisation
         if normalisation not in NORMALISATIONS:
             raise ConfigError(f"retriever.normalisation is {normalisation!r}{nearest(normalisation, NORMALISATIONS)}")
-        self._bounds = self._stated_bounds() if normalisation == "theoretical" else {}
+        self._bounds: dict[str, Bounds] = {}
+        for name, leg in legs.items() if normalisation == "theoretical" else ():
+            if not hasattr(leg, "BOUNDS"):
+                raise ConfigError(
+                    f"retriever.normalisation is 'theoretical', and the leg {name} states no bounds of its scores; "
+                    "choose min_max or z_score"
+                )
+            self._bounds[name] = leg.BOUNDS
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Return one ranking of the legs', ``depth`` long.
@@ -52,20 +59,17 @@ class HybridConvex:
         Raises:
             ConfigError: A leg's scores leave the bounds that it states.
         """
-        for name, bounds in self._bounds.items():
-            _check_within(rankings[name], bounds, name)
+        for name, (least, most) in self._bounds.items():
+            scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]
+            beyond = scores[(scores < least - ROUNDING) | (scores > (np.inf if most is None else most + ROUNDING))]
+            if len(beyond):
+                raise ConfigError(
+                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside of "
+                    f"its bounds {least, most} (are its vectors of length 1?); choose min_max or z_score"
+                )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]
         return convex(list(rankings.values()), weights, depth, self.normalisation, lowest)
-
-    def _stated_bounds(self) -> dict[str, Bounds]:
-        for name, leg in self.legs.items():
-            if not hasattr(leg, "BOUNDS"):
-                raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', and the leg {name} states no bounds of its scores; "
-                    "choose min_max or z_score"
-                )
-        return {name: leg.BOUNDS for name, leg in self.legs.items()}
 
     def _by_alpha(self) -> Mapping[str, float]:
         if not 0 <= self.alpha <= 1:
@@ -74,14 +78,3 @@ class HybridConvex:
             raise ConfigError(f"retriever.alpha_leg is {self.alpha_leg!r}{nearest(self.alpha_leg, self.legs)}")
         others = (1 - self.alpha) / max(len(self.legs) - 1, 1)
         return {name: self.alpha if name == self.alpha_leg else others for name in self.legs}
-
-
-def _check_within(rankings: Rankings, bounds: Bounds, name: str) -> None:
-    scores = rankings.scores[rankings.positions != NO_CHUNK]
-    low, high = bounds[0] - ROUNDING, np.inf if bounds[1] is None else bounds[1] + ROUNDING
-    beyond = scores[(scores < low) | (scores > high)]
-    if len(beyond):
-        raise ConfigError(
-            f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, outside of its bounds "
-            f"{bounds} (are its vectors of length 1?); choose min_max or z_score"
-        )

@@ -46,10 +46,10 @@ def read_words(texts: Sequence[str], split: Split, vocabulary: dict[str, int]) -
     """Split texts block by block; new words are added to the vocabulary."""
     for block in _blocks(texts):
         numbers, meaning = split(block)
-        known = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in meaning], dtype=np.int32)
+        codes = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in meaning], dtype=np.int32)
         lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
         flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
-        yield Words(known[flat], lengths)
+        yield Words(codes[flat], lengths)
 
 
 def sort_vocabulary(vocabulary: dict[str, int]) -> tuple[list[str], NDArray[np.int32]]:
@@ -113,10 +113,10 @@ def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
 def _count(words: Words) -> Counts:
     texts = np.repeat(np.arange(len(words.lengths)), words.lengths)
     keys, counts = np.unique((words.numbers.astype(np.int64) << 16) | texts, return_counts=True)
-    found, spread = np.unique(keys >> 16, return_counts=True)
+    words_found, spread = np.unique(keys >> 16, return_counts=True)
     least = np.min_scalar_type(int(counts.max(initial=0)))
     return Counts(
-        found.astype(np.int32), spread.astype(np.int32), (keys & 0xFFFF).astype(np.uint16), counts.astype(least)
+        words_found.astype(np.int32), spread.astype(np.int32), (keys & 0xFFFF).astype(np.uint16), counts.astype(least)
     )
 
 
@@ -128,10 +128,16 @@ def _weigh(
     k1: float,
     b: float,
 ) -> None:
-    """Turn every count f into ``idf f / (f + k1 (1 - b + b length / average))``, rounded as bm25s does."""
+    """Turn every count f into ``idf f / (f + k1 (1 - b + b length / average))``, rounded as bm25s does.
+
+    ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word in n of N chunks.
+    """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)
-    idf = _idf(spread, len(lengths))
+    # By the logarithm that bm25s takes: numpy's may differ in a bit.
+    numbers, inverse = np.unique(spread, return_inverse=True)
+    values = [math.log(1 + (len(lengths) - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
+    idf = np.array(values, dtype=np.float32)[inverse]
     word = 0
     while word < len(spread):
         after = max(word + 1, int(np.searchsorted(starts, starts[word] + PAIRS, side="right")) - 1)
@@ -139,10 +145,3 @@ def _weigh(
         often = counts[part]
         often[:] = np.repeat(idf[word:after], spread[word:after]) * (often / (saturation[chunks[part]] + often))
         word = after
-
-
-def _idf(spread: NDArray[np.int64], size: int) -> NDArray[np.float32]:
-    """Return ``ln(1 + (N - n + .5) / (n + .5))``, by the logarithm that bm25s takes: numpy's may differ in a bit."""
-    numbers, back = np.unique(spread, return_inverse=True)
-    values = [math.log(1 + (size - number + 0.5) / (number + 0.5)) for number in numbers.tolist()]
-    return np.array(values, dtype=np.float32)[back]

@@ -79,8 +79,8 @@ class Mlflow:
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
         with self._connection.opened():
-            found = self._client.search_runs([self._experiment_id()], " and ".join(conditions), max_results=1)
-            return str(found[0].info.run_id) if found else None
+            matches = self._client.search_runs([self._experiment_id()], " and ".join(conditions), max_results=1)
+            return str(matches[0].info.run_id) if matches else None
 
     def has_ended(self, run_id: str) -> bool:
         """Return whether a run has any other status than RUNNING."""
@@ -90,8 +90,8 @@ class Mlflow:
     def view_command(self) -> str:
         """Return the command that shows what was recorded, or the server's address."""
         if is_server(self.uri):
-            known = self._connection.experiments.get(self.experiment)
-            return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{known}" if known else "")
+            experiment = self._connection.experiments.get(self.experiment)
+            return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}" if experiment else "")
         if database_path(self.uri) == Path("mlflow.db").absolute():
             return f"{mlflow_command()} ui"
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
@@ -302,9 +302,9 @@ class Mlflow:
             if math.isfinite(value) and values.get(key) != value
         ]
         new = {key: value for key, value in short.items() if key not in params}
-        first, *others = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
+        first, *rest = [[Param(*pair) for pair in batch] for batch in files.batches(new)]
         self._client.log_batch(run.id, numbers, first)  # the client divides them where there are more than allowed
-        for batch in others:
+        for batch in rest:
             self._client.log_batch(run.id, params=batch)
         if long:
             artifacts = {**artifacts, "long_parameters.json": files.json_bytes(long)}

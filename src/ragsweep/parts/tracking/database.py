@@ -24,9 +24,9 @@ def mask_uri(uri: str) -> str:
 
 def absolute_uri(uri: str) -> str:
     """Make the path of a SQLite URI absolute, so that it means the same in every process."""
-    prefix, found, rest = uri.partition(":///")
+    prefix, separator, rest = uri.partition(":///")
     name, _, arguments = rest.partition("?")
-    if not found or not _is_sqlite(uri) or name in ("", ":memory:"):
+    if not separator or not _is_sqlite(uri) or name in ("", ":memory:"):
         return uri
     # SQLAlchemy decodes %25 and the like, so a bare % must be encoded.
     path = str(Path(unquote(name)).absolute()).replace("%", "%25").replace("?", "%3F")
