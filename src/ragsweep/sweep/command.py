@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,13 +64,16 @@ class Command:
     @property
     def fixed(self) -> tuple[str, ...]:
         """The overrides of Hydra's own settings, which all jobs share."""
-        hydra = [one for one in map(parse, self.overrides) if one.is_hydra_override() and not one.is_sweep_override()]
-        return tuple(str(one.input_line) for one in hydra)
+        return tuple(
+            str(override.input_line)
+            for override in map(parse, self.overrides)
+            if override.is_hydra_override() and not override.is_sweep_override()
+        )
 
     @property
     def task(self) -> list[str]:
         """The overrides of the configs themselves, as typed."""
-        return [str(one.input_line) for one in map(parse, self.overrides) if not one.is_hydra_override()]
+        return _task_lines(map(parse, self.overrides))
 
     def names(self) -> list[str]:
         """Name each job by what differs from its siblings; where nothing does, by all overrides that define it.
@@ -123,19 +126,19 @@ def read_command(
     composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     overrides = [*_sweepers(parsed, composer), *overrides]
     parsed = _parse(overrides)
-    base = compose(composer, [str(one.input_line) for one in parsed if not one.is_sweep_override()])
+    base = compose(composer, [str(override.input_line) for override in parsed if not override.is_sweep_override()])
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
     multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
     with one_sentence():
         sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
-    for override in (one for one in parsed if one.is_sweep_override()):
+    for override in filter(lambda override: override.is_sweep_override(), parsed):
         if not multirun:
             raise ConfigError(f'"{override.input_line}" names several values: add -m to sweep over them')
         if override.is_hydra_override():
             raise ConfigError(f'{override.key_or_group}: cannot differ within a sweep, given "{override.input_line}"')
-    task = tuple(str(one.input_line) for one in parsed if not one.is_hydra_override())
+    task = tuple(_task_lines(parsed))
     command = Command(
         tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, sweeper.get("max_batch_size")
     )
@@ -166,6 +169,10 @@ def choices(line: str) -> list[str]:
         return [case.overrides[0] for case in expand([line])]
 
 
+def _task_lines(overrides: Iterable[Override]) -> list[str]:
+    return [str(override.input_line) for override in overrides if not override.is_hydra_override()]
+
+
 def _parse(overrides: Sequence[str]) -> list[Override]:
     for line in filter(is_deep, overrides):
         raise ConfigError(f"{line.partition('=')[0][:80]}: brackets are nested too deeply")
@@ -184,7 +191,8 @@ def _sweepers(parsed: Sequence[Override], composer: Composer) -> list[str]:
     folders = composer.folders([str(override.input_line) for override in parsed])
     places = [*(folder / "sweeps" for folder in folders), Path("sweeps"), config_folder().parent / "sweeps"]
     chosen = []
-    for name in (one.value() for one in parsed if one.key_or_group == "sweeps" and isinstance(one.value(), str)):
+    values = [override.value() for override in parsed if override.key_or_group == "sweeps"]
+    for name in (value for value in values if isinstance(value, str)):
         file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
         try:
             content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
@@ -251,17 +259,17 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
         line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))
         return f"{line}: {there.group(1)} is there already; leave out the +"
-    if key := re.search(r"Could not override '([^']+)'", text):
-        name = key.group(1)
+    if unknown := re.search(r"Could not override '([^']+)'", text):
+        name = unknown.group(1)
         line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
         keys = _keys(overrides, composer, name.startswith("hydra."))
         if name in keys:  # what is wrong lies inside the value
-            inside = ", ".join(one.removeprefix(f"{name}.") for one in keys if one.startswith(f"{name}."))
+            inside = ", ".join(key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}."))
             return f"{line}: {name} has no such keys; known: {inside}; add others with +{name}.KEY=..."
         outermost = name
         while (parent := outermost.rpartition(".")[0]) and parent not in keys:
             outermost = parent
-        siblings = [one for one in keys if one.rpartition(".")[0] == parent]
+        siblings = [key for key in keys if key.rpartition(".")[0] == parent]
         return f'{line}: no key "{name}"{nearest(outermost, siblings)}'
     return " ".join(text.split())
 

@@ -226,8 +226,8 @@ class Composer:
         parsed = [parse(line) for line in lines]
         values = {
             line: plain
-            for line, one in zip(lines, parsed, strict=True)
-            if (plain := self._plain_value(one, lines)) and not any(_meets(one, other) for other in parsed)
+            for line, override in zip(lines, parsed, strict=True)
+            if (plain := self._plain_value(override, lines)) and not any(_meets(override, other) for other in parsed)
         }
         try:
             template, depends = self._template(tuple(line for line in lines if line not in values))
@@ -251,7 +251,7 @@ class Composer:
         """List the folders in which configs are searched for, in Hydra's order, the shipped one first."""
         files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
-        return [config_folder(), *(one for one in own if one.is_dir() and one.resolve() != config_folder())]
+        return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
         """Return key and value of an override that sets a single value and chooses nothing."""

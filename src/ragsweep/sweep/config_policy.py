@@ -107,11 +107,12 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         lines: The overrides of one config.
         folders: Where configs are searched for; the first holds the shipped ones, which do not clash.
     """
-    typed = [one for one in map(parse, lines) if one.key_or_group.startswith(f"{GROUP}.")]
-    metrics: list[tuple[str, str, str | None]] = [  # None: removed
-        ("the command line", one.key_or_group.partition(".")[2], None if one.is_delete() else _target(one.value()))
-        for one in typed
-    ]
+    metrics: list[tuple[str, str, str | None]] = []  # place, key, class; None: removed
+    for override in map(parse, lines):
+        group, _, key = override.key_or_group.partition(".")
+        if group == GROUP and key:
+            target = None if override.is_delete() else _target(override.value())
+            metrics.append(("the command line", key, target))
     if not any((folder / GROUP).is_dir() for folder in folders[1:]) and not any(target for _, _, target in metrics):
         return
     known: dict[str, tuple[str, str]] = {}
@@ -139,7 +140,7 @@ def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple
         with hydra_initialized():
             loader = GlobalHydra.instance().config_loader()
             chosen = loader.compute_defaults_list(CONFIG, list(lines), RunMode.RUN).defaults
-        for path in dict.fromkeys(str(one.config_path) for one in chosen if one.package == GROUP):
+        for path in dict.fromkeys(str(entry.config_path) for entry in chosen if entry.package == GROUP):
             files = [folder / f"{path}.yaml" for folder in folders]
             content = next((yaml.safe_load(file.read_text("utf-8")) for file in files if file.is_file()), None)
             nodes = content if isinstance(content, Mapping) else {}

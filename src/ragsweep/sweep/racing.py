@@ -60,7 +60,8 @@ def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrd
     for position, cluster in enumerate(clusters(questions)):
         members[cluster].append(position)
     places: dict[str, float] = {}
-    for names in strata({name: [questions[one] for one in inside] for name, inside in members.items()}).values():
+    by_cluster = {name: [questions[position] for position in inside] for name, inside in members.items()}
+    for names in strata(by_cluster).values():
         size, before = sum(len(members[name]) for name in names), 0
         for name in sorted(names, key=lambda name: _chance(name, seed, "sequence")):
             places[name] = (before + _chance(name, seed, "place") * len(members[name])) / size
@@ -68,7 +69,7 @@ def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrd
     ordered = [
         (position, name)
         for name in sorted(places, key=lambda name: (places[name], name))
-        for position in sorted(members[name], key=lambda one: questions[one].id)
+        for position in sorted(members[name], key=lambda position: questions[position].id)
     ]
     return QuestionOrder(tuple(position for position, _ in ordered), tuple(name for _, name in ordered))
 

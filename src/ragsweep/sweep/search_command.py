@@ -36,7 +36,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
         raise ConfigError(
             f"hydra.sweeper.direction: {len(listed)} for {len(names)} objectives; leave it out, or give one for each"
         )
-    directions = [_direction(name, higher[name], one) for name, one in zip(names, listed, strict=True)]
+    directions = [_direction(name, higher[name], direction) for name, direction in zip(names, listed, strict=True)]
     for line in settings.get("constraints") or []:
         bounded = re.split("[<>]", str(line))[0].strip()
         if bounded not in higher:

@@ -114,7 +114,7 @@ class Search(Multirun):
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
             return False
         outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
-        complete = {one.name for one in outcomes if isinstance(one, Result) and one.state != PARTIAL}
+        complete = {result.name for result in outcomes if isinstance(result, Result) and result.state != PARTIAL}
         return all(result.name + SUFFIX in complete for result in self._finalists(sweep))
 
     def _folder(self, sweep: Sweep) -> Path:
@@ -137,8 +137,8 @@ class Search(Multirun):
         """Let our own sweeper launch trials until the study has as many as it should."""
         command, composer, sweep = self.command, self.command.composer, self.context.sweep
         assert sweep
-        given = {**self.settings, "subject": sweep.id, "objectives": list(objectives(self.values))}
-        settings = SearchSettings.read({**given, "folder": str(self._folder(sweep)), "race": self.race})
+        own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
+        settings = SearchSettings.read({**self.settings, **own, "folder": str(self._folder(sweep))})
         composed = SearchComposer(
             lambda lines: compose(composer, [*command.fixed, *lines]),
             composer.loader,

@@ -201,7 +201,7 @@ class Session:
                     f"{group}: a system of yours answers by itself; choose {group}={silent} beside system=..."
                 )
         questions = tabulate(dataset.golden.questions).wordings
-        labelled = {one.document for question in dataset.golden.questions for one in question.evidence}
+        labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         documents = [document for document in dataset.corpus.ids if document in labelled]
         return external_graph(
             ExternalSystem(dataset.corpus, system, questions, plain["depth"], documents, built.judged)
