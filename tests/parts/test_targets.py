@@ -118,18 +118,6 @@ def test_every_target_of_a_preset_names_a_metric_that_exists(path: Path) -> None
     assert not set(yaml.safe_load(path.read_text())) - {"enforce"} - metric_names()
 
 
-def test_presets_carry_the_usual_pairs() -> None:
-    def pairs(preset: str) -> dict[str, tuple[float, float]]:
-        found = yaml.safe_load((ROOT / "conf" / "targets" / f"{preset}.yaml").read_text())
-        return {name: (node["good"], node["fair"]) for name, node in found.items() if name != "enforce"}
-
-    strict, lenient = pairs("rag"), pairs("rag_lenient")
-    assert (strict["ragas_faithfulness"], lenient["ragas_faithfulness"]) == ((0.85, 0.7), (0.8, 0.5))
-    assert (strict["ragas_answer_relevancy"], lenient["ragas_answer_relevancy"]) == ((0.8, 0.6), (0.7, 0.5))
-    assert (strict["ragas_context_precision"], strict["ragas_context_recall"]) == ((0.75, 0.5), (0.7, 0.5))
-    assert (strict["context_precision"], strict["context_recall"]) == ((0.6, 0.4), (0.5, 0.3))
-
-
 def result(name: str, *judged: TargetResult) -> Result:
     return a_result(name=name, targets=judged)
 

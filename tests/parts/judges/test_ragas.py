@@ -115,15 +115,6 @@ def test_with_a_fence_every_text_is_scored_as_well(kind: Any, server: LlmServer)
         assert not verdict.suspicious
 
 
-def test_relevancy_and_similarity_by_hand(server: LlmServer) -> None:
-    case = Case("Who wrote it?", "Alice", reference="Alice")
-    assert judged(RagasSemanticSimilarity(judge_at(server)), [case])[0].value == pytest.approx(1)
-    server.answer = lambda asked: {"question": "Who wrote it?", "noncommittal": 0}
-    assert judged(RagasAnswerRelevancy(judge_at(server)), [case])[0].value == pytest.approx(1)
-    server.answer = lambda asked: {"question": "Who wrote it?", "noncommittal": 1}
-    assert judged(RagasAnswerRelevancy(judge_at(server)), [case])[0].value == 0
-
-
 # --- nothing but numbers ------------------------------------------------------------------------------------------
 
 

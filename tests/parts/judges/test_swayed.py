@@ -82,15 +82,6 @@ def test_what_is_not_in_the_sample_is_not_asked_and_says_so() -> None:
     assert NOT_SAMPLED in SKIPPED - CALL_FAILURES
 
 
-def test_a_verdict_is_a_matter_of_its_case_alone() -> None:
-    asked = cases(12)
-    with LlmServer(knowing) as server:
-        together = judged(JudgeSwayed(judge_at(server), 0.5), asked)
-        alone = [judged(JudgeSwayed(judge_at(server), 0.5), [case])[0] for case in asked]
-    np.testing.assert_array_equal([one.value for one in together], [one.value for one in alone])
-    assert {one.reason for one in together} == {"", NOT_SAMPLED}
-
-
 def test_a_failure_has_its_reason_and_what_it_cost() -> None:
     with LlmServer(lambda asked: "The answer is right: 1") as server:
         (verdict,) = judged(JudgeSwayed(judge_at(server), 1.0), [RIGHT])

@@ -16,7 +16,6 @@ from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Me
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
-from ragsweep.parts.metrics.support import claims
 from ragsweep.testing.answers import ROWS, answered
 from toys import Letters
 
@@ -265,6 +264,10 @@ def test_verdict_that_is_missing_is_no_score() -> None:
         ("The cat sat.", "no citations", 0),
         ("Use `x[1]` for the cat.", "no citations", 0),
         ("```\nx = y[1]\n```", "no citations", 0),
+        ("The cat sat [1][2], [1]", 1 / 2, 1),
+        ("See [1]: the cat sat.", 1, 1),  # what follows the last citation goes with it
+        ("Cats sat [2] stars shine [2]", 1 / 2, 1 / 2),  # no full stop between them
+        ("The cat `x[2]` sat [1].", 1, 1),
         ("It is so [1].", 1, "nothing said"),  # small words only: any passage will do
     ],
 )
@@ -277,22 +280,6 @@ def test_citations(said: str, correct: float | str, recall: float | str) -> None
 def test_threshold_is_the_share_of_a_claims_words() -> None:
     said = "The cat slept [1]."
     assert [one(metrics.CitationsCorrect(threshold), ASKED, said, "A cat") for threshold in (0.5, 0.6)] == [1, 0]
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("Cats sleep. Dogs bark.", [("cats sleep", ()), ("bark dogs", ())]),
-        ("Cats sleep [1] and dogs bark [2, 1].", [("cats sleep", (1,)), ("bark dogs", (2, 1))]),
-        ("Cats sleep [1][2], [1]", [("cats sleep", (1, 2))]),
-        ("See [1]: cats sleep.", [("cats see sleep", (1,))]),  # what follows the last citation goes with it
-        ("Cats [1] Dogs bark [3]", [("cats", (1,)), ("bark dogs", (3,))]),  # no full stop between them
-        ("Cats sleep.[1] Dogs bark.", [("cats sleep", (1,)), ("bark dogs", ())]),
-        ("Cats `x[2]` sleep [1].", [("2 cats sleep", (1,))]),
-    ],
-)
-def test_claims(said: str, told: list[tuple[str, tuple[int, ...]]]) -> None:
-    assert [(" ".join(sorted(claim.words)), claim.cited) for claim in claims(said)] == told
 
 
 # --- language and amounts -------------------------------------------------------------------------------------------

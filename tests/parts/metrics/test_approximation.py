@@ -37,28 +37,32 @@ from ragsweep.testing.metrics import example
 from toys import Whole, Words, built, corpus, golden
 
 
-def nan(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def compared(found: Rankings, exact: Rankings) -> EvaluationView:
+    """Make a view of unanswerable questions with these rankings of an approximate index and of exact search."""
+    questions = tuple(Question(str(n), "", answerable=False) for n in range(len(found.positions)))
+    spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
+    coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
+    leg = IndexComparison(found, exact, none, none)
+    return view(coverage, empty_rankings(len(questions), 1), 1, {}, {"vector": leg})
 
 
-def test_recall_of_the_example_by_hand() -> None:
+NAN = float("nan")
+
+
+def test_scores_of_the_example_by_hand() -> None:
     # exact: 0 2 3 | 3 1 0 | 2 3 4 | 1 4 0 | 4 3 1 | 3 4 2 | 0 1 2 | 0 1 2 | 2 4 3 | conversation
     # found: 0 3 1 | 3 1   | 2 3   | 0 1 2 | 4 3 1 | 3 4   |       | 0 1   | 2 4 3 |
-    scores = AnnRecall(3).score(example())
-    assert [nan(value) for value in scores.values] == pytest.approx(
-        [2 / 3, 2 / 3, 2 / 3, 2 / 3, 1, 2 / 3, 0, 2 / 3, 1, None]
-    )
-    assert scores.reasons[-1] == "conversational"
-    first = AnnRecall(1).score(example())
-    assert [nan(value) for value in first.values] == [1, 1, 1, 0, 1, 1, 0, 1, 1, None]
-
-
-def test_evidence_lost_of_the_example_by_hand() -> None:
     # Evidences stand in the chunks: 0, 3 | 1 (two) | 2, 4 | 4 | 0 (or any of 0, 1, 2) | 3, 4 | 0
-    lost = AnnEvidenceLost().score(example())
-    assert [nan(value) for value in lost.values[:7]] == [0, 0, 0.5, 1, 0, 0, 1]
-    assert lost.reasons[7:].tolist() == ["no evidence", "unanswerable", "conversational"]
-    assert [nan(value) for value in AnnEvidenceLost(1).score(example()).values[:7]] == [0, 0, 0, 0, 0, 0, 1]
+    third = 2 / 3
+    for metric, expected in (
+        (AnnRecall(3), [third, third, third, third, 1, third, 0, third, 1, NAN]),
+        (AnnRecall(1), [1, 1, 1, 0, 1, 1, 0, 1, 1, NAN]),
+        (AnnEvidenceLost(), [0, 0, 0.5, 1, 0, 0, 1, NAN, NAN, NAN]),
+        (AnnEvidenceLost(1), [0, 0, 0, 0, 0, 0, 1, NAN, NAN, NAN]),
+    ):
+        np.testing.assert_allclose(metric.score(example()).values, expected, atol=1e-12)
+    assert AnnRecall(3).score(example()).reasons[-1] == "conversational"
+    assert AnnEvidenceLost().score(example()).reasons[7:].tolist() == ["no evidence", "unanswerable", "conversational"]
 
 
 @pytest.mark.parametrize("metric", [AnnRecall(3), AnnEvidenceLost()])
@@ -70,86 +74,51 @@ def test_exact_search_is_not_measured(metric: AnnRecall | AnnEvidenceLost) -> No
 
 
 def test_several_legs_are_taken_together() -> None:
-    one = example()
-    leg = one.approximate["vector"]
-    swapped = leg._replace(found=leg.exact, found_rank=leg.exact_rank)
-    for legs in ({"a": leg, "b": swapped}, {"a": swapped, "b": leg}):
-        both = replace(one, approximate=legs)
+    leg = example().approximate["vector"]
+    lossless = leg._replace(found=leg.exact, found_rank=leg.exact_rank)
+    for legs in ({"a": leg, "b": lossless}, {"a": lossless, "b": leg}):
+        both = replace(example(), approximate=legs)
         assert AnnRecall(3).score(both).values[6] == 0.5  # none of three, and all of three
-        assert AnnEvidenceLost().score(both).values[6] == 0  # what one leg lost the other has
+        assert AnnEvidenceLost().score(both).values[6] == 0  # one leg lost it, the other found it
 
 
 def test_nothing_to_be_found_is_no_score() -> None:
-    rankings = empty_rankings(1, 3)
-    golden_set = GoldenSet((Question("q", "", answerable=False),))
-    spans = Spans(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
-    none = np.empty(0, np.int64)
-    looked = view(cover(Chunks(corpus(()), spans), golden_set), rankings, 1, {},
-                  {"": IndexComparison(rankings, rankings, none, none)})  # fmt: skip
-    assert AnnRecall(2).score(looked).reasons.tolist() == ["nothing retrieved"]
+    nothing = compared(empty_rankings(1, 3), empty_rankings(1, 3))
+    assert AnnRecall(2).score(nothing).reasons.tolist() == ["nothing retrieved"]
 
 
 # --- against faiss -----------------------------------------------------------------------------------------------
 
 
-def drawn(number: int, seed: int, dimension: int = 32) -> Floats:
+def drawn(number: int, seed: int) -> Floats:
     chance = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(50, dimension))
-    vectors = centres[chance.integers(0, 50, number)] + 0.7 * chance.normal(size=(number, dimension))
+    centres = np.random.default_rng(99).normal(size=(50, 32))
+    vectors = centres[chance.integers(0, 50, number)] + 0.7 * chance.normal(size=(number, 32))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def scored(found: Rankings, exact: Rankings) -> float:
-    """Score the rankings of questions without evidence."""
-    questions = tuple(Question(str(n), "", answerable=False) for n in range(len(found.positions)))
-    spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
-    coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
-    looked: EvaluationView = view(
-        coverage, empty_rankings(len(questions), 1), 1, {}, {"vector": IndexComparison(found, exact, none, none)}
-    )
-    return float(AnnRecall(10).score(looked).values.mean())
-
-
-def by_hand(found: Rankings, vectors: Floats, queries: Floats) -> float:
-    """Count what faiss's own exact search finds too."""
+@pytest.mark.parametrize(
+    ("parts", "last"),
+    [([Hnsw(4, 20, ef) for ef in (20, 40, 400)], 0.95), ([Ivf(100, probes) for probes in (1, 4, 100)], 1.0)],
+)
+def test_recall_is_that_of_faiss_and_rises_with_the_effort(parts: list[Any], last: float) -> None:
     import faiss
 
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    nearest = index.search(queries, 10)[1].tolist()
-    pairs = zip(found.positions[:, :10].tolist(), nearest, strict=True)
-    return float(np.mean([len(set(one) & set(other)) / 10 for one, other in pairs]))
-
-
-def curve(parts: list[Any], index: Arrays, vectors: Floats, queries: Floats) -> list[float]:
-    """Return the recall of searches of one index, each the same as by hand."""
-    exact = Flat().search(Flat().build(vectors), vectors, queries, 20)
+    vectors, queries = drawn(5000, seed=0), drawn(100, seed=1)
+    flat = faiss.IndexFlatIP(32)
+    flat.add(vectors)
+    nearest = flat.search(queries, 10)[1].tolist()
+    index, exact = parts[0].build(vectors), Flat().search(Flat().build(vectors), vectors, queries, 20)
     measured = []
     for part in parts:
         found = part.search(index, vectors, queries, 20)
-        measured.append(scored(found, exact))
-        assert measured[-1] == pytest.approx(by_hand(found, vectors, queries), abs=1e-12)
-    return measured
-
-
-def test_recall_is_that_of_faiss_and_rises_with_the_effort() -> None:
-    vectors, queries = drawn(5000, seed=0), drawn(100, seed=1)
-    rising = curve([Hnsw(4, 20, ef) for ef in (20, 40, 400)], Hnsw(4, 20).build(vectors), vectors, queries)
-    assert rising == sorted(set(rising))
-    assert rising[0] < 0.95 < rising[-1]
-    rising = curve([Ivf(100, probes) for probes in (1, 4, 100)], Ivf(100).build(vectors), vectors, queries)
-    assert rising == sorted(set(rising))
-    assert rising[-1] == 1
-
-
-@pytest.mark.nightly
-def test_recall_of_a_hundred_thousand_vectors_is_that_of_faiss_and_rises_with_the_effort() -> None:
-    vectors, queries = drawn(100_000, seed=0), drawn(200, seed=1)
-    efforts = (40, 80, 120, 200, 400)
-    rising = curve([Hnsw(8, 40, ef) for ef in efforts], Hnsw(8, 40).build(vectors), vectors, queries)
-    assert rising == sorted(set(rising))
-    rising = curve([Ivf(500, probes) for probes in (1, 2, 4, 16)], Ivf(500).build(vectors), vectors, queries)
-    assert rising == sorted(set(rising))
+        measured.append(AnnRecall(10).score(compared(found, exact)).values.mean())
+        pairs = zip(found.positions[:, :10].tolist(), nearest, strict=True)
+        shared = [len(set(ours) & set(theirs)) / 10 for ours, theirs in pairs]
+        assert measured[-1] == pytest.approx(np.mean(shared), abs=1e-12)
+    assert measured == sorted(set(measured))
+    assert measured[0] < 0.95
+    assert measured[-1] >= last
 
 
 # --- in a sweep --------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,8 +36,8 @@ from trec_files import align
 NAMES = [question.id for question in example().questions]
 
 
-def scores(metric: Metric, looked: EvaluationView) -> dict[str, float | str]:
-    values, reasons = metric.score(looked)
+def scores(metric: Metric, case: EvaluationView) -> dict[str, float | str]:
+    values, reasons = metric.score(case)
     said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
     return dict(zip(NAMES, said, strict=True))
 
@@ -51,7 +52,7 @@ def hand(*evidence: Evidence, ranking: list[int], top_k: int) -> EvaluationView:
 
 
 # The first chunk covers alpha and beta; delta stands in the third, which is ranked behind the context.
-LOOKED = hand(Evidence("d", "alpha"), Evidence("d", "beta"), Evidence("d", "delta"), ranking=[1, 0, 2], top_k=2)
+CONTEXT = hand(Evidence("d", "alpha"), Evidence("d", "beta"), Evidence("d", "delta"), ranking=[1, 0, 2], top_k=2)
 LOG3 = math.log2(3)
 
 
@@ -71,24 +72,27 @@ LOG3 = math.log2(3)
     ids=lambda case: getattr(case, "name", ""),
 )
 def test_hand_computed_values(metric: Metric, expected: float) -> None:
-    assert metric.score(LOOKED).values.tolist() == [pytest.approx(expected, abs=1e-12)]
+    assert metric.score(CONTEXT).values.tolist() == [pytest.approx(expected, abs=1e-12)]
 
 
-def test_large_chunk_pays_in_token_precision_what_it_gains_in_recall() -> None:
-    small = hand(Evidence("d", "gamma"), ranking=[1], top_k=1)
-    large = hand(Evidence("d", "gamma"), ranking=[0, 1, 2], top_k=3)
-    assert metrics.ContextRecall().score(small).values == metrics.ContextRecall().score(large).values == 1.0
-    assert metrics.ContextTokenPrecision().score(small).values == 1.0
-    assert metrics.ContextTokenPrecision().score(large).values == 1 / 5
+SMALL = hand(Evidence("d", "gamma"), ranking=[1], top_k=1)
+LARGE = hand(Evidence("d", "gamma"), ranking=[0, 1, 2], top_k=3)
+HALF = hand(Evidence("d", "beta gamma"), Evidence("d", "gamma"), ranking=[1, 0], top_k=1)  # 5 of 10 characters, all
 
 
-def test_context_precision_divides_by_what_was_handed_on_not_by_top_k() -> None:
-    assert metrics.ContextPrecision().score(hand(Evidence("d", "gamma"), ranking=[1, 0], top_k=9)).values == 1 / 2
-
-
-def test_evidence_that_stands_half_in_the_context_is_half_covered() -> None:
-    looked = hand(Evidence("d", "beta gamma"), Evidence("d", "gamma"), ranking=[1, 0], top_k=1)  # 5 of 10, all
-    assert metrics.EvidenceCoverage().score(looked).values == (1 / 2 + 1) / 2
+@pytest.mark.parametrize(
+    ("metric", "context", "expected"),
+    [
+        (metrics.ContextRecall(), SMALL, 1),
+        (metrics.ContextRecall(), LARGE, 1),
+        (metrics.ContextTokenPrecision(), SMALL, 1),
+        (metrics.ContextTokenPrecision(), LARGE, 1 / 5),  # what a large context gains in recall it pays here
+        (metrics.ContextPrecision(), hand(Evidence("d", "gamma"), ranking=[1, 0], top_k=9), 1 / 2),  # not by top_k
+        (metrics.EvidenceCoverage(), HALF, (1 / 2 + 1) / 2),
+    ],
+)
+def test_size_of_the_context_counts_where_it_should(metric: Metric, context: EvaluationView, expected: float) -> None:
+    assert metric.score(context).values.tolist() == [pytest.approx(expected)]
 
 
 @pytest.mark.parametrize("metric", [metrics.ContextRecall(), metrics.ContextPrecision(), metrics.ContextNdcg(),
@@ -124,23 +128,19 @@ def test_imported_run_has_no_text_and_therefore_no_token_precision() -> None:
     assert values[1] == 0.0
 
 
-def test_latency_sums_the_stages_in_milliseconds() -> None:
-    found = scores(metrics.Latency(), example())
-    assert found["all found"] == pytest.approx(30.0)
+def test_latency_sums_the_stages_in_milliseconds_where_all_were_probed() -> None:
+    values = scores(metrics.Latency(), example())
+    assert values["all found"] == pytest.approx(30.0)
     assert scores(metrics.Latency(stage="rerank"), example())["all found"] == pytest.approx(20.0)
-    assert found["conversational"] == "not probed"
+    assert values["conversational"] == "not probed"
     assert set(scores(metrics.Latency(stage="judge"), example()).values()) == {"not probed"}
-
-
-def test_latency_of_a_question_missed_in_one_stage_is_not_that_of_the_other_stages() -> None:
-    looked = hand(ranking=[0], top_k=1)
-    partly = EvaluationView(**{**vars(looked), "latency": {"retrieve": np.array([0.1]), "rerank": np.array([np.nan])}})
+    partly = replace(SMALL, latency={"retrieve": np.array([0.1]), "rerank": np.array([np.nan])})
     assert metrics.Latency().score(partly).reasons.tolist() == ["not probed"]
 
 
 def test_latency_names_and_quantiles() -> None:
-    named = {metrics.Latency(quantile).name: quantile for quantile in (None, 0.5, 0.95, 0.99)}
-    assert list(named) == ["latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms"]
+    names = {metrics.Latency(quantile).name: quantile for quantile in (None, 0.5, 0.95, 0.99)}
+    assert list(names) == ["latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms"]
     assert metrics.Latency(0.95, "rerank").name == "latency_rerank_p95_ms"
     assert metrics.Latency(0.95).quantile == 0.95
 

@@ -69,20 +69,6 @@ def test_gain_is_the_grade_or_exponential() -> None:
     assert value(Ndcg(10, gain="exponential"), looked) == pytest.approx((1 + 7 / 2) / (7 + 1 / LOG3), abs=1e-12)
 
 
-def test_first_evidence_beyond_the_cutoff_counts_as_not_found() -> None:
-    looked = example(Evidence("d", "delta"), ranking=[0, 1, 2])
-    assert value(Mrr(), looked) == pytest.approx(1 / 3)
-    cut = [Mrr(2), HitRate(2), Recall(2), Precision(2), F1(2), MeanAveragePrecision(2), Ndcg(2)]
-    assert [value(metric, looked) for metric in cut] == [0.0] * len(cut)
-
-
-def test_ranking_family_does_not_look_at_top_k() -> None:
-    evidence = Evidence("d", "delta")
-    looked = example(evidence, ranking=[0, 1, 2])
-    assert looked.top_k == 2
-    assert value(Recall(3), looked) == 1.0
-
-
 def test_question_without_evidence_is_nan_and_says_what_it_is_instead() -> None:
     questions = (
         Question("labelled irrelevant", "", evidence=(Evidence("d", grade=0.0),)),
@@ -98,16 +84,9 @@ def test_question_without_evidence_is_nan_and_says_what_it_is_instead() -> None:
         assert scores.reasons.tolist() == ["no evidence", "unanswerable", "conversational"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "name"),
-    [
-        (Ndcg(10), "ndcg_at_10"), (Ndcg(10, "exponential"), "ndcg_exp_at_10"), (Ndcg(), "ndcg"), (Mrr(), "mrr"),
-        (Mrr(10), "mrr_at_10"), (MeanAveragePrecision(), "map"), (HitRate(5), "hit_rate_at_5"), (F1(5), "f1_at_5"),
-        (Precision(5), "precision_at_5"), (Recall(10), "recall_at_10"),
-    ],
-)  # fmt: skip
-def test_name_tells_the_cutoff(metric: Metric, name: str) -> None:
-    assert metric.name == name
+def test_name_tells_the_cutoff_and_the_gain() -> None:
+    built = (Ndcg(10), Ndcg(10, "exponential"), Ndcg(), Mrr(10), MeanAveragePrecision())
+    assert [metric.name for metric in built] == ["ndcg_at_10", "ndcg_exp_at_10", "ndcg", "mrr_at_10", "map"]
 
 
 def test_cutoff_below_one_and_unknown_gain_are_errors() -> None:
