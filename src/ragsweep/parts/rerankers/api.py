@@ -91,9 +91,8 @@ def read(answer: Any, texts: int) -> list[float]:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):
         raise ValueError("no results with index and relevance_score") from None
-    if any(type(index) is not int for index, _ in results) or sorted(index for index, _ in results) != list(
-        range(texts)
-    ):
+    indexes = [index for index, _ in results]
+    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
         raise ValueError(f"{len(results)} results for {texts} texts, or not one for each of them")
     for _, score in results:
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
