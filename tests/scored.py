@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
 from recorded import a_result
@@ -80,3 +82,17 @@ def normal(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> 
     """Draw scores whose mean is exactly this one."""
     drawn = np.random.default_rng(seed).normal(0, spread, count)
     return [float(one) for one in drawn - drawn.mean() + mean]
+
+
+def table_rows(table: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Read a table of ``columns`` and ``data``, as the commands write it, as rows."""
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
+def refuse(command: Callable[[Sequence[str]], int], cases: Mapping[str, Sequence[str]], *path: str) -> None:
+    """Check that a command refuses bad input with exit status 2 and one line; ``cases``: pattern -> arguments."""
+    for pattern, arguments in cases.items():
+        with pytest.raises(RagsweepError, match=pattern) as raised:
+            command([*arguments, *path])
+        assert raised.value.exit_status == 2
+        assert "\n" not in str(raised.value)
