@@ -1,4 +1,4 @@
-"""Example questions with answers of every kind that a metric of answers meets, for MetricContract."""
+"""Example questions with answers of every kind, for MetricContract."""
 
 from __future__ import annotations
 
@@ -83,18 +83,18 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Return a metric's judgements of the answers that did not fail and have all that it uses."""
+    """Return a metric's judgements of the answers that did not fail and have all fields that it uses."""
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
     cases = [
-        Case(question.text, answer.text, tuple(one.text for one in given), next(iter(question.expected), ""))
-        for question, answer, given in zip(example.questions, answers, passages, strict=True)
+        Case(question.text, answer.text, tuple(passage.text for passage in context), next(iter(question.expected), ""))
+        for question, answer, context in zip(example.questions, answers, passages, strict=True)
     ]
     complete = [n for n, case in enumerate(cases) if all(getattr(case, use) for use in metric.uses)]
     numbers = [n for n in complete if not answers[n].failed]
-    found = [Judgement(reason=answer.failed or "lacks what it needs") for answer in answers]
-    metric.judge([cases[n] for n in numbers], lambda n, judgement: found.__setitem__(numbers[n], judgement))
-    return {getattr(metric, "name", ""): found}
+    results = [Judgement(reason=answer.failed or "lacks what it needs") for answer in answers]
+    metric.judge([cases[n] for n in numbers], lambda n, judgement: results.__setitem__(numbers[n], judgement))
+    return {metric.name: results}
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:
@@ -104,7 +104,7 @@ def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView
         Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),
     )
     positions = np.full((len(questions), 2), -1, dtype=np.int32)
-    for row, given in enumerate(answers.passages):
-        positions[row, : len(given)] = [int(passage.name[1:]) for passage in given]
+    for row, context in enumerate(answers.passages):
+        positions[row, : len(context)] = [int(passage.name[1:]) for passage in context]
     scores = np.where(positions >= 0, np.array([0.9, 0.5], dtype=np.float32), -np.inf).astype(np.float32)
     return view(cover(chunks, GoldenSet(questions)), Rankings(positions, scores), 2)

@@ -15,7 +15,7 @@ GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
 
 
 def texts(number: int = 60) -> list[str]:
-    """Make texts of all kinds: empty, blank, one word without end, and mixtures."""
+    """Make texts of all kinds: empty, blank, one very long word, and mixtures."""
     chance = random.Random(0)
     mixed = ["".join(chance.choices(WORDS + GAPS, k=chance.randrange(200))) for _ in range(number)]
     return ["", " ", "\n \t\n", "x", "x" * 5000, " " * 3000 + "end", "half \ud800 a character", *mixed]
@@ -25,7 +25,9 @@ def assert_lawful(spans: Spans, corpus: Corpus) -> None:
     """Check that the spans lie in the texts, are in order, blank only for blank documents, and lose no text."""
     rows = list(zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
     assert [array.dtype.name for array in spans] == ["int32", "int64", "int64"]
-    assert all(one < other for one, other in pairwise(rows)), "spans are ordered by document, then start; each once"
+    assert all(span < following for span, following in pairwise(rows)), (
+        "spans are ordered by document, then start; each once"
+    )
     for document, text in enumerate(corpus.texts):
         own = [(start, end) for n, start, end in rows if n == document]
         assert all(0 <= start <= end <= len(text) for start, end in own), f"a span lies outside of its text: {own}"

@@ -20,7 +20,7 @@ class DatasetContract:
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Each has a title and a text, which may be empty; other labels are an error, or dropped and counted."""
+        """Each has a title and a text, which may be empty; labels of other documents are errors, or dropped."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}

@@ -65,7 +65,7 @@ class GeneratorContract:
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """Where the class sets NEEDS_CONTEXT."""
+        """If the class sets NEEDS_CONTEXT."""
         part = self.part()
         if getattr(part, "NEEDS_CONTEXT", False):
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
@@ -73,7 +73,7 @@ class GeneratorContract:
             assert answer.text == ""
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
-        """Where the class estimates it; NaN is unknown."""
+        """If the class estimates it; NaN is unknown."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = collect(part.generate, REQUESTS[:1])[0].usage

@@ -28,44 +28,43 @@ class HybridRetrieverContract:
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises it by its legs."""
+        """The pipeline identifies it by its legs."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
         """At every depth."""
         for depth in (1, 12, 100):
-            fused = self.part().fuse(self._found(), depth)
+            fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
         """At full depth, every chunk of a leg is ranked."""
-        found = self._found()
-        for row, fused in enumerate(self.part().fuse(found, CHUNKS).positions):
-            candidates = {chunk for leg in found.values() for chunk in leg.positions[row]}
+        legs = self._legs()
+        for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
+            candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}
             assert set(fused) - {NO_CHUNK} == candidates - {NO_CHUNK}
 
     def test_the_order_of_the_legs_does_not_matter(self) -> None:
         """Legs are identified by their names."""
-        found = self._found()
-        turned = dict(reversed(found.items()))
-        assert_equal(self.part().fuse(turned, 20), self.part().fuse(found, 20))
+        legs = self._legs()
+        assert_equal(self.part().fuse(dict(reversed(legs.items())), 20), self.part().fuse(legs, 20))
 
     def test_a_question_is_fused_alike_in_any_batch(self) -> None:
         """Rows are stored one by one and read in any batch."""
-        found = self._found()
-        together = self.part().fuse(found, 20)
+        legs = self._legs()
+        together = self.part().fuse(legs, 20)
         for row in range(len(together.positions)):
             own = slice(row, row + 1)
-            one = {name: Rankings(leg.positions[own], leg.scores[own], leg.chunks) for name, leg in found.items()}
-            assert_equal(self.part().fuse(one, 20), Rankings(together.positions[own], together.scores[own]))
+            alone = {name: Rankings(leg.positions[own], leg.scores[own], leg.chunks) for name, leg in legs.items()}
+            assert_equal(self.part().fuse(alone, 20), Rankings(together.positions[own], together.scores[own]))
 
     def test_nothing_found_gives_empty_rankings(self) -> None:
-        """A question may find nothing in any leg."""
+        """All legs may return nothing for a question."""
         empty = Rankings(np.full((2, 4), NO_CHUNK, np.int32), np.full((2, 4), -np.inf, np.float32))
         fused = self.part().fuse(dict.fromkeys(self.part().legs, empty), 3)
         assert_lawful(fused, 3, CHUNKS)
         assert (fused.positions == NO_CHUNK).all()
 
-    def _found(self) -> dict[str, Rankings]:
+    def _legs(self) -> dict[str, Rankings]:
         return {name: rankings(seed) for seed, name in enumerate(self.part().legs)}

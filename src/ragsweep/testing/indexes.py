@@ -39,37 +39,37 @@ class VectorIndexContract(RankingContract):
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises it by its methods."""
+        """The pipeline identifies it by its methods."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:
         """They may be a memory-mapped file."""
         part, vectors = self.part(), self.chunks()
         vectors.flags.writeable = False
-        found = part.search(part.build(vectors), vectors, self.queries(), 10)
-        assert_equal(found, self.found(self.queries(), 10))
+        rankings = part.search(part.build(vectors), vectors, self.queries(), 10)
+        assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
         """A corpus may be that small, or have no text."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
-            found = part.search(part.build(vectors), vectors, self.queries(), 3)
-            assert_lawful(found, 3, number)
-            assert (found.positions[:, :number] == 0).all(), f"{number} vectors: {found.positions}"
+            rankings = part.search(part.build(vectors), vectors, self.queries(), 3)
+            assert_lawful(rankings, 3, number)
+            assert (rankings.positions[:, :number] == 0).all(), f"{number} vectors: {rankings.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
         """Of vectors of one length none is nearer than the vector itself, or its first copy."""
         vectors = self.chunks()
-        found = self.found(vectors, 1).positions[:, 0]
-        share = float(np.mean(np.all(vectors[found] == vectors, axis=1)))
+        nearest = self.rank_anew(vectors, 1).positions[:, 0]
+        share = float(np.mean(np.all(vectors[nearest] == vectors, axis=1)))
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
         """The scores of two indexes are comparable; an exact index finds the largest."""
-        found = self.found(self.queries(), 10)
+        rankings = self.rank_anew(self.queries(), 10)
         products = self.queries().astype(np.float64) @ self.chunks().astype(np.float64).T
-        for row, (places, scores) in enumerate(zip(found.positions, found.scores, strict=True)):
-            own = places >= 0
-            np.testing.assert_allclose(scores[own], products[row, places[own]], rtol=1e-6, atol=1e-7)
+        for row, (positions, scores) in enumerate(zip(rankings.positions, rankings.scores, strict=True)):
+            filled = positions >= 0
+            np.testing.assert_allclose(scores[filled], products[row, positions[filled]], rtol=1e-6, atol=1e-7)
         if self.exact:
-            np.testing.assert_allclose(found.scores, -np.sort(-products, axis=1)[:, :10], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(rankings.scores, -np.sort(-products, axis=1)[:, :10], rtol=1e-5, atol=1e-6)

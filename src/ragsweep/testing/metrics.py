@@ -56,12 +56,12 @@ _SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.
 
 
 def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> EvaluationView:
-    """Make a view of ten questions, one of every kind that a metric meets, over five chunks of two documents.
+    """Make a view of ten questions, one of every kind, over five chunks of two documents.
 
     Args:
         order: The order of the questions, by number.
         top_k: Length of the context.
-        empty: Let every ranking be empty.
+        empty: Whether every ranking is empty.
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
     positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]
@@ -94,13 +94,13 @@ class MetricContract:
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """Values and reasons are one a question; NaN and a reason come together, and never infinity."""
+        """There are one value and one reason a question; a reason where and only where the value is NaN."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_empty_rankings_are_scored(self) -> None:
-        """A retriever that finds nothing is a result, not an error."""
+        """A retriever that returns nothing is a result, not an error."""
         self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))
 
     def test_no_questions_give_no_scores(self) -> None:
@@ -109,7 +109,7 @@ class MetricContract:
         self._check(self.metric.score(answered([], self.metric)), 0)
 
     def test_order_of_questions_is_irrelevant(self) -> None:
-        """A question's score depends on nothing but that question."""
+        """A question's score depends only on that question."""
         turned = list(reversed(range(len(_QUESTIONS))))
         self._compare(self.metric.score(example()), self.metric.score(example(turned)), turned)
         turned = list(reversed(range(len(ROWS))))

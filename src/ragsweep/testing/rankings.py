@@ -20,25 +20,25 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
     assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"
     expected = (len(positions), depth)
     assert positions.shape == scores.shape == expected, f"{positions.shape} and {scores.shape}, not {expected}"
-    for place, score in zip(positions.tolist(), scores.tolist(), strict=True):
-        length = place.index(NO_CHUNK) if NO_CHUNK in place else depth
-        found = place[:length]
-        assert set(place[length:]) <= {NO_CHUNK}, f"a ranking goes on after its padding: {place}"
+    for ranking, score in zip(positions.tolist(), scores.tolist(), strict=True):
+        length = ranking.index(NO_CHUNK) if NO_CHUNK in ranking else depth
+        ranked = ranking[:length]
+        assert set(ranking[length:]) <= {NO_CHUNK}, f"a ranking continues after its padding: {ranking}"
         assert all(value == -np.inf for value in score[length:]), f"padding must score minus infinity: {score}"
-        assert len(set(found)) == length, f"a chunk is ranked twice: {place}"
-        assert all(0 <= chunk < chunks for chunk in found), f"there are {chunks} chunks: {place}"
+        assert len(set(ranked)) == length, f"a chunk is ranked twice: {ranking}"
+        assert all(0 <= chunk < chunks for chunk in ranked), f"there are {chunks} chunks: {ranking}"
         assert np.isfinite(score[:length]).all(), f"scores are finite: {score}"
-        keys = [(-value, chunk) for value, chunk in zip(score[:length], found, strict=True)]
-        assert keys == sorted(keys), f"order is by falling score, ties by position: {place}, {score}"
+        keys = [(-value, chunk) for value, chunk in zip(score[:length], ranked, strict=True)]
+        assert keys == sorted(keys), f"order is by falling score, ties by position: {ranking}, {score}"
 
 
-def assert_equal(one: Rankings, other: Rankings) -> None:
+def assert_equal(actual: Rankings, expected: Rankings) -> None:
     """Check that two rankings agree, scores to a relative 1e-6."""
-    np.testing.assert_array_equal(one.positions, other.positions)
-    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-6)
+    np.testing.assert_array_equal(actual.positions, expected.positions)
+    np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-6)
 
 
-def stored(arrays: Arrays) -> dict[str, NDArray[Any]]:
+def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Write arrays to bytes and read them back without pickle, as the store does with a built index."""
     assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
     for name, array in arrays.items():
@@ -69,7 +69,7 @@ class RankingContract(ABC):
     def rank(self, part: Any, index: Arrays, chunks: Any, queries: Any, depth: int) -> Rankings:
         """Rank the chunks of an index."""
 
-    def found(self, queries: Any, depth: int) -> Rankings:
+    def rank_anew(self, queries: Any, depth: int) -> Rankings:
         """Rank with a new instance and a new index."""
         part = self.part()
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
@@ -78,11 +78,11 @@ class RankingContract(ABC):
         """For every query and depth."""
         number = len(self.chunks())
         for depth in (1, 3, number, 3 * number):
-            assert_lawful(self.found(self.queries(), depth), depth, number)
+            assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
         """The result still has its depth."""
-        assert self.found(self.queries()[:0], 5).positions.shape == (0, 5)
+        assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
         """Rows are stored one by one and read in any batch."""
@@ -94,13 +94,13 @@ class RankingContract(ABC):
             assert_equal(alone, Rankings(together.positions[row : row + 1], together.scores[row : row + 1]))
 
     def test_a_stored_index_serves_another_instance(self) -> None:
-        """Everything that ranking needs is in what ``build`` returned, as named arrays."""
-        index = stored(self.part().build(self.chunks()))
-        assert_equal(self.rank(self.part(), index, self.chunks(), self.queries(), 5), self.found(self.queries(), 5))
+        """``build`` returns everything that ranking needs, as named arrays."""
+        index = store_and_load(self.part().build(self.chunks()))
+        assert_equal(self.rank(self.part(), index, self.chunks(), self.queries(), 5), self.rank_anew(self.queries(), 5))
 
     def test_an_instance_serves_two_indexes(self) -> None:
         """One instance may serve several chunkings."""
-        part, chunks, turned = self.part(), self.chunks(), self.chunks()[::-1]
-        one, other = part.build(chunks), part.build(turned)
-        self.rank(part, other, turned, self.queries(), 5)
-        assert_equal(self.rank(part, one, chunks, self.queries(), 5), self.found(self.queries(), 5))
+        part, chunks, reverse = self.part(), self.chunks(), self.chunks()[::-1]
+        index, reverse_index = part.build(chunks), part.build(reverse)
+        self.rank(part, reverse_index, reverse, self.queries(), 5)
+        assert_equal(self.rank(part, index, chunks, self.queries(), 5), self.rank_anew(self.queries(), 5))

@@ -1,4 +1,4 @@
-"""What the contracts of parts that answer requests one by one share."""
+"""Collect the results of a part that answers requests one by one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def collect(
     method: Callable[[Sequence[Request], Callable[[int, Result], None]], None], requests: Sequence[Request]
 ) -> list[Result]:
     """Return the result of every request; fail unless each has exactly one."""
-    found: dict[int, Result] = {}
+    results: dict[int, Result] = {}
 
     def done(number: int, result: Result) -> None:
-        assert number not in found, f"request {number} has two results"
-        found[number] = result
+        assert number not in results, f"request {number} has two results"
+        results[number] = result
 
     method(requests, done)
-    assert set(found) == set(range(len(requests))), "not every request has a result, or others have"
-    return [found[number] for number in range(len(requests))]
+    assert set(results) == set(range(len(requests))), "not every request has a result, or others have"
+    return [results[number] for number in range(len(requests))]

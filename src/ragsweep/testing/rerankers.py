@@ -71,11 +71,11 @@ class ReadingRerankerContract(RerankerContract):
     part: Callable[[], ReadingReranker]
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises it by its methods."""
+        """The pipeline identifies it by its methods."""
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """A chunk is read alike in any batch."""
+        """And each chunk gives the same vectors in any batch."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

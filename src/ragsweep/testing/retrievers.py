@@ -42,7 +42,7 @@ class TextRetrieverContract(RankingContract):
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """The pipeline recognises it by its methods."""
+        """The pipeline identifies it by its methods."""
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
@@ -53,4 +53,4 @@ class TextRetrieverContract(RankingContract):
 
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
         """Cutting a ranking must not change it."""
-        assert_equal(self.found(QUERIES, 2), self.found(QUERIES, 8).first(2))
+        assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))

@@ -25,14 +25,14 @@ class RouterContract:
 
     def test_every_request_is_decided_once(self) -> None:
         """Each has one decision, or the reason of its failure."""
-        found = collect(self.part().route, REQUESTS)
-        assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in found)
+        routes = collect(self.part().route, REQUESTS)
+        assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in routes)
 
     def test_a_decision_depends_on_the_request_alone(self) -> None:
-        """A request is decided alike in any batch and order."""
-        together, turned = (collect(self.part().route, requests) for requests in (REQUESTS, REQUESTS[::-1]))
-        for request, one, other in zip(REQUESTS, together, turned[::-1], strict=True):
-            assert collect(self.part().route, [request])[0].search == one.search == other.search
+        """It is the same in any batch and order."""
+        together, reverse = (collect(self.part().route, requests) for requests in (REQUESTS, REQUESTS[::-1]))
+        for request, first, second in zip(REQUESTS, together, reverse[::-1], strict=True):
+            assert collect(self.part().route, [request])[0].search == first.search == second.search
 
     def test_no_requests_no_decisions(self) -> None:
         """An empty batch is not an error."""

@@ -23,7 +23,7 @@ class SystemContract:
     def test_every_request_is_answered_once(self) -> None:
         """Each has one response: an answer, an abstention, or the reason of its failure."""
         for response in collect(self.part().ask, REQUESTS):
-            assert all(isinstance(one, Passage) and (one.name or one.text) for one in response.contexts)
+            assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
     def test_no_requests_no_responses(self) -> None:
