@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,7 @@ from ragsweep.core.trust import TRUSTED, find_class
 
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
-SEARCH = {"index": FLAT, "exact": FLAT}
-
-
-def built(node: object, where: str = "retriever") -> object:
-    return Builder().build(node, where)
+VECTOR = "ragsweep.parts.retrievers.Vector"
 
 
 def test_keys_become_constructor_arguments() -> None:
@@ -28,21 +23,15 @@ def test_keys_become_constructor_arguments() -> None:
     assert part.spec.parameters["k1"] == 1.2
 
 
-def test_default_written_out_is_the_same_part() -> None:
+def test_default_written_out_is_the_same_part_in_any_order_of_keys() -> None:
     builder = Builder()
-    assert builder.build({"_target_": BM25}, "a") is builder.build({"_target_": BM25, "k1": 1.5, "b": 0.75}, "b")
+    assert builder.build({"_target_": BM25}, "a") is builder.build({"b": 0.75, "k1": 1.5, "_target_": BM25}, "b")
 
 
-def test_order_of_keys_does_not_matter() -> None:
-    one = Builder().build({"_target_": BM25, "k1": 1.0, "b": 0.5}, "a").spec.digest
-    assert Builder().build({"b": 0.5, "k1": 1.0, "_target_": BM25}, "b").spec.digest == one
-
-
-def test_nested_part_appears_as_a_spec() -> None:
+def test_nested_part_appears_as_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRUSTED, "toys")
     embedder = {"_target_": "toys.Letters"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(TRUSTED, "toys")
-        part = Builder().build({"_target_": "ragsweep.parts.retrievers.Vector", "embedder": embedder, **SEARCH}, "r")
+    part = Builder().build({"_target_": VECTOR, "embedder": embedder, "index": FLAT, "exact": FLAT}, "r")
     assert part.spec.parameters["embedder"].target == "toys.Letters"
     assert type(part.value.embedder).__name__ == "Letters"
 
@@ -77,49 +66,20 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
         ({"_target_": "ragsweep.parts.targets.Protocol"}, r'no class "Protocol" in ragsweep\.parts\.targets'),
         ({"_target_": "ragsweep.parts.retrievers.bm25"}, r'no class "bm25"'),
         ({"_target_": ["ragsweep.parts.retrievers.Bm25"]}, r"must be the name of a class|is not trusted"),
-        ({"_target_": "ragsweep.parts.retrievers.Vector"}, r"retriever\.embedder: Vector needs a value"),
+        ({"_target_": VECTOR}, r"retriever\.embedder: Vector needs a value"),
+        (
+            {"_target_": VECTOR, "embedder": {"_target_": "ragsweep.nowhere.X"}, "index": FLAT, "exact": FLAT},
+            r"retriever\.embedder\._target_",
+        ),
+        ({"_target_": "toys.Words", TRUSTED: "toys"}, "not trusted"),  # a config cannot extend trust
         ({"_target_": BM25, "_partial_": True}, r'has no parameter "_partial_"'),
         ("bm25", r"retriever: not a part"),
     ],
 )
-def test_what_cannot_be_built_is_said_with_its_key(node: object, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        built(node)
-
-
-def test_fault_of_a_nested_part_names_its_own_key() -> None:
-    node = {
-        "_target_": "ragsweep.parts.retrievers.Vector",
-        "embedder": {"_target_": "ragsweep.nowhere.X"},
-        "index": FLAT,
-        "exact": FLAT,
-    }
-    with pytest.raises(ConfigError, match=r"retriever\.embedder\._target_"):
-        built(node)
-
-
-def write_package(folder: Path, body: str) -> None:
-    (folder / "elsewhere_parts.py").write_text(textwrap.dedent(body))
-    sys.modules.pop("elsewhere_parts", None)
-
-
-def test_edited_part_without_a_version_is_another_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(TRUSTED, "elsewhere_parts")
-    digests = []
-    for answer in (1, 2):
-        folder = tmp_path / str(answer)
-        folder.mkdir()
-        monkeypatch.syspath_prepend(folder)
-        write_package(folder, f"class Mine:\n    def answer(self):\n        return {answer}\n")
-        digests.append(Builder().build({"_target_": "elsewhere_parts.Mine"}, "x").spec.digest)
-    assert digests[0] != digests[1]
-
-
-def test_config_cannot_widen_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_a_part_names_its_key(node: object, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TRUSTED, raising=False)
-    with pytest.raises(ConfigError, match="not trusted"):
-        built({"_target_": "toys.Words", TRUSTED: "toys"})
+    with pytest.raises(ConfigError, match=message):
+        Builder().build(node, "retriever")
 
 
 PACKAGE = {
@@ -136,7 +96,7 @@ PACKAGE = {
 
 
 class TestPartsOfOthers:
-    """What a part of another package is, is its module and what that imports of its own: constants count, too."""
+    """The identity of a part of another package is its module and what that imports of its own package."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -148,7 +108,7 @@ class TestPartsOfOthers:
         return tmp_path
 
     def digest(self, target: str) -> str:
-        """What a process that starts now calls the part."""
+        """Return the part's digest in a process that starts now."""
         for name in [name for name in sys.modules if name.startswith("owned_")]:
             del sys.modules[name]
         importlib.invalidate_caches()

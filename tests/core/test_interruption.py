@@ -30,13 +30,8 @@ LOST = """
 
 
 def test_exception_that_is_lost_in_a_finaliser_is_raised_again() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(LOST)],
-        capture_output=True,
-        check=False,
-        timeout=30,
-    )
-    assert done.returncode == 143
+    command = [sys.executable, "-c", textwrap.dedent(LOST)]
+    assert subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 143
 
 
 def test_ignored_interrupt_stays_ignored() -> None:

@@ -1,4 +1,4 @@
-"""Several objectives: what no other config beats in all of them, and how they are read."""
+"""Several objectives: the Pareto front, and the config's key."""
 
 from __future__ import annotations
 
