@@ -1,9 +1,10 @@
-"""Which questions tell the same thing twice: those on one document, and those in almost the same words."""
+"""Dependent questions: those on one document, and those in almost the same words."""
 
 from __future__ import annotations
 
 import random
 import string
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,26 +25,26 @@ UNLIKE = ["".join(_letters.choices(string.ascii_lowercase, k=30)) for _ in range
 """Texts that have nothing in common."""
 
 
-def grouped(*questions: Question, filled: int = 40) -> list[set[str]]:
-    """Return the groups of more than one question, among others that belong to nobody."""
-    others = [question(n, f"other{n}") for n in range(50, 50 + filled)]
-    named: dict[str, set[str]] = {}
-    both = (*questions, *others)
-    for one, name in zip(both, clusters(both), strict=True):
-        named.setdefault(name, set()).add(one.id)
-    return [group for group in named.values() if len(group) > 1]
+def groups(questions: Sequence[Question]) -> list[set[str]]:
+    members: dict[str, set[str]] = {}
+    for member, name in zip(questions, clusters(questions), strict=True):
+        members.setdefault(name, set()).add(member.id)
+    return list(members.values())
+
+
+def grouped(*questions: Question) -> list[set[str]]:
+    """Return the groups of more than one question, among 40 others that belong to none."""
+    others = [question(n, f"other{n}") for n in range(50, 90)]
+    return [group for group in groups((*questions, *others)) if len(group) > 1]
 
 
 def test_questions_on_one_document_are_one_cluster_and_chains_join() -> None:
     assert grouped(question(0, "a"), question(1, "b"), question(2, "a", "b"), question(3, "c")) == [{"q0", "q1", "q2"}]
 
 
-def test_judged_irrelevant_documents_link_nothing() -> None:
+def test_irrelevant_documents_link_nothing_and_a_question_without_evidence_has_its_first_distractor() -> None:
     irrelevant = Question("q1", UNLIKE[1], evidence=(Evidence("a", grade=0.0), Evidence("b")))
     assert grouped(question(0, "a"), irrelevant) == []
-
-
-def test_question_without_evidence_belongs_to_the_document_that_only_looks_like_it_and_links_no_two() -> None:
     unanswerable = question(1, answerable=False, distractors=("a", "b"))
     assert grouped(question(0, "a"), unanswerable, question(2, "b")) == [{"q0", "q1"}]
 
@@ -58,9 +59,9 @@ def test_near_duplicates_are_one_cluster_in_any_language() -> None:
     ) == [{"q0", "q1"}, {"q2", "q3"}]
 
 
-def test_what_was_said_before_tells_two_short_questions_apart() -> None:
-    def after(number: int, said: str) -> Question:
-        return question(number, text="and why?", history=(Turn("user", said),))
+def test_history_distinguishes_two_short_questions() -> None:
+    def after(number: int, turn: str) -> Question:
+        return question(number, text="and why?", history=(Turn("user", turn),))
 
     assert grouped(after(0, UNLIKE[7]), after(1, UNLIKE[8])) == []
     assert grouped(after(0, UNLIKE[7]), after(1, UNLIKE[7])) == [{"q0", "q1"}]
@@ -73,11 +74,11 @@ def ring(size: int) -> list[Question]:
 
 
 def test_chain_that_joins_more_than_a_tenth_of_the_set_is_cut_at_the_main_documents() -> None:
-    assert grouped(*ring(4), filled=40) == [{"q0", "q1", "q2", "q3"}]
-    assert grouped(*ring(6), filled=40) == [{"q0", "q1"}, {"q2", "q3"}, {"q4", "q5"}]
+    assert grouped(*ring(4)) == [{"q0", "q1", "q2", "q3"}]
+    assert grouped(*ring(6)) == [{"q0", "q1"}, {"q2", "q3"}, {"q4", "q5"}]
 
 
-def test_names_say_what_a_cluster_is_about_and_differ_where_ids_are_alike() -> None:
+def test_cluster_is_named_by_its_document_or_question_also_where_ids_are_equal() -> None:
     about = Question("a", UNLIKE[0], evidence=(Evidence("b"),))
     none = Question("b", UNLIKE[1])
     assert clusters((about, none)) == ("document b", "question b")
@@ -105,15 +106,8 @@ def test_near_duplicates_are_those_that_comparing_all_pairs_finds(texts: list[st
 
 @given(st.permutations(range(8)), st.lists(st.sets(st.sampled_from("abcdef"), max_size=3), min_size=8, max_size=8))
 def test_order_of_the_questions_changes_no_cluster(order: list[int], named: list[set[str]]) -> None:
-    questions = tuple(question(n, *sorted(documents)) for n, documents in enumerate(named))
-
-    def groups(some: tuple[Question, ...]) -> set[frozenset[str]]:
-        found: dict[str, set[str]] = {}
-        for one, name in zip(some, clusters(some), strict=True):
-            found.setdefault(name, set()).add(one.id)
-        return set(map(frozenset, found.values()))
-
-    assert groups(tuple(questions[n] for n in order)) == groups(questions)
+    questions = [question(n, *sorted(documents)) for n, documents in enumerate(named)]
+    assert sorted(map(sorted, groups([questions[n] for n in order]))) == sorted(map(sorted, groups(questions)))
 
 
 def test_text_is_compared_without_case_marks_and_width() -> None:

@@ -1,4 +1,4 @@
-"""Which questions a search may see, and which are kept for the end."""
+"""The questions of a search, and those that are kept for the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from configs import composed
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import DatasetFacts, Failure
+from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.core.types import Dataset, Evidence, GoldenSet, Question
 from ragsweep.evaluation.evaluator import Experiment, facts
 from ragsweep.golden.clusters import clusters
@@ -36,75 +36,63 @@ def questions(count: int, categories: int = 1, documents: int = 10**6) -> tuple[
 
 
 def test_three_of_ten_questions_of_each_category_are_kept_for_the_end() -> None:
-    asked = questions(100, categories=4)
-    held = set(holdout(asked))
+    everything = questions(100, categories=4)
+    held = set(holdout(everything))
     assert len(held) in range(28, 33)
-    assert {category: sum(q.id in held for q in asked if q.category == category) for category in ("c0", "c1")} == {
-        "c0": 8, "c1": 8
-    }  # fmt: skip
-
-
-def test_few_questions_of_many_categories_are_divided_together() -> None:
-    assert len(holdout(questions(100, categories=100))) == 30
+    assert [sum(q.id in held for q in everything if q.category == category) for category in ("c0", "c1")] == [8, 8]
+    assert len(holdout(questions(100, categories=100))) == 30  # small categories are divided together
 
 
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 20))
 def test_clusters_stay_whole_and_the_share_is_kept_but_for_a_cluster(
     count: int, categories: int, documents: int
 ) -> None:
-    asked = questions(count, categories, documents)
-    held, names = set(holdout(asked)), clusters(asked)
+    everything = questions(count, categories, documents)
+    held, names = set(holdout(everything)), clusters(everything)
     sides: dict[str, set[bool]] = {}
-    for question, name in zip(asked, names, strict=True):
+    for question, name in zip(everything, names, strict=True):
         sides.setdefault(name, set()).add(question.id in held)
-    assert all(len(found) == 1 for found in sides.values())
+    assert all(len(side) == 1 for side in sides.values())
     strata = categories + 1
     assert abs(len(held) - SHARE * count) <= strata * max(Counter(names).values())
 
 
 @given(st.permutations(range(30)))
 def test_order_of_the_questions_changes_nothing(order: list[int]) -> None:
-    asked = questions(30, 3, 12)
-    mixed = tuple(asked[n] for n in order)
-    assert (holdout(mixed), digest(mixed)) == (holdout(asked), digest(asked))
+    ordered = questions(30, 3, 12)
+    mixed = tuple(ordered[n] for n in order)
+    assert (holdout(mixed), digest(mixed)) == (holdout(ordered), digest(ordered))
 
 
 def test_more_questions_move_few_from_side_to_side() -> None:
     """Another draw would move about 84 of 200."""
     few, many = questions(200, 2), questions(220, 2)
     before, after = set(holdout(few)), set(holdout(many))
-    assert len(before - after) + len([one for one in after - before if int(one[1:]) < 200]) <= 6
+    assert len(before - after) + len([name for name in after - before if int(name[1:]) < 200]) <= 6
 
 
 def test_division_is_the_same_in_every_process_and_version() -> None:
     """Another one would show a search what was kept from it before."""
-    held = holdout(questions(20, 2))
-    assert held == HELD
-
-
-HELD = ("q1", "q12", "q13", "q17", "q18", "q6")
+    assert holdout(questions(20, 2)) == ("q1", "q12", "q13", "q17", "q18", "q6")
 
 
 def test_both_sides_are_all_and_have_nothing_in_common() -> None:
     tune, kept = (select_partition(DEMO, name) for name in (TUNE, HOLDOUT))
-    ids = [{question.id for question in one.golden.questions} for one in (tune, kept)]
-    assert ids[0] | ids[1] == {question.id for question in DEMO.golden.questions}
-    assert not ids[0] & ids[1]
+    sides = [{question.id for question in side.golden.questions} for side in (tune, kept)]
+    assert sides[0] | sides[1] == {question.id for question in DEMO.golden.questions}
+    assert not sides[0] & sides[1]
     assert len({DEMO.golden.digest, tune.golden.digest, kept.golden.digest}) == 3
 
 
-def test_what_is_left_out_and_the_division_are_said() -> None:
+def test_division_and_the_number_of_other_questions_are_recorded() -> None:
     tune = select_partition(DEMO, TUNE)
     assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
-    told = facts(tune)
-    assert (told.partition, told.undivided) == (TUNE, DEMO.golden.digest)
-    assert told.partition_digest == digest(DEMO.golden.questions)
-    assert (
-        f"partition=tune: {len(tune.golden.questions)} of 180 questions (division {told.partition_digest[:12]})"
-        in told.notes
-    )
-    assert facts(DEMO).partition == ALL
-    assert facts(DEMO).undivided == DEMO.golden.digest
+    division = digest(DEMO.golden.questions)
+    recorded = facts(tune)
+    assert (recorded.partition, recorded.undivided, recorded.partition_digest) == (TUNE, DEMO.golden.digest, division)
+    note = f"partition=tune: {len(tune.golden.questions)} of 180 questions (division {division[:12]})"
+    assert note in recorded.notes
+    assert (facts(DEMO).partition, facts(DEMO).undivided) == (ALL, DEMO.golden.digest)
 
 
 def test_side_without_a_question_is_an_error() -> None:
@@ -116,24 +104,18 @@ def test_side_without_a_question_is_an_error() -> None:
 # --- who sees what -------------------------------------------------------------------------------------------------
 
 
-def test_config_and_plain_sweep_see_all_and_a_search_sees_tune() -> None:
+def test_config_and_plain_sweep_use_all_and_a_search_uses_tune_or_all_of_few() -> None:
     assert choose(None, 1000, searching=False).name == ALL
     assert choose(None, 300, searching=True).name == TUNE
     assert choose(TUNE, 100, searching=False).name == choose(TUNE, 100, searching=True).name == TUNE
     assert choose(HOLDOUT, 1000, searching=False).name == HOLDOUT
-
-
-def test_search_of_few_questions_sees_all_and_says_why() -> None:
     assert choose(None, 299, searching=True).name == ALL
     assert "299 questions are too few for a holdout" in choose(None, 299, searching=True).note
 
 
-def test_search_that_reaches_for_the_holdout_is_an_error() -> None:
+def test_search_on_the_holdout_and_an_unknown_partition_are_errors() -> None:
     with pytest.raises(ConfigError, match="a search may not see the holdout"):
         choose(HOLDOUT, 1000, searching=True)
-
-
-def test_unknown_partition_is_an_error_that_names_the_known() -> None:
     with pytest.raises(ConfigError, match=r"partition: .* given 'holdot'; did you mean \"holdout\""):
         check("holdot", searching=False)
 
@@ -160,8 +142,8 @@ def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
     for seed in (0, 1):
         drawn = PythonReference(60, seed).load()
         every, tune, kept = (
-            {question.id for question in one.golden.questions}
-            for one in (drawn, select_partition(DEMO, TUNE, drawn), select_partition(DEMO, HOLDOUT, drawn))
+            {question.id for question in dataset.golden.questions}
+            for dataset in (drawn, select_partition(DEMO, TUNE, drawn), select_partition(DEMO, HOLDOUT, drawn))
         )
         assert not tune & held
         assert kept <= held
@@ -189,31 +171,25 @@ def test_search_of_a_large_set_sees_its_tune_questions(collections: Path) -> Non
 # --- how often the holdout was looked at ---------------------------------------------------------------------------
 
 
-def looked_at(partition: str = HOLDOUT, whole: str = "w") -> object:
+def evaluated_on(partition: str = HOLDOUT, whole: str = "w") -> Result:
     result = a_result()
     return replace(result, dataset=replace(result.dataset, partition=partition, whole_digest=whole))
 
 
-def test_each_sweep_and_each_config_by_itself_looks_at_the_holdout_once(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    assert ledger.holdout_views("w") == 0
-    for job in (0, 1, 1):  # the last is run again
-        ledger.write("sweep-1", job, looked_at())  # type: ignore[arg-type]
-    assert ledger.holdout_views("w") == 1
-    ledger.write("sweep-2", 0, looked_at())  # type: ignore[arg-type]
-    ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
-    ledger.write(None, 0, looked_at())  # type: ignore[arg-type]
-    assert ledger.holdout_views("w") == 4
-    assert Ledger(tmp_path).holdout_views("w") == 4  # whoever asks
-
-
-def test_looks_at_other_questions_and_configs_that_failed_do_not_count(tmp_path: Path) -> None:
+def test_each_sweep_and_each_config_by_itself_uses_the_holdout_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for partition in (ALL, TUNE):
-        ledger.write(None, 0, looked_at(partition))  # type: ignore[arg-type]
-    ledger.write(None, 0, looked_at(whole="another"))  # type: ignore[arg-type]
+        ledger.write(None, 0, evaluated_on(partition))
+    ledger.write(None, 0, evaluated_on(whole="another"))
     ledger.write(None, 0, Failure("failed", (), {}, "error"))
     assert ledger.holdout_views("w") == 0
+    for job in (0, 1, 1):  # the last is run again
+        ledger.write("sweep-1", job, evaluated_on())
+    assert ledger.holdout_views("w") == 1
+    ledger.write("sweep-2", 0, evaluated_on())
+    ledger.write(None, 0, evaluated_on())
+    ledger.write(None, 0, evaluated_on())
+    assert ledger.holdout_views("w") == Ledger(tmp_path).holdout_views("w") == 4
 
 
 def held_of(count: int, first: int = 0) -> DatasetFacts:

@@ -31,19 +31,21 @@ def test_bom_crlf_blank_lines_and_a_missing_final_newline_load_fine(tmp_path: Pa
     assert faults == []
 
 
-def test_line_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
-    rows, faults = rows_and_faults(written(tmp_path, '{"text": "a\u2028b\x85c"}\n'.encode()))
-    assert [row.text("text") for row in rows] == ["a\u2028b\x85c"]
-    assert faults == []
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ('{"text": "a\u2028b\x85c"}'.encode(), "a\u2028b\x85c"),  # separators within a text do not end its line
+        (rb'{"text": "\ud83d\ude00"}', "\U0001f600"),  # a pair of surrogates is one character
+    ],
+)
+def test_text_is_read_from_a_plain_and_from_a_gzipped_file(tmp_path: Path, line: bytes, text: str) -> None:
+    for path in (written(tmp_path, line), written(tmp_path, gzip.compress(line), "rows.jsonl.gz")):
+        rows, faults = rows_and_faults(path)
+        assert [row.text("text") for row in rows] == [text]
+        assert faults == []
 
 
-def test_gzipped_file_reads_as_the_plain_one(tmp_path: Path) -> None:
-    rows, faults = rows_and_faults(written(tmp_path, gzip.compress(b'{"id": "a"}\n'), "rows.jsonl.gz"))
-    assert [row.text("id") for row in rows] == ["a"]
-    assert faults == []
-
-
-def test_existing_prefers_the_plain_file_and_falls_back_to_the_gzipped(tmp_path: Path) -> None:
+def test_plain_file_is_preferred_to_the_gzipped(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     assert plain_or_gzipped(path) == path
     zipped = written(tmp_path, b"", "rows.jsonl.gz")
@@ -86,12 +88,6 @@ def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
     assert rows_and_faults(written(tmp_path, b'[\n  {"id": "a"\n]\n'))[1] == [
         f"{path}:3:1: not JSON: expecting ',' delimiter"
     ]
-
-
-def test_pair_of_surrogate_escapes_is_one_character(tmp_path: Path) -> None:
-    rows, faults = rows_and_faults(written(tmp_path, rb'{"text": "\ud83d\ude00"}'))
-    assert [row.text("text") for row in rows] == ["\U0001f600"]
-    assert faults == []
 
 
 def test_all_faults_of_a_file_are_raised_at_once(tmp_path: Path) -> None:
@@ -146,32 +142,28 @@ def test_field_of_the_wrong_type_is_one_fault(take, value: object, fault: str) -
     assert faults.found == [fault]
 
 
-def test_null_is_the_same_as_a_field_that_is_not_there() -> None:
+def test_null_is_the_same_as_a_missing_field() -> None:
     taken, faults = row({"text": None, "flag": None, "number": None, "texts": None, "row": None})
     assert (taken.text("text", "d"), taken.flag("flag", True), taken.number("number", 2.0)) == ("d", True, 2.0)
     assert (taken.texts("texts"), taken.rows("texts"), taken.row("row").scalars()) == ((), [], {})
     assert faults.found == []
 
 
-def test_scalars_are_texts_as_json_writes_them_and_all_else_is_left_out() -> None:
+def test_scalars_are_texts_as_json_writes_them_without_other_values() -> None:
     taken, _ = row({"a": "x", "b": True, "c": 2, "d": 0.5, "e": None, "f": [1], "g": {}})
     assert taken.scalars() == {"a": "x", "b": "true", "c": "2", "d": "0.5"}
 
 
-def test_rows_without_an_id_are_not_taken_for_one_id_given_twice() -> None:
+def test_ids_of_one_normal_form_are_duplicates_and_missing_ids_are_not() -> None:
     faults, seen = Faults(), Seen("document")
-    for line in (1, 2):
-        taken = Row(f"f:{line}", {}, faults)
-        seen.note(taken.identifier("id"), taken)
-    assert faults.found == ['f:1: has no "id"', 'f:2: has no "id"']
-
-
-def test_ids_that_look_equal_are_equal_and_the_second_is_a_fault() -> None:
-    faults, seen = Faults(), Seen("document")
-    for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301"], start=1):
+    for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301", None, None], start=1):
         taken = Row(f"f:{line}", {"id": identifier}, faults)
         seen.note(taken.identifier("id"), taken)
-    assert faults.found == ['f:3: document "caf\u00e9" is given twice; first in f:1']
+    assert faults.found == [
+        'f:3: document "caf\u00e9" is given twice; first in f:1',
+        'f:4: has no "id"',
+        'f:5: has no "id"',
+    ]
 
 
 JSON_VALUES = st.recursive(
