@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
 from llm_server import FAULTS, LlmServer
-from llm_server.faults import drawn
+from llm_server.faults import draw_fault
 from llm_server.requests import example
 
 QUESTION = [{"role": "user", "content": "Is it so?"}]
@@ -60,32 +60,27 @@ def test_example_satisfies_the_schema_it_was_made_of(seed: int) -> None:
     assert set(made) == set(read.model_dump())
 
 
-def test_sdk_reads_answers_tokens_and_vectors(server: LlmServer) -> None:
+def test_sdk_reads_answers_tokens_vectors_and_structured_output(server: LlmServer) -> None:
     with sdk(server) as client:
         first, second = (client.chat.completions.create(model="m", messages=QUESTION) for _ in range(2))
         vectors = client.embeddings.create(model="e", input=["one two", "one two three", "nine"])
+        parsed = client.chat.completions.parse(model="m", messages=QUESTION, response_format=Judged)
     assert first.choices[0].message.content == second.choices[0].message.content  # the same question, the same answer
     assert first.usage.prompt_tokens == 4
     assert len(vectors.data) == 3
     assert len(vectors.data[0].embedding) == 64
-    assert [one.request.path for one in server.log] == ["/v1/chat/completions"] * 2 + ["/v1/embeddings"]
-    assert [one.attempt for one in server.log] == [0, 1, 0]
-
-
-def test_sdk_parses_structured_output(server: LlmServer) -> None:
-    with sdk(server) as client:
-        found = client.chat.completions.parse(model="m", messages=QUESTION, response_format=Judged)
-    assert isinstance(found.choices[0].message.parsed, Judged)
+    assert isinstance(parsed.choices[0].message.parsed, Judged)
+    assert [logged.request.path[3:] for logged in server.log][1:3] == ["/chat/completions", "/embeddings"]
+    assert [logged.attempt for logged in server.log] == [0, 1, 0, 0]
 
 
 def test_faults_follow_from_seed_question_and_attempt_and_not_from_the_order() -> None:
-    shares = {"drop": 0.3, "html": 0.2}
-    first = [[drawn(shares, 1, str(question), attempt) for attempt in range(5)] for question in range(200)]
-    again = [[drawn(shares, 1, str(question), attempt) for attempt in range(5)] for question in reversed(range(200))]
-    assert first == again[::-1]
-    counts = [sum(row.count(name) for row in first) / 1000 for name in ("drop", "html", "")]
+    shares, cases = {"drop": 0.3, "html": 0.2}, [(str(n), attempt) for n in range(200) for attempt in range(5)]
+    faults = [draw_fault(shares, 1, *case) for case in cases]
+    assert faults == [draw_fault(shares, 1, *case) for case in reversed(cases)][::-1]
+    counts = [faults.count(name) / 1000 for name in ("drop", "html", "")]
     assert counts == pytest.approx([0.3, 0.2, 0.5], abs=0.05)
-    assert first != [[drawn(shares, 2, str(question), attempt) for attempt in range(5)] for question in range(200)]
+    assert faults != [draw_fault(shares, 2, *case) for case in cases]
 
 
 def test_unknown_fault_is_named() -> None:
@@ -102,7 +97,7 @@ def test_each_fault_is_what_it_is_called(server: LlmServer) -> None:
             seen[kind] = httpx.post(f"{server.base_url}/chat/completions", json={"messages": QUESTION}, timeout=5)
         except httpx.RemoteProtocolError as error:
             seen[kind] = error
-    statuses = {kind: said.status_code for kind, said in seen.items() if isinstance(said, httpx.Response)}
+    statuses = {kind: response.status_code for kind, response in seen.items() if isinstance(response, httpx.Response)}
     assert seen.keys() - statuses.keys() == {"drop", "short_body"}
     assert {kind: status for kind, status in statuses.items() if status != 200} == {
         "rate_limited": 429, "rate_limited_seconds": 429, "rate_limited_date": 429, "rate_limited_absurd": 429,

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that speaks OpenAI's protocol and fails on request.
+"""An HTTP server on loopback with OpenAI's protocol, and with faults on request.
 
 It answers chat completions (plain, with ``response_format``, with a JSON Schema in the prompt) and
 embeddings. An answer is a function of the request, so two runs get equal answers::

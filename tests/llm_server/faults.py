@@ -1,10 +1,10 @@
-"""The ways in which a service fails: what is sent in place of a good answer."""
+"""Faults of a service: the responses in place of a good answer."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from random import Random
 from typing import Any
@@ -13,12 +13,12 @@ BIG = 50 * 2**20
 """Bytes of an answer that is too large."""
 
 ABSURD = 3600
-"""Seconds that nobody waits."""
+"""Seconds that no client waits."""
 
 
 @dataclass
 class Response:
-    """What is sent: and how, where it is not sent at once and whole."""
+    """A response, and how it is sent where that is not at once and as a whole."""
 
     status: int = 200
     content: bytes = b""
@@ -26,7 +26,7 @@ class Response:
     length: int | None = None  # bytes promised, where it is not the content's length
     wait: float = 0.0  # seconds before anything is sent
     pause: float = 0.0  # seconds between two bytes
-    drop: bool = False  # close the connection without a word
+    drop: bool = False  # close the connection without an answer
 
 
 Fault = Callable[[Response, Any], Response]
@@ -40,65 +40,35 @@ def _status(status: int, **headers: str) -> Fault:
     return refuse
 
 
-def _rate_limited_seconds(good: Response, server: Any) -> Response:
-    return _status(429, **{"Retry-After": f"{server.retry_after:g}"})(good, server)
-
-
 def _rate_limited_date(good: Response, server: Any) -> Response:
     date = formatdate(time.time() + max(server.retry_after, 1), usegmt=True)
     return _status(429, **{"Retry-After": date})(good, server)
 
 
-def _hang(good: Response, server: Any) -> Response:
-    return Response(**{**vars(good), "wait": server.hang})
-
-
-def _slow_drip(good: Response, server: Any) -> Response:
-    return Response(**{**vars(good), "pause": server.hang / max(len(good.content), 1)})
-
-
-def _drop(good: Response, server: Any) -> Response:
-    return Response(drop=True)
-
-
-def _short_body(good: Response, server: Any) -> Response:
-    return Response(content=good.content[: len(good.content) // 2], length=len(good.content))
-
-
-def _malformed_json(good: Response, server: Any) -> Response:
-    return Response(content=good.content[: len(good.content) // 2])
-
-
-def _html(good: Response, server: Any) -> Response:
-    return Response(content=b"<html><body>Sign in</body></html>", headers={"Content-Type": "text/html"})
-
-
-def _wrong_content_type(good: Response, server: Any) -> Response:
-    return Response(content=good.content, headers={"Content-Type": "text/plain; charset=utf-8"})
-
-
-def _big_body(good: Response, server: Any) -> Response:
-    return Response(content=good.content + b" " * BIG)
+def _half(good: Response) -> bytes:
+    return good.content[: len(good.content) // 2]
 
 
 TRANSIENT: dict[str, Fault] = {
     "rate_limited": _status(429),
-    "rate_limited_seconds": _rate_limited_seconds,
+    "rate_limited_seconds": lambda good, server: _status(429, **{"Retry-After": f"{server.retry_after:g}"})(
+        good, server
+    ),
     "rate_limited_date": _rate_limited_date,
     "rate_limited_absurd": _status(429, **{"Retry-After": str(ABSURD)}),
     "server_error": _status(500),
     "bad_gateway": _status(502),
     "unavailable": _status(503),
-    "hang": _hang,
-    "slow_drip": _slow_drip,
-    "drop": _drop,
-    "short_body": _short_body,
-    "malformed_json": _malformed_json,
-    "html": _html,
-    "wrong_content_type": _wrong_content_type,
-    "big_body": _big_body,
+    "hang": lambda good, server: replace(good, wait=server.hang),
+    "slow_drip": lambda good, server: replace(good, pause=server.hang / max(len(good.content), 1)),
+    "drop": lambda good, server: Response(drop=True),
+    "short_body": lambda good, server: Response(content=_half(good), length=len(good.content)),
+    "malformed_json": lambda good, server: Response(content=_half(good)),
+    "html": lambda good, server: Response(content=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
+    "wrong_content_type": lambda good, server: Response(content=good.content, headers={"Content-Type": "text/plain"}),
+    "big_body": lambda good, server: Response(content=good.content + b" " * BIG),
 }
-"""Faults that may pass: whoever asks again may be answered."""
+"""Temporary faults: a repeated request may be answered."""
 
 FINAL: dict[str, Fault] = {
     "bad_request": _status(400),
@@ -107,7 +77,7 @@ FINAL: dict[str, Fault] = {
     "not_found": _status(404),
     "redirect": _status(307, Location="http://127.0.0.1:9/elsewhere"),
 }
-"""Refusals that do not pass."""
+"""Permanent refusals."""
 
 SPOILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "no_choices": lambda answer: {**answer, "choices": []},
@@ -117,28 +87,24 @@ SPOILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "content_filter": lambda answer: _ended(answer, "content_filter"),
     "wrong_model": lambda answer: {**answer, "model": "another-model"},
 }
-"""Chat completions that are whole, and not what they should be."""
+"""Complete chat completions of the wrong content."""
 
 FAULTS = frozenset({*TRANSIENT, *FINAL, *SPOILT})
 
 
 def _with(answer: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    choices = [{**one, "message": {**one["message"], **changed}} for one in answer["choices"]]
+    choices = [{**choice, "message": {**choice["message"], **changed}} for choice in answer["choices"]]
     return {**answer, "choices": choices}
 
 
 def _ended(answer: dict[str, Any], reason: str) -> dict[str, Any]:
-    choices = []
-    for one in answer["choices"]:
-        text = one["message"]["content"] or ""
-        choices.append(
-            {**one, "finish_reason": reason, "message": {**one["message"], "content": text[: len(text) // 2]}}
-        )
-    return {**answer, "choices": choices}
+    text = answer["choices"][0]["message"]["content"] or ""
+    cut = _with(answer, content=text[: len(text) // 2])
+    return {**cut, "choices": [{**choice, "finish_reason": reason} for choice in cut["choices"]]}
 
 
-def drawn(shares: dict[str, float], seed: int, digest: str, attempt: int) -> str:
-    """Draw the fault of a request; empty for none. It follows from the seed, the question and the attempt."""
+def draw_fault(shares: dict[str, float], seed: int, digest: str, attempt: int) -> str:
+    """Draw the fault of a request; empty for none. It is a function of the seed, the question and the attempt."""
     point = Random(f"{seed}:{digest}:{attempt}").random()
     for name, share in shares.items():
         point -= share

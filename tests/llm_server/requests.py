@@ -1,4 +1,4 @@
-"""What a request asks for, read from its body, and an answer that follows from it."""
+"""Parse a request's body, and make an answer that is a function of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ModelRequest:
 
     @property
     def digest(self) -> str:
-        """Hash what is asked: the same question has the same answer."""
+        """Hash path and body: the same request has the same answer."""
         return hashlib.blake2b(json.dumps([self.path, self.body], sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
@@ -44,8 +44,8 @@ class ModelRequest:
         """Return the JSON Schema that the answer must have: of response_format, or written in the prompt."""
         form = self.body.get("response_format") or {}
         if form.get("type") == "json_schema":
-            given: Mapping[str, Any] = form["json_schema"]["schema"]
-            return given
+            schema: Mapping[str, Any] = form["json_schema"]["schema"]
+            return schema
         return _schema_in(self.prompt) if form.get("type") == "json_object" else None
 
 
@@ -69,7 +69,7 @@ def example(schema: Any, random: Random, known: Mapping[str, Any] | None = None)
     if "const" in schema:
         return schema["const"]
     if "properties" in schema:
-        return {name: example(one, random, known) for name, one in schema["properties"].items()}
+        return {name: example(inner, random, known) for name, inner in schema["properties"].items()}
     return _plain(schema, random, known)
 
 
@@ -77,9 +77,8 @@ def _plain(schema: Any, random: Random, known: Mapping[str, Any]) -> Any:
     match schema.get("type"):
         case "array":
             size = max(schema.get("minItems", 0), random.randint(1, 3))
-            return [
-                example(schema.get("items", {}), random, known) for _ in range(min(size, schema.get("maxItems", size)))
-            ]
+            size = min(size, schema.get("maxItems", size))
+            return [example(schema.get("items", {}), random, known) for _ in range(size)]
         case "integer":
             return random.randint(int(schema.get("minimum", 0)), int(schema.get("maximum", 1)))
         case "number":
@@ -102,8 +101,8 @@ def embedding(text: str, dimensions: int = DIMENSIONS) -> list[float]:
     return vector
 
 
-def written(vector: list[float], form: str) -> Any:
-    """Write a vector as the request wants it: as numbers, or as the base64 of 32-bit floats."""
+def encode(vector: list[float], form: str) -> Any:
+    """Encode a vector as the request states: as numbers, or as the base64 of 32-bit floats."""
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode() if form == "base64" else vector
 
 
@@ -114,15 +113,14 @@ def _text(content: Any) -> str:
 
 
 def _schema_in(prompt: str) -> Mapping[str, Any] | None:
-    """Find the last JSON Schema that is written out in a prompt."""
-    decoder, found, start = json.JSONDecoder(), None, prompt.find("{")
+    """Find the last JSON Schema in the text of a prompt."""
+    decoder, schema, start = json.JSONDecoder(), None, prompt.find("{")
     while start >= 0:
         try:
             value, end = decoder.raw_decode(prompt, start)
         except ValueError:
-            start = prompt.find("{", start + 1)
-            continue
+            value, end = None, start + 1
         if isinstance(value, dict) and "properties" in value:
-            found = value
+            schema = value
         start = prompt.find("{", end)
-    return found
+    return schema

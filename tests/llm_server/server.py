@@ -1,4 +1,4 @@
-"""The server: it listens on loopback, logs every request, and answers or fails."""
+"""The server: it listens on loopback, logs every request, and answers it well or with a fault."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, drawn
-from llm_server.requests import DIMENSIONS, ModelRequest, default_answer, embedding, written
+from llm_server.faults import FAULTS, FINAL, SPOILT, TRANSIENT, Response, draw_fault
+from llm_server.requests import DIMENSIONS, ModelRequest, default_answer, embedding, encode
 from ragsweep.parts.tokens import count
 
 Answering = Callable[[ModelRequest], "str | Mapping[str, Any]"]
@@ -20,50 +20,37 @@ Answering = Callable[[ModelRequest], "str | Mapping[str, Any]"]
 
 @dataclass
 class LoggedRequest:
-    """One request that came: the ground truth of what was sent, asked and paid for."""
+    """A received request: the ground truth of the calls that were made and paid for."""
 
     number: int
     request: ModelRequest
     headers: Mapping[str, str]
     fault: str  # empty where it was answered well
-    attempt: int  # how often the same was asked before
+    attempt: int  # how many equal requests came before
     began: float  # time.monotonic()
     ended: float = float("nan")
     client: tuple[str, int] = ("", 0)  # address and port of the connection
     lost: bool = False  # the client was gone before the whole answer was sent
 
 
+@dataclass
 class LlmServer:
-    """Listen on a free port of 127.0.0.1 inside a ``with`` block.
+    """Listen on a free port of 127.0.0.1 inside a ``with`` block."""
 
-    ``latency`` seconds pass before every good answer. ``faults`` maps names of FAULTS to shares of the requests.
-    ``usage`` says whether tokens are counted in the answers. ``key``: whoever does not bear it is refused with 401.
-    ``hang`` is how many seconds the faults "hang" and "slow_drip" take, ``retry_after`` what "rate_limited_seconds" and
-    "rate_limited_date" ask for.
-    """
+    answer: Answering = default_answer
+    latency: float = 0.0  # seconds before every good answer
+    faults: Mapping[str, float] | None = None  # names of FAULTS -> shares of the requests
+    seed: int = 0
+    usage: bool = True  # whether answers state their tokens
+    key: str | None = None  # a request without it is refused with 401
+    hang: float = 30.0  # seconds of the faults "hang" and "slow_drip"
+    retry_after: float = 1.0  # Retry-After of "rate_limited_seconds" and "rate_limited_date"
+    log: list[LoggedRequest] = field(default_factory=list, init=False)
+    most_open: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        answer: Answering = default_answer,
-        latency: float = 0.0,
-        faults: Mapping[str, float] | None = None,
-        seed: int = 0,
-        usage: bool = True,
-        key: str | None = None,
-        hang: float = 30.0,
-        retry_after: float = 1.0,
-    ) -> None:
-        """Prepare the server; a fault of an unknown name raises ValueError."""
-        self.answer = answer
-        self.latency = latency
-        self.faults = dict(faults or {})
-        self.seed = seed
-        self.usage = usage
-        self.key = key
-        self.hang = hang
-        self.retry_after = retry_after
-        self.log: list[LoggedRequest] = []
-        self.most_open = 0
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown fault."""
+        self.faults = dict(self.faults or {})
         self._open = 0
         self._seen: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -91,14 +78,14 @@ class LlmServer:
     @property
     def answered(self) -> list[LoggedRequest]:
         """Return the requests that were answered well, to the last byte."""
-        return [one for one in self.log if not one.fault and not one.lost]
+        return [logged for logged in self.log if not logged.fault and not logged.lost]
 
     def take(self, request: ModelRequest, headers: Mapping[str, str]) -> LoggedRequest:
-        """Log a request, and draw what becomes of it."""
+        """Log a request, and draw its fault."""
         with self._lock:
             attempt = self._seen[request.digest]
             self._seen[request.digest] += 1
-            fault = drawn(self.faults, self.seed, request.digest, attempt)
+            fault = draw_fault(dict(self.faults or {}), self.seed, request.digest, attempt)
             if self.key is not None and headers.get("Authorization") != f"Bearer {self.key}":
                 fault = "unauthorised"
             logged = LoggedRequest(len(self.log), request, headers, fault, attempt, time.monotonic())
@@ -108,13 +95,13 @@ class LlmServer:
             return logged
 
     def close(self, logged: LoggedRequest) -> None:
-        """Note that a request is done with."""
+        """Log the end of a request."""
         with self._lock:
             logged.ended = time.monotonic()
             self._open -= 1
 
     def wait(self, seconds: float) -> None:
-        """Wait, but not longer than the server lives."""
+        """Wait, at most until the server closes."""
         if seconds > 0:
             self._closing.wait(seconds)
 
@@ -122,20 +109,16 @@ class LlmServer:
         """Make the response to a request."""
         if logged.fault in FINAL:
             return FINAL[logged.fault](Response(), self)
-        answer = self._answer(logged.request)
-        if answer is None:
+        if logged.request.path.endswith("/chat/completions"):
+            answer = self._chat(logged.request)
+        elif logged.request.path.endswith("/embeddings"):
+            answer = self._embeddings(logged.request)
+        else:
             return Response(404, b'{"error": {"message": "no such path"}}')
         if logged.fault in SPOILT and "choices" in answer:
             answer = SPOILT[logged.fault](answer)
         good = Response(content=json.dumps(answer).encode(), wait=self.latency)
         return TRANSIENT[logged.fault](good, self) if logged.fault in TRANSIENT else good
-
-    def _answer(self, request: ModelRequest) -> dict[str, Any] | None:
-        if request.path.endswith("/chat/completions"):
-            return self._chat(request)
-        if request.path.endswith("/embeddings"):
-            return self._embeddings(request)
-        return None
 
     def _chat(self, request: ModelRequest) -> dict[str, Any]:
         answer = self.answer(request)
@@ -149,11 +132,11 @@ class LlmServer:
         }  # fmt: skip
 
     def _embeddings(self, request: ModelRequest) -> dict[str, Any]:
-        given = request.body["input"]
-        texts = [given] if isinstance(given, str) else given
+        texts = request.body["input"]
+        texts = [texts] if isinstance(texts, str) else texts
         form, size = request.body.get("encoding_format", "float"), request.body.get("dimensions", DIMENSIONS)
         data = [
-            {"object": "embedding", "index": n, "embedding": written(embedding(text, size), form)}
+            {"object": "embedding", "index": n, "embedding": encode(embedding(text, size), form)}
             for n, text in enumerate(texts)
         ]
         model = request.body.get("model", "")
@@ -176,7 +159,7 @@ class _Http(ThreadingHTTPServer):
         self.owner = owner
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of connections that the client gave up."""
+        """Ignore connections that the client closed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -217,4 +200,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the log is the owner's."""
+        """Print nothing: the owner logs requests."""

@@ -1,4 +1,4 @@
-"""Which results may be compared, and in what their configs differ."""
+"""The results that may be compared, and the differences of their configs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_what_cannot_change_a_score_is_no_factor() -> None:
 
 def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
     one = config()
-    for name, said in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):
-        with pytest.raises(InputError, match=f"rebaseline: the {said} of .* run the baseline again"):
+    for name, what in (("golden_digest", "golden set"), ("corpus_digest", "corpus")):
+        with pytest.raises(InputError, match=f"rebaseline: the {what} of .* run the baseline again"):
             check_same_questions(one, replace(one, dataset=replace(FACTS, **{name: "e" * 64})))
     with pytest.raises(InputError, match=r"rebaseline: evidence\.threshold is 0\.5 .* and 0\.8"):
         check_same_questions(config(evidence__threshold="0.5"), config(evidence__threshold="0.8"))
@@ -83,8 +83,8 @@ def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> No
     assert "quantile" in reason_incomparable(both, "latency_p95_ms")
     assert "neither more nor less" in reason_incomparable(both, "results")
     assert "could be scored" in reason_incomparable([scored({"m": [float("nan")]})], "m")
-    for wanted, said in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
-        with pytest.raises(ConfigError, match=said):
+    for wanted, fault in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
+        with pytest.raises(ConfigError, match=fault):
             shared_metrics(both, [wanted], ["m"])
     with pytest.raises(InputError, match="none of the usual metrics"):
         shared_metrics(both, None, ["results"])
@@ -99,22 +99,16 @@ def test_labels_follow_the_questions_that_are_asked_for() -> None:
 
 
 def test_swept_parameters_are_factors() -> None:
-    found = factor_values([config(top_k=k, retriever__k1=k1) for k in "35" for k1 in ("1.2", "1.5")])
-    assert found == [{"top_k": k, "retriever.k1": k1} for k in "35" for k1 in ("1.2", "1.5")]
+    grid = [(k, k1) for k in "35" for k1 in ("1.2", "1.5")]
+    factors = factor_values([config(top_k=k, retriever__k1=k1) for k, k1 in grid])
+    assert factors == [{"top_k": k, "retriever.k1": k1} for k, k1 in grid]
+    grid = [(option, depth) for option in ("bm25", "vector") for depth in "12"]  # a parameter of all options
+    factors = factor_values([config(option, retriever__depth=depth) for option, depth in grid])
+    assert factors == [{"retriever": option, "retriever.depth": depth} for option, depth in grid]
 
 
-def test_parameters_that_come_with_an_option_are_no_factors_of_their_own() -> None:
-    found = factor_values([config("bm25", retriever__k1="1.5"), config("vector", retriever__min_score="null")])
-    assert found == [{"retriever": "bm25"}, {"retriever": "vector"}]
-
-
-def test_what_varies_within_one_option_is_part_of_the_option() -> None:
-    found = factor_values(
-        [config("bm25", retriever__k1=k1) for k1 in ("1.2", "1.5")] + [config("vector", retriever__min_score="null")]
-    )
-    assert [one["retriever"] for one in found] == ["bm25 k1=1.2", "bm25 k1=1.5", "vector"]
-
-
-def test_what_all_options_have_and_varies_stays_a_factor() -> None:
-    found = factor_values([config(option, retriever__depth=depth) for option in ("bm25", "vector") for depth in "12"])
-    assert found == [{"retriever": option, "retriever.depth": depth} for option in ("bm25", "vector") for depth in "12"]
+def test_parameters_of_one_option_are_part_of_its_value_where_they_vary() -> None:
+    vector = config("vector", retriever__min_score="null")
+    assert factor_values([config(retriever__k1="1.5"), vector]) == [{"retriever": "bm25"}, {"retriever": "vector"}]
+    varied = factor_values([*(config(retriever__k1=k1) for k1 in ("1.2", "1.5")), vector])
+    assert [values["retriever"] for values in varied] == ["bm25 k1=1.2", "bm25 k1=1.5", "vector"]

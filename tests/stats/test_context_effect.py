@@ -1,4 +1,4 @@
-"""With and without context: every question in one quadrant, and an exact paired test."""
+"""With and without context: every question is of one kind, and the paired test is exact."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def metrics(*more: Metric) -> dict[str, Metric]:
         ("exact_match", {"metric": "success_rate"}, "success_rate"),
     ],
 )
-def test_the_objective_says_what_is_solved_or_else_what_is_named(
+def test_solved_is_defined_by_the_objective_or_by_the_named_metric(
     objective: object, success: dict[str, Any], metric: str
 ) -> None:
     known = metrics(AnswerLength(), AnswerFate("hallucinated_answer"))
@@ -82,14 +82,14 @@ def test_the_objective_says_what_is_solved_or_else_what_is_named(
     assert found == {"metric": metric, "threshold": success.get("threshold", 0.5)}
 
 
-def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without() -> None:
+def test_metric_that_is_judged_by_the_context_does_not_define_solved_by_default() -> None:
     faithfulness = RagasFaithfulness(NoJudge())
     assert "contexts" in faithfulness.uses
     assert resolve_success({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
 
 
 @pytest.mark.parametrize(
-    ("success", "said"),
+    ("success", "fault"),
     [
         ({"metric": "token_f"}, r'success\.metric: no metric "token_f"; did you mean "token_f1"'),
         ({"metric": "answer_length"}, r"success\.metric: neither more nor less of answer_length is better"),
@@ -97,8 +97,8 @@ def test_metric_that_is_judged_by_the_context_cannot_say_what_is_solved_without(
         ({"treshold": 0.5}, r'success\.treshold: no such key; did you mean "threshold"'),
     ],
 )
-def test_what_cannot_say_it_is_refused(success: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_definition_of_success_is_refused(success: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
         resolve_success({"objective": "token_f1", "success": success}, metrics(AnswerLength()))
 
 
@@ -121,13 +121,6 @@ def test_table_without_answers_is_an_error() -> None:
         compare(whole, whole, Success("token_f2"))
 
 
-@pytest.mark.parametrize(
-    ("helped", "hurt", "p"), [(0, 0, 1), (1, 0, 1), (5, 0, 1 / 16), (4, 1, 3 / 8), (1, 8, 5 / 128)]
-)
-def test_mcnemar_by_hand(helped: int, hurt: int, p: float) -> None:
-    assert exact_mcnemar(helped, hurt) == p
-
-
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_mcnemar_is_the_binomial_test(helped: int, hurt: int) -> None:
     expected = binomtest(helped, helped + hurt, 0.5).pvalue if helped + hurt else 1.0
@@ -135,7 +128,8 @@ def test_mcnemar_is_the_binomial_test(helped: int, hurt: int) -> None:
     assert exact_mcnemar(helped, hurt) == exact_mcnemar(hurt, helped)
 
 
-def test_mcnemar_of_very_many_questions_neither_fails_nor_rounds_to_nothing() -> None:
+def test_mcnemar_by_hand_and_of_very_many_questions() -> None:
+    assert (exact_mcnemar(0, 0), exact_mcnemar(1, 0), exact_mcnemar(4, 1)) == (1, 1, 3 / 8)
     assert 0 < exact_mcnemar(5600, 5000) < 1e-8
     assert exact_mcnemar(20_000, 0) == 0.0
 

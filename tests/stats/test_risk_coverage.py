@@ -26,22 +26,15 @@ def test_curve_by_hand() -> None:
     assert best(points).threshold == 0.9
 
 
-def test_refusals_stay_refusals_and_what_was_not_scored_is_left_out() -> None:
+def test_refusals_stay_refusals_and_unscored_answers_are_left_out() -> None:
     points = curve([0.9, 0.1, NAN, 0.5, NAN], [1, 0, 1, NAN, 0.2], [True, True, False, True, True],
                    [False, True, True, False, False])  # fmt: skip
-    assert [(point.threshold, point.answered, point.coverage) for point in points] == [
-        (math.inf, 0, 0),
-        (0.9, 1, 1 / 3),
-    ]
+    assert [point[:3] for point in points] == [(math.inf, 0, 0), (0.9, 1, 1 / 3)]
     assert points[1].score == pytest.approx((1 + 0 + 1) / 3)
 
 
-def test_without_support_there_is_no_curve() -> None:
+def test_there_is_no_curve_without_support_and_no_hallucination_without_unanswerable_questions() -> None:
     assert curve([NAN, NAN], [1, 1], [True, False], [False, True]) == []
-    assert curve([], [], [], []) == []
-
-
-def test_without_unanswerable_questions_nothing_can_be_invented() -> None:
     assert all(math.isnan(point.hallucinated) for point in curve([1, 2], [1, 0], [True, True], [False, False]))
 
 
