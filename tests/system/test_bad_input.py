@@ -268,10 +268,10 @@ def test_bad_dataset_is_refused_with_the_place_the_fact_and_the_way_out(name: st
     bad = BAD[name]
     write(bad.kind, tmp_path, **{bad.file: bad.content})
     reader = read(bad.kind, tmp_path, **bad.options)
-    began = time.perf_counter()
+    began = time.process_time()
     with powerless(tmp_path) if bad.content is forbidden else nullcontext(), pytest.raises(InputError) as caught:
         reader.load()
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     told = str(caught.value)
     lines = [line for line in told.splitlines() if line.startswith(f"{tmp_path / bad.where}: ")]
     assert any(bad.what in line for line in lines), told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -133,9 +134,10 @@ def test_credentials_over_an_open_line_are_a_warning_without_them(
 
 
 def test_command_says_that_credentials_are_sent_over_an_open_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
-    uri = "http://0.0.0.0:9"  # this machine, by a name that is no loopback's
-    given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
-    done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
+    with socket.create_server(("0.0.0.0", 0)) as silent:
+        uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is no loopback's
+        given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
+        done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
     assert f"warning  {uri}: the credentials for MLflow are sent unencrypted" in done.stdout
     assert "geheim" not in done.stdout + done.stderr
 
