@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-# Without its dependencies: it pins a boto3 for AWS that no longer goes with requests.
+# Without its dependencies: it pins a boto3 for AWS that is incompatible with current requests.
 RAY_LAUNCHER := $(PIP) --no-deps hydra-ray-launcher
 
 .PHONY: demo test coverage test-nightly check clean
@@ -26,7 +26,7 @@ check: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Each installs all that it needs at once: to resolve costs as long as to unpack. What is compiled is what is imported.
+# Each installs everything at once: resolving takes as long as unpacking. Bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
 	$(PIP) --editable .
 	@touch $@
@@ -41,7 +41,7 @@ $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
 	$(RAY_LAUNCHER)
 	@touch $(VENV)/.installed $(VENV)/.test-installed $@
 
-# torch first and exactly: a plain "torch" may bring gigabytes that a CPU does not need.
+# torch first and pinned: a plain "torch" may install gigabytes of CUDA libraries.
 $(VENV)/.torch-installed: constraints.txt
 	@echo "installing into $(VENV) (a few minutes, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragsweep needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=")'

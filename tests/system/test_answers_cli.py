@@ -113,10 +113,3 @@ def test_kill_during_generation_costs_the_question_in_flight(flaky: Ragsweep, tm
     assert done.returncode == 0, done.stderr
     assert before >= 3
     assert asked(tmp_path) == {row["question"]: 2 if "flour" in str(row["question"]) else 1 for row in GOLDEN}
-
-
-def test_plan_says_how_many_answers_at_most(flaky: Ragsweep, tmp_path: Path) -> None:
-    done = flaky("-m", "llm=flaky", "top_k=1,2", "plan=true")
-    assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["generate"]]
-    assert line.endswith("at most 8 questions")
