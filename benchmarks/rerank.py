@@ -20,7 +20,8 @@ from ragsweep.core.results import Result
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.evaluator import Evaluator, Experiment
 from ragsweep.evaluation.evidence import cover
-from ragsweep.evaluation.scoring import Movement, compare
+from ragsweep.evaluation.question_table import tabulate
+from ragsweep.evaluation.scoring import compare
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.command import compose_jobs, read_command
@@ -41,10 +42,11 @@ def prepare(session: Session, *overrides: str) -> Experiment:
     return session.prepare(Job(compose_jobs(command)[0], " ".join(overrides), tuple(given)))
 
 
-def moved(session: Session, experiment: Experiment, candidates: int) -> Movement:
+def moved(session: Session, experiment: Experiment, candidates: int) -> dict[str, float]:
     get, golden = session.evaluator.executor.get, experiment.dataset.golden
     coverage = cover(chunks_of(experiment.graph, get), golden)
-    before, after = (get(node, golden.queries) for node in (experiment.graph.first_stage, experiment.graph.ranking))
+    queries = tabulate(golden.questions).queries
+    before, after = (get(node, queries) for node in (experiment.graph.first_stage, experiment.graph.ranking))
     return compare(before, after, coverage, after.first(candidates))
 
 
@@ -59,7 +61,7 @@ def row(session: Session, retriever: str, reranker: str, **parameters: Any) -> s
         probe = result.latency["rerank"]
         cells = [
             retriever, reranker, str(parameters["candidates"]), str(parameters["mix"]), scores,
-            f"{movement.up:.2f} / {movement.down:.2f}", f"{movement.mean_change:+.1f}",
+            f"{movement['up']:.2f} / {movement['down']:.2f}", f"{movement['mean_change']:+.1f}",
             f"{probe['p50_ms']:.0f} / {probe['p95_ms']:.0f}",
         ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
@@ -68,7 +70,8 @@ def row(session: Session, retriever: str, reranker: str, **parameters: Any) -> s
 def quantiles(session: Session) -> str:
     parameters = ["reranker=late_interaction", "reranker.candidates=50"]
     movement = moved(session, prepare(session, "retriever=vector", *parameters), 50)
-    return ", ".join(f"{q:.0%} {value:.3f}" for q, value in movement.scores.items())
+    scores = {name.removeprefix("score_p"): value for name, value in movement.items() if name.startswith("score_p")}
+    return ", ".join(f"{percent}% {value:.3f}" for percent, value in scores.items())
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def test_tables_stay_below_the_limit_and_those_used_last_remain(uses: list[tuple
         table = tables.of(str(name))
         table.add([f"{n} {row}" for row in range(rows)], np.zeros((rows, 10)))
         table.cacheable = table.cacheable and cacheable
-        tables.hold(str(name), table, most)
+        tables.put(str(name), table, most)
         last[str(name)] = (n, table.cacheable)
         held = {other for other in last if tables.of(other).columns is not None}
         assert str(name) in held
@@ -62,7 +62,7 @@ def test_least_used_goes_first() -> None:
     for name in "abc":
         table = tables.of(name)
         table.add(["row"], np.zeros((1, 1000)))
-        tables.hold(name, table, 10**6)
+        tables.put(name, table, 10**6)
     tables.of("a")  # used again
-    tables.hold("d", RowTable(), 20_000)
+    tables.put("d", RowTable(), 20_000)
     assert [name for name in "abc" if tables.of(name).columns is not None] == ["a", "c"]

@@ -32,7 +32,7 @@ class ConfigGraph:
     """The nodes of one config."""
 
     corpus: Node
-    chunks: Node  # what is handed on, and evidence is looked for in; usually also what is searched
+    chunks: Node  # what the context consists of, and covers evidence; usually also what is searched
     counts: Node  # the tokens of every chunk
     embeddings: tuple[Node, ...]
     first_stage: Node  # after fusion, before reranking

@@ -195,8 +195,7 @@ class Evaluator:
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
         collected = collect_scores(metrics, {metric.name: score_metric(metric, view) for metric in metrics})
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
-        movement = compare(before, after, coverage, candidates)
-        return {"first_stage": collected.summarise(), "reranking": movement.plain()}
+        return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
         """Rank for all questions that need retrieval; conversation gets an empty ranking."""

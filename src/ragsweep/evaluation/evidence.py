@@ -153,8 +153,8 @@ class Coverage:
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant evidence.
 
-    A chunk covers a passage when it holds at least ``threshold`` of its characters. Where no chunk holds as much, those
-    that hold most of it do: however small the chunks, no label vanishes. Any chunk of a document covers the whole.
+    A chunk covers a passage when it has at least ``threshold`` of its characters. Where no chunk has as many, those
+    that have most of them do: however small the chunks, no label vanishes. Any chunk of a document covers the whole.
 
     Args:
         chunks: The chunking of this config.

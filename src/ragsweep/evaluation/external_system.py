@@ -24,11 +24,11 @@ _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 _BLANK = re.compile(r"\s+")
 
 UNKNOWN = "unknown:"
-"""Begins the id of a document that stands for a context which the corpus does not hold."""
+"""Begins the id of a document that is made for a context which is not in the corpus."""
 
 
 class Place(NamedTuple):
-    """Where a context stands."""
+    """The document of a context, and its characters."""
 
     document: int
     start: int
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 class AlignedContext:
     """The passages that a system used, as chunks of the corpus, in the system's order for each question.
 
-    ``corpus`` is the one that was searched, with a document behind it for every context that it does not hold;
+    ``corpus`` is the one that was searched, with a further document for every context that is not in it;
     ``unknown`` counts these.
     """
 
@@ -63,10 +63,10 @@ def align_contexts(corpus: Corpus, contexts: Sequence[Sequence[Passage]], whole:
     A name of the form ``document:start-end`` is a span. Under a document's id a text is searched for in that document,
     under any other name in all documents, whatever its blanks, and without the title where it begins with that. A
     document's id without a text is the whole document. What is found nowhere is a document of its own, which covers no
-    evidence. A context that stands twice in one question's list counts at its first place.
+    evidence. A context that is twice in one question's list counts at its first place.
 
     ``whole`` names documents that are chunks too, whether the system used them or not: evidence that it did not find
-    has to stand somewhere.
+    needs a chunk.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, Place]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -100,27 +100,22 @@ class _Search:
     corpus: Corpus
 
     def place(self, passage: Passage) -> Place | None:
-        """Return where a context stands; None where it is not found."""
-        span = _SPAN.fullmatch(passage.name)
-        if span and passage.name not in self.corpus.position and span[1] in self.corpus.position:
-            document = self.corpus.position[span[1]]
-            start, end = int(span[2]), int(span[3])
-            return Place(document, start, end) if start < end <= len(self.corpus.texts[document]) else None
-        known = self.corpus.position.get(passage.name)
-        if known is not None and not passage.text.strip():
-            return Place(known, 0, len(self.corpus.texts[known]))
-        for text in (passage.text, *self._untitled(passage, known)):
-            found = self._within(known, text) if known is not None else self._anywhere(text)
-            if found:
-                return found
-        return None
-
-    def _untitled(self, passage: Passage, known: int | None) -> list[str]:
-        """Cut off the title, which many systems put before the text."""
-        if known is None:
-            return []
-        title, text = self.corpus.titles[known], passage.text.strip()
-        return [text[len(title) :]] if title and text.startswith(title) else []
+        """Return the place of a context; None where it is not found."""
+        corpus, name, text = self.corpus, passage.name, passage.text
+        span = _SPAN.fullmatch(name)
+        if span and name not in corpus.position and span[1] in corpus.position:
+            document, start, end = corpus.position[span[1]], int(span[2]), int(span[3])
+            return Place(document, start, end) if start < end <= len(corpus.texts[document]) else None
+        if name not in corpus.position:
+            return self._anywhere(text)
+        document = corpus.position[name]
+        if not text.strip():
+            return Place(document, 0, len(corpus.texts[document]))
+        title, untitled = corpus.titles[document], text.strip()
+        place = self._within(document, text)
+        if place is None and title and untitled.startswith(title):  # which many systems put before the text
+            place = self._within(document, untitled[len(title) :])
+        return place
 
     def _within(self, document: int, text: str) -> Place | None:
         words = text.split()
@@ -139,7 +134,7 @@ class _Search:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All texts in one, blanks made alike, with a character between them that no text is looked for with."""
+        """All texts in one, blanks made alike, with a separator that no searched text contains, and their starts."""
         plain = [_BLANK.sub(" ", text) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 

@@ -32,7 +32,7 @@ from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.parts.ranking import cut_to_budget, drop_below, widen
 from ragsweep.parts.reordering import reorder, reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
-from ragsweep.stages.shards import Texts, embedded, read_all
+from ragsweep.stages.shards import Texts, embed_chunks, read_chunks
 
 PAIRS = 256
 """Pairs of a query and a chunk scored at a time, and kept."""
@@ -225,7 +225,7 @@ class _Stages:
 
     def _embeddings(self, embedder: Any, spec: Spec) -> Node:
         def compute(work: StageContext) -> Embeddings:
-            return embedded(work, embedder, self._texts(work), work.get(self.chunks))
+            return embed_chunks(work, embedder, self._texts(work), work.get(self.chunks))
 
         node = self._whole("embed", spec, (self.corpus, self.chunks), compute, Embeddings)
         node = replace(node, check=key_check(embedder))
@@ -310,7 +310,7 @@ class _Stages:
         if isinstance(part, ReadingReranker):
 
             def read(work: StageContext) -> TokenVectors:
-                return read_all(work, part, self._texts(work), work.get(self.chunks))
+                return read_chunks(work, part, self._texts(work), work.get(self.chunks))
 
             inputs.append(self._whole("embed_tokens", spec, (self.corpus, self.chunks), read, TokenVectors))
 

@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,56 +20,38 @@ from ragsweep.evaluation.evidence import Coverage
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
-class Movement(NamedTuple):
-    """What reranking did to the evidences that either list holds: shares of them, and places.
-
-    An evidence is lost where only the first list covers it. ``mean_change`` is over those in both lists, positive where
-    they moved towards the top; NaN where there are none. ``scores`` are quantiles (see QUANTILES) of the
-    candidates' scores after reranking, NaN where there are none.
-    """
-
-    evidences: int
-    up: float
-    down: float
-    kept: float
-    lost: float
-    mean_change: float
-    scores: dict[float, float]
-
-    def plain(self) -> dict[str, float]:
-        """Name each number: ``evidences``, ``up`` ... ``mean_change``, ``score_p0`` to ``score_p100``."""
-        fields = self._asdict()
-        quantiles = fields.pop("scores")
-        return {name: float(value) for name, value in fields.items()} | {
-            f"score_p{100 * share:g}": value for share, value in quantiles.items()
-        }
-
-
-def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> Movement:
+def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking.
 
-    ``before`` and ``after`` have one row a question of ``coverage``, over its chunking. ``scored`` are the candidates
-    in their new order, of the chunking that was searched, be it another one. Shares are NaN where neither list covers
-    any evidence.
+    Args:
+        before: One row a question of ``coverage``, over its chunking.
+        after: Likewise.
+        coverage: Of the questions' evidence.
+        scored: The candidates in their new order, of the chunking that was searched, be it another one.
+
+    Returns:
+        How many ``evidences`` either list covers; the shares of them that moved ``up`` or ``down``, were ``kept`` at
+        their rank, or ``lost`` (covered by the first list only); the ``mean_change`` of those in both lists in ranks,
+        positive towards the top; and quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where
+        there is nothing to measure.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     either, both = (first > 0) | (last > 0), (first > 0) & (last > 0)
     change = (first - last)[both]
     count = int(either.sum())
-
-    def share(evidences: int) -> float:
-        return evidences / count if count else float("nan")
-
-    known = scored.scores[scored.positions != NO_CHUNK]
-    return Movement(
-        evidences=count,
-        up=share(int((change > 0).sum() + (either & (first == 0)).sum())),
-        down=share(int((change < 0).sum())),
-        kept=share(int((change == 0).sum())),
-        lost=share(int((either & (last == 0)).sum())),
-        mean_change=float(change.mean()) if len(change) else float("nan"),
-        scores={q: float(np.quantile(known, q)) if len(known) else float("nan") for q in QUANTILES},
-    )
+    moved = {
+        "up": (change > 0).sum() + (either & (first == 0)).sum(),
+        "down": (change < 0).sum(),
+        "kept": (change == 0).sum(),
+        "lost": (either & (last == 0)).sum(),
+    }
+    scores = scored.scores[scored.positions != NO_CHUNK]
+    return {
+        "evidences": float(count),
+        **{name: float(evidences / count) if count else float("nan") for name, evidences in moved.items()},
+        "mean_change": float(change.mean()) if len(change) else float("nan"),
+        **{f"score_p{100 * q:g}": float(np.quantile(scores, q)) if len(scores) else float("nan") for q in QUANTILES},
+    }
 
 
 LONGEST = 200

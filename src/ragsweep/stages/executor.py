@@ -160,7 +160,7 @@ class Executor:
         if table.covers(rows):
             self._count(node).recalled += 1
         else:
-            self._rows.hold(node.address, table, most)  # with what is kept on the way
+            self._rows.put(node.address, table, most)  # with what is kept on the way
             with self._alone(node, store):
                 if store:
                     _read(table, store, node)  # another process may have added them while this one waited
@@ -169,7 +169,7 @@ class Executor:
                 else:
                     work, missing = _Work(self, node, table), table.missing(rows)
                     work.keep(missing, self._compute(work, missing)[0])
-        self._rows.hold(node.address, table, most)
+        self._rows.put(node.address, table, most)
         return table.take(rows)
 
     def _compute(self, work: _Work, rows: Rows) -> tuple[Any, float]:

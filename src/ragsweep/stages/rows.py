@@ -89,7 +89,7 @@ class RowTables:
             if table.failed:
                 table.forget_failed()
 
-    def hold(self, address: str, table: RowTable, most: float) -> None:
+    def put(self, address: str, table: RowTable, most: float) -> None:
         """Keep a table that was just used or added to; drop stored ones until all have at most so many bytes."""
         self._tables[address] = table
         self._tables.move_to_end(address)

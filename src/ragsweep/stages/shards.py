@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ SHARD = 256
 
 
 class Texts(Sequence[str]):
-    """The chunks' texts, made when they are asked for: a million chunks are not a million strings."""
+    """The chunks' texts, each made when it is read: a million chunks are not a million strings."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
@@ -34,43 +34,43 @@ class Texts(Sequence[str]):
         return self._chunks.text(int(item) % len(self))
 
 
-def embedded(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
-    """Embed all chunks, the longest first: neighbours of one length need no padding."""
-    order = np.argsort(spans.start - spans.end, kind="stable")
-    filled: list[np.ndarray] = []
-    for start in range(0, len(texts), SHARD):
-        work.progress(start, len(texts))
-        rows = order[start : start + SHARD]
-        shard = work.piece(
-            f"{start}-{start + len(rows)}",
-            partial(embedder.embed_documents, [texts[row] for row in rows.tolist()]),
-        )
-        if not filled:
-            filled = [work.space((len(texts), *column.shape[1:]), column.dtype) for column in shard]
-        for column, values in zip(filled, shard, strict=True):
+def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
+    """Embed all chunks."""
+    columns: list[np.ndarray] = []
+    for rows, shard in _shards(work, embedder.embed_documents, texts, spans):
+        if not columns:
+            columns = [work.space((len(texts), *column.shape[1:]), column.dtype) for column in shard]
+        for column, values in zip(columns, shard, strict=True):
             column[rows] = values
-    work.progress(len(texts), len(texts))
-    return Embeddings(*filled) if filled else embedder.embed_documents([])
+    return Embeddings(*columns) if columns else embedder.embed_documents([])
 
 
-def read_all(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Read all chunks, the longest first, and lay them out in their order."""
-    order = np.argsort(spans.start - spans.end, kind="stable")
-    shards: list[tuple[np.ndarray, TokenVectors]] = []
-    lengths = np.zeros(len(texts), dtype=np.int64)
-    for start in range(0, len(texts), SHARD):
-        work.progress(start, len(texts))
-        rows = order[start : start + SHARD]
-        made = partial(part.read, [texts[row] for row in rows.tolist()])
-        shards.append((rows, work.piece(f"{start}-{start + len(rows)}", made)))
-        lengths[rows] = np.diff(shards[-1][1].start)
+def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
+    """Read all chunks, and arrange their vectors in the order of the chunks."""
+    shards = list(_shards(work, part.read, texts, spans))
     if not shards:
         return part.read([])
+    lengths = np.zeros(len(texts), dtype=np.int64)
+    for rows, shard in shards:
+        lengths[rows] = np.diff(shard.start)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     first = shards[0][1].vectors
     vectors = work.space((int(starts[-1]), first.shape[1]), first.dtype)
     for rows, shard in shards:
         for n, row in enumerate(rows.tolist()):
             vectors[starts[row] : starts[row + 1]] = shard.of(n)
-    work.progress(len(texts), len(texts))
     return TokenVectors(vectors, starts)
+
+
+def _shards(
+    work: StageContext, make: Callable[[list[str]], Any], texts: Texts, spans: Spans
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield chunk numbers and the result for their texts, the longest first: texts of one length need no padding."""
+    order = np.argsort(spans.start - spans.end, kind="stable")
+    for start in range(0, len(texts), SHARD):
+        work.progress(start, len(texts))
+        rows = order[start : start + SHARD]
+        made = partial(make, [texts[row] for row in rows.tolist()])
+        yield rows, work.piece(f"{start}-{start + len(rows)}", made)
+    if len(texts):
+        work.progress(len(texts), len(texts))

@@ -28,7 +28,7 @@ FULL = 1_000_000
 
 
 class Busy(Exception):
-    """Another process holds what would be changed."""
+    """Another process has locked what would be changed."""
 
 
 def is_address(name: str) -> bool:
@@ -168,10 +168,16 @@ def contents(place: Place) -> Contents:
         ((size,), (free,)) = (connection.execute(f"PRAGMA {of}").fetchone() for of in ("page_size", "freelist_count"))
     listed = {item.name for item in items}
     items += [_file("whole", name, stat) for name, stat in files.items() if name not in listed]
-    for sort in ("quarantine", "temporary"):
+    sorts: tuple[Sort, ...] = ("quarantine", "temporary")
+    for sort in sorts:
         for path in sorted((place.folder / sort).glob("*")):
             with suppress(FileNotFoundError):
-                items.append(_put_aside(path) if sort == "quarantine" else _temporary(path))
+                item, aside = _file(sort, path.name, path.lstat()), path.name.partition("-")[0]
+                if sort == "temporary":
+                    item = replace(item, written=still_written(item.name, time.time() - item.used))
+                elif aside.isdecimal():  # when it was put there
+                    item = replace(item, used=int(aside) / 1e9)
+                items.append(item)
     for folder in place.pieces():
         with suppress(FileNotFoundError):  # its value is whole by now
             stats = [path.lstat() for path in folder.iterdir()]
@@ -203,16 +209,6 @@ def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -
 
 def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
     return Item(sort, name, stat.st_size, stat.st_mtime, stat.st_mtime)
-
-
-def _put_aside(path: Path) -> Item:
-    item, time_aside = _file("quarantine", path.name, path.lstat()), path.name.partition("-")[0]
-    return replace(item, used=int(time_aside) / 1e9) if time_aside.isdecimal() else item
-
-
-def _temporary(path: Path) -> Item:
-    item = _file("temporary", path.name, path.lstat())
-    return replace(item, written=still_written(item.name, time.time() - item.used))
 
 
 SINGLE = "single runs"
