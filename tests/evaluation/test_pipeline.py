@@ -19,8 +19,8 @@ from toys import Letters, LongestFirst, Whole, Words, built, corpus, vector
 NONE = built(NoReranker())
 
 
-def hybrid(alpha: float = 0.5, weight: float = 1.0) -> BuiltPart:
-    legs = {"vector": vector(weight), "words": built(Words())}
+def hybrid(alpha: float = 0.5) -> BuiltPart:
+    legs = {"vector": vector(), "words": built(Words())}
     part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
     specs = {name: leg.spec for name, leg in legs.items()}
     return BuiltPart(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
@@ -42,19 +42,6 @@ def test_alone_or_in_a_hybrid_a_leg_is_one_address() -> None:
     alone, together = lay(vector()), lay(hybrid())
     assert alone.ranking.address in {leg.address for leg in together.ranking.inputs}
     assert lay(built(Words())).ranking.address in {leg.address for leg in together.ranking.inputs}
-
-
-def test_top_k_leaves_the_ranking_alone_and_changes_the_context() -> None:
-    few, many = lay(hybrid(), top_k=2), lay(hybrid(), top_k=3)
-    assert few.ranking.address == many.ranking.address
-    assert few.context.address != many.context.address
-
-
-def test_a_parameter_of_the_embedder_changes_what_follows_it_and_nothing_else() -> None:
-    one, other = lay(hybrid(weight=1.0)), lay(hybrid(weight=2.0))
-    changed = {leg.address for leg in one.ranking.inputs} ^ {leg.address for leg in other.ranking.inputs}
-    assert len(changed) == 2  # the vector leg of each; the words' leg is shared
-    assert one.chunks.address == other.chunks.address
 
 
 def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages() -> None:

@@ -19,7 +19,7 @@ from ragsweep.stages.store import Cost, Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
-"""Bytes of rows held in memory where a store has them too. Whole values are mapped from their files."""
+"""Bytes of rows kept in memory where a store has them too. Whole values are mapped from their files."""
 
 
 class Listener:
@@ -63,11 +63,10 @@ class Executor:
         self._whole: dict[str, Any] = {}
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
-        self._sizes: dict[str, int] = {}
         self._notes: dict[str, StoredReplies] = {}
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return a node's value; for a rows node, the rows asked for in that order."""
+        """Return a node's value; of a rows node, these rows in this order."""
         if node.kind == "rows":
             return self._get_rows(node, rows if rows is not None else ())
         if node.address in self._whole:
@@ -78,9 +77,7 @@ class Executor:
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
         """Return whether a value, or all these rows of it, need not be computed."""
-        if node.address in self._whole:
-            return True
-        if self._rows.of(node.address).covers(rows or ()):
+        if node.address in self._whole or self._rows.of(node.address).covers(rows or ()):
             return True
         store = self._store_of(node)
         return store is not None and store.has(node, rows or ())
@@ -97,7 +94,7 @@ class Executor:
         self._rows.forget_failed()
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return values of some rows that are known of a rows node, or of others of its class and stage."""
+        """Return values of some known rows of a node, or of other nodes of its class and stage."""
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
             return [columns]
@@ -121,12 +118,8 @@ class Executor:
         """Count the bytes of a whole value's arrays; None where it is not there."""
         if node.address in self._whole:
             return size_of(self._whole[node.address])
-        if node.address not in self._sizes:
-            store = self._store_of(node)
-            if store is None or (found := store.size(node)) is None:
-                return None
-            self._sizes[node.address] = found
-        return self._sizes[node.address]
+        store = self._store_of(node)
+        return store.size(node) if store else None
 
     def notes(self, node: Node) -> StoredReplies:
         """Return the stored replies of a node: those of earlier processes too, where there is a store."""

@@ -35,7 +35,7 @@ class RowTable:
         return self.added[0] if self.added else None
 
     def missing(self, rows: Rows) -> list[str]:
-        """List the keys without a value, each once, in the order asked."""
+        """List the keys without a value, each once, in the given order."""
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
@@ -62,7 +62,7 @@ class RowTable:
         self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
 
     def take(self, rows: Rows) -> Any:
-        """Return the rows asked for, in that order."""
+        """Return these rows in this order."""
         wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
         if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
             return self.columns
