@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: 
     assert "better on average, worse on category trouble" in printed
     assert "top_k 3 -> 5" in printed
     assert "20 helped, 20 hurt" in printed
+    assert re.search(r"^helped   ndcg: (q1?\d \+\.\d{3}(, )?){3}$", printed, re.MULTILINE)
+    assert re.search(r"^hurt     ndcg: (q[23]\d -\.\d{3}(, )?){3}$", printed, re.MULTILINE)
     slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
     assert slices == {"how-to": "better", "trouble": "worse"}
 

@@ -13,6 +13,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import CORRELATION, power
+from ragsweep.report.numbers import amount
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
 
@@ -76,6 +77,8 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     path = ["--path", str(tmp_path)]
     for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
         assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
+    assert power([*runs[:2], *path]) == 0
+    assert f"means that differ by less than {amount(floor)} cannot be told from chance" in capsys.readouterr().out
     assert power([runs[0], *path]) == 0
     assert "--repeat" in capsys.readouterr().out
 
