@@ -23,7 +23,7 @@ MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
 _UNSCORED = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 """Reasons for a missing score that lie with the config, not with the question."""
-MOST_LISTED = 5
+_MOST_LISTED = 5
 _ROUNDING = 1e-9
 _ONE_SIDED = 0.90
 """A two-sided level whose ends are bounds at 95 % each."""
@@ -139,7 +139,7 @@ def run_checks(
     matrix = matrix.select_questions(np.array([name in chosen for name in matrix.questions], dtype=bool))
     missing = [name for name in filled.missing if name in chosen]
     if each:
-        yield Check(condition, unit, "each", "by itself", check_each(matrix, condition, missing))
+        yield Check(condition, unit, "each", "by itself", _check_each(matrix, condition, missing))
         return
     same = condition.kind == MARGIN and before.signature == filled.result.signature
     yield _check(condition, unit, ("", ""), matrix, missing, same)
@@ -169,7 +169,7 @@ def _check(
     return Check(condition, unit, *where, found, bool(where[0]) and len(matrix.questions) < SMALL, needed)
 
 
-def check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> noninferiority.Gate:
+def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> noninferiority.Gate:
     """Decide question by question: none may be worse by more than the margin.
 
     It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
@@ -189,20 +189,11 @@ def check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> non
     before, after = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
     return noninferiority.Gate(
-        decision,
-        before,
-        after,
-        after - before,
-        margin.size,
-        nearest_slack,
-        math.nan,
-        math.nan,
-        len(slack),
-        math.nan,
+        decision, before, after, after - before, margin.size, nearest_slack, math.nan, math.nan, len(slack), math.nan,
         note,
-    )
+    )  # fmt: skip
 
 
 def list_first(names: Sequence[str]) -> str:
     """Write the first few names."""
-    return ", ".join([*names[:MOST_LISTED], *(["..."] if len(names) > MOST_LISTED else [])])
+    return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])
