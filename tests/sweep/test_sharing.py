@@ -213,11 +213,11 @@ def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tu
     failure = Failure("trial 0", (), {}, "no luck")
     pretend(ledger, sweep, "config", 0)
     assert isinstance(ledger.claims.claim_job(sweep.id, 0), Claim)
-    assert ledger.claims.claim_job(sweep.id, 0, given=True) is None
+    assert ledger.claims.claim_job(sweep.id, 0, assigned=True) is None
     pretend(ledger, sweep, "config", 0)
     with pytest.raises(InputError, match="given to another process meanwhile"):
         ledger.write(sweep.id, 0, failure, fenced=True)
-    ledger.claims.claim_job(sweep.id, 0, given=True)
+    ledger.claims.claim_job(sweep.id, 0, assigned=True)
     ledger.write(sweep.id, 0, failure, fenced=True)
     with pytest.raises(InputError, match="given to another process meanwhile"):  # it is written down already
         ledger.write(sweep.id, 0, failure, fenced=True)

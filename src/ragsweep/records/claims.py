@@ -6,8 +6,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,7 +38,7 @@ class Claim:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process holds it."""
+        """Whether the claim is this process's."""
         return self.holder == myself()
 
 
@@ -57,23 +56,18 @@ class Claims:
 
     def claim_sweep(self, sweep: str) -> Claim | None:
         """Claim a sweep for this process's command, unless another command is at it."""
-        with self._taking() as connection:
-            for claim in find_claims(connection, COMMAND, sweep):
-                if claim.lives and not claim.is_own:
-                    return claim
-            take(connection, COMMAND, sweep, 0)
-        return None
+        with self._file.transaction() as connection:
+            return self._take_free(connection, COMMAND, sweep, 0, find_claims(connection, COMMAND, sweep))
 
     def join_sweep(self, sweep: str) -> None:
         """Claim a sweep beside the commands that are at it."""
-        with self._taking() as connection:
-            held = [claim.number for claim in find_claims(connection, COMMAND, sweep)]
-            take(connection, COMMAND, sweep, max(held, default=-1) + 1)
+        with self._file.transaction() as connection:
+            numbers = [claim.number for claim in find_claims(connection, COMMAND, sweep)]
+            self.take(connection, COMMAND, sweep, max(numbers, default=-1) + 1)
 
     def leave_sweep(self, sweep: str) -> None:
         """Give up the claim of this process's command at a sweep."""
-        with self._file.transaction() as connection:
-            _drop(connection, COMMAND, sweep)
+        self._release(COMMAND, sweep)
 
     def is_abandoned(self, sweep: str) -> bool:
         """Return whether no living process's command is at a sweep."""
@@ -83,39 +77,35 @@ class Claims:
     def others(self, sweep: str) -> list[Holder]:
         """List the other processes whose commands are at a sweep; one that has long been silent does not count."""
         with self._file.reading() as connection:
-            found = find_claims(connection, COMMAND, sweep, since=time.time() - LAPSE)
-        return [claim.holder for claim in found if claim.lives and not claim.is_own]
+            claims = find_claims(connection, COMMAND, sweep, since=time.time() - LAPSE)
+        return [claim.holder for claim in claims if claim.lives and not claim.is_own]
 
     def claim_key(self, key: str) -> Claim | None:
         """Claim the right to open and close sweeps of a key."""
-        with self._taking() as connection:
-            return _take_free(connection, KEY, key, 0)
+        with self._file.transaction() as connection:
+            return self._take_free(connection, KEY, key, 0)
 
     def release_key(self, key: str) -> None:
         """Give up this process's right to open and close sweeps of a key."""
-        with self._file.transaction() as connection:
-            _drop(connection, KEY, key)
+        self._release(KEY, key)
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def claim_job(
-        self, sweep: str, job: int, kind: str = CONFIG, given: bool = False
+        self, sweep: str, job: int, kind: str = CONFIG, assigned: bool = False
     ) -> Claim | Literal["finished"] | None:
         """Claim a job; return "finished" where there is nothing left to do.
 
-        ``given``: jobs are assigned elsewhere (by a study), and this one to this process, replacing any other owner.
+        ``assigned``: jobs are assigned elsewhere (by a study), and this one to this process: it replaces any owner.
         """
-        with self._taking() as connection:
-            found = connection.execute(
+        with self._file.transaction() as connection:
+            done = connection.execute(
                 "SELECT 1 FROM records WHERE sweep = ? AND kind = ? AND job = ? AND status IN ('finished', 'dropped')",
                 (sweep, kind, job),
             ).fetchone()
-            if found:
+            if done:
                 return "finished"
-            if not given:
-                return _take_free(connection, kind, sweep, job)
-            take(connection, kind, sweep, job)
-        return None
+            return self._take_free(connection, kind, sweep, job, [] if assigned else None)
 
     def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
         """List the claims on a sweep's jobs, those of dead processes included."""
@@ -124,39 +114,57 @@ class Claims:
 
     def release_job(self, sweep: str, job: int | None = None) -> None:
         """Give up this process's claim on a job that was not done; None: on all jobs of the sweep."""
-        with self._file.transaction() as connection:
-            for kind in (CONFIG, FINALIST):
-                _drop(connection, kind, sweep, job)
+        for kind in (CONFIG, FINALIST):
+            self._release(kind, sweep, job)
 
     # --- uploads -----------------------------------------------------------------------------------------------
 
     def claim_upload(self, record: int) -> Claim | bool:
         """Claim the upload of a record to the tracker; return True, or False where it is tracked or replaced."""
-        with self._taking() as connection:
-            found = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
-            if found is None or found[0]:
+        with self._file.transaction() as connection:
+            row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
+            if row is None or row[0]:
                 return False
-            return _take_free(connection, UPLOAD, "", record) or True
+            return self._take_free(connection, UPLOAD, "", record) or True
 
     def release_uploads(self) -> None:
         """Give up this process's claims on uploads."""
-        with self._file.transaction() as connection:
-            _drop(connection, UPLOAD, "")
+        self._release(UPLOAD, "")
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # --- the table ---------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _taking(self) -> Iterator[sqlite3.Connection]:
-        with self._file.transaction() as connection:
-            yield connection
-        self.keep_alive()
-
-    def keep_alive(self) -> None:
-        """Begin to renew this process's claims, unless that has begun."""
+    def take(self, connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> None:
+        """Claim something, replacing any previous owner, and renew this process's claims from now on."""
+        me = myself()
+        connection.execute(
+            "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
+            " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
+            " attempts = attempts + 1",
+            (kind, sweep, number, me.host, me.process, me.started, time.time()),
+        )
         if not self._beats:
             self._beats = True
             file = weakref.ref(self._file)  # a ledger that is dropped closes its file
             threading.Thread(target=_beat, args=(file,), name="ragsweep-heartbeat", daemon=True).start()
+
+    def _take_free(
+        self, connection: sqlite3.Connection, kind: str, sweep: str, number: int, rivals: list[Claim] | None = None
+    ) -> Claim | None:
+        """Claim something unless another living process has one of the rival claims (None: those on the same)."""
+        for claim in find_claims(connection, kind, sweep, number) if rivals is None else rivals:
+            if claim.lives and not claim.is_own:
+                return claim
+        self.take(connection, kind, sweep, number)
+        return None
+
+    def _release(self, kind: str, sweep: str, number: int | None = None) -> None:
+        me = myself()
+        with self._file.transaction() as connection:
+            connection.execute(
+                "DELETE FROM claims WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1)"
+                " AND host = ? AND process = ? AND started = ?",
+                (kind, sweep, number, me.host, me.process, me.started),
+            )
 
 
 def find_claims(
@@ -164,51 +172,23 @@ def find_claims(
 ) -> list[Claim]:
     """Read claims of one kind, those of dead processes included; ``number``: of one job only."""
     rows = connection.execute(
-        "SELECT number, host, process, started, heartbeat, attempts FROM claims"
+        "SELECT number, attempts, heartbeat, host, process, started FROM claims"
         " WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1) AND heartbeat > ? ORDER BY number",
         (kind, sweep, number, since),
     ).fetchall()
-    found = []
-    for place, host, process, started, heartbeat, attempts in rows:
-        holder = Holder(host, process, started)
-        found.append(Claim(kind, place, holder, attempts, holder.lives(time.time() - heartbeat)))
-    return found
+    claims = []
+    for position, attempts, heartbeat, *process in rows:
+        holder = Holder(*process)
+        claims.append(Claim(kind, position, holder, attempts, holder.lives(time.time() - heartbeat)))
+    return claims
 
 
-def take(connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> None:
-    """Claim something, replacing any previous owner."""
-    me = myself()
-    connection.execute(
-        "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
-        " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
-        " attempts = attempts + 1",
-        (kind, sweep, number, me.host, me.process, me.started, time.time()),
-    )
-
-
-def _take_free(connection: sqlite3.Connection, kind: str, sweep: str, number: int) -> Claim | None:
-    for claim in find_claims(connection, kind, sweep, number):
-        if claim.lives and not claim.is_own:
-            return claim
-    take(connection, kind, sweep, number)
-    return None
-
-
-def _drop(connection: sqlite3.Connection, kind: str, sweep: str, number: int | None = None) -> None:
-    me = myself()
-    connection.execute(
-        "DELETE FROM claims WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1)"
-        " AND host = ? AND process = ? AND started = ?",
-        (kind, sweep, number, me.host, me.process, me.started),
-    )
-
-
-def _beat(kept: weakref.ref[LedgerFile]) -> None:
+def _beat(ledger_file: weakref.ref[LedgerFile]) -> None:
     """Renew this process's claims, for other machines, for as long as the file is in use."""
     me = myself()
     while True:
         time.sleep(BEAT)
-        file = kept()
+        file = ledger_file()
         if file is None:
             return
         with suppress(sqlite3.Error, TrackingError), file.transaction() as connection:

@@ -18,7 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.golden.partition import HOLDOUT, TUNE
 from ragsweep.records import seals
-from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag, take
+from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, UPLOAD, Claims, find_claims, job_tag
 from ragsweep.records.ledger_file import LedgerFile, damaged
 from ragsweep.records.record_format import Encoded, decode, decode_shared, encode
 
@@ -100,8 +100,7 @@ class Ledger:
                 ),
             )  # fmt: skip
             seals.seal_sweep(connection, identifier)
-            take(connection, COMMAND, identifier, 0)
-        self.claims.keep_alive()
+            self.claims.take(connection, COMMAND, identifier, 0)
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
@@ -117,35 +116,33 @@ class Ledger:
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT {seals.SWEEP} FROM sweeps ORDER BY created").fetchall()
             if len(rows) != (sealed := seals.sealed_sweeps(connection)):
-                raise damaged(self.path, f"it holds {len(rows)} sweeps, and {sealed} were written")
+                raise damaged(self.path, f"it has {len(rows)} sweeps, and {sealed} were written")
             return [self._sweep(connection, row) for row in rows]
 
     def set_status(self, sweep: str, status: str) -> None:
         """Set the status of a sweep; one that is not RUNNING has no commands at it."""
-        with self._file.transaction() as connection:
-            connection.execute("UPDATE sweeps SET status = ? WHERE id = ?", (status, sweep))
-            seals.seal_sweep(connection, sweep)
-            if status != RUNNING:
-                connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
+        self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
         """Set the jobs of a search, which may be continued with more than it was begun with."""
-        with self._file.transaction() as connection:
-            connection.execute(
-                "UPDATE sweeps SET jobs = ?, names = ? WHERE id = ?",
-                (json.dumps([[]] * len(names)), json.dumps(list(names)), sweep),
-            )
-            seals.seal_sweep(connection, sweep)
+        self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
         """Set a sweep's parent run."""
+        self._update_sweep(sweep, parent=parent)
+
+    def _update_sweep(self, sweep: str, **values: str) -> None:
+        """Set columns of a sweep."""
+        columns = ", ".join(f"{column} = ?" for column in values)
         with self._file.transaction() as connection:
-            connection.execute("UPDATE sweeps SET parent = ? WHERE id = ?", (parent, sweep))
+            connection.execute(f"UPDATE sweeps SET {columns} WHERE id = ?", (*values.values(), sweep))
             seals.seal_sweep(connection, sweep)
+            if values.get("status", RUNNING) != RUNNING:
+                connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def abandoned(self) -> list[Sweep]:
         """List the sweeps with status RUNNING whose commands' processes are dead."""
-        return [one for one in self.sweeps() if one.status == RUNNING and self.claims.is_abandoned(one.id)]
+        return [sweep for sweep in self.sweeps() if sweep.status == RUNNING and self.claims.is_abandoned(sweep.id)]
 
     # --- records -----------------------------------------------------------------------------------------------
 
@@ -165,14 +162,16 @@ class Ledger:
         """
         encoded = encode(outcome)
         facts = outcome.dataset if isinstance(outcome, Result) else None
-        job_of = "sweep = ? AND kind = ? AND job = ?"
         with self._file.transaction() as connection:
-            if fenced and not any(one.is_own for one in find_claims(connection, kind, sweep or "", job)):
-                raise InputError(f"job {job} was given to another process meanwhile; this result comes too late")
-            before = connection.execute(f"SELECT run, id FROM records WHERE {job_of}", (sweep, kind, job)).fetchone()
-            if before:
-                connection.execute("DELETE FROM records WHERE id = ?", (before[1],))
-                seals.forget_record(connection, before[1])
+            if fenced and not any(claim.is_own for claim in find_claims(connection, kind, sweep or "", job)):
+                raise InputError(f"job {job} was taken over by another process; this result comes too late")
+            row = connection.execute(
+                "SELECT run, id FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, kind, job)
+            ).fetchone()
+            run, replaced = row or (None, None)
+            if replaced is not None:
+                connection.execute("DELETE FROM records WHERE id = ?", (replaced,))
+                seals.forget_record(connection, replaced)
             connection.execute("DELETE FROM claims WHERE sweep = ? AND kind = ? AND number = ?", (sweep, kind, job))
             connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (encoded.shared_digest, encoded.shared))
             cursor = connection.execute(
@@ -181,15 +180,14 @@ class Ledger:
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     sweep, kind, job, encoded.status, facts.partition if facts else "",
-                    facts.undivided if facts else "", encoded.signature, tracker, before[0] if before else None,
-                    encoded.text, encoded.scores, encoded.counts, encoded.own, encoded.shared_digest, encoded.digest(),
-                    time.time(),
+                    facts.undivided if facts else "", encoded.signature, tracker, run, encoded.text,
+                    encoded.scores, encoded.counts, encoded.own, encoded.shared_digest, encoded.digest(), time.time(),
                 ),
             )  # fmt: skip
             record = int(cursor.lastrowid or 0)
             seals.seal_records(connection, "id = ?", (record,))
             if facts:
-                _note_view(connection, facts, _viewer(connection, sweep, kind) or f"record {record}")
+                _record_view(connection, facts, sweep, kind, record)
             return record
 
     def drop_unused(self) -> None:
@@ -204,12 +202,12 @@ class Ledger:
         these questions in it: a set that grew by a question has been used nearly as often.
         """
         with self._file.reading() as connection:
-            found = connection.execute("SELECT golden, count(*) FROM holdout_views GROUP BY golden").fetchall()
-            held = dict(connection.execute("SELECT golden, questions FROM holdouts").fetchall())
-        own, total = set(json.loads(held.get(golden, "[]"))), 0.0
-        for other, count in found:
-            shared = own & set(json.loads(held.get(other, "[]")))
-            total += count * (1.0 if other == golden else len(shared) / max(len(own), 1))
+            views = connection.execute("SELECT golden, count(*) FROM holdout_views GROUP BY golden").fetchall()
+            holdouts = dict(connection.execute("SELECT golden, questions FROM holdouts").fetchall())
+        questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
+        for viewed, count in views:
+            common = questions & set(json.loads(holdouts.get(viewed, "[]")))
+            total += count * (1.0 if viewed == golden else len(common) / max(len(questions), 1))
         return math.ceil(total - 1e-9)
 
     def tune_records(self, golden: str) -> list[Record]:
@@ -226,14 +224,15 @@ class Ledger:
     def run(self, record: int) -> str | None:
         """Return the MLflow run that an earlier attempt at a record's job left."""
         with self._file.reading() as connection:
-            found = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
-        return found[0] if found else None
+            row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
+        return row[0] if row else None
 
     def retry(self, sweep: str) -> None:
         """Open the jobs of a sweep again that failed, or of which too few questions could be scored."""
-        again = "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')"
         with self._file.transaction() as connection:
-            connection.execute(again, (sweep,))
+            connection.execute(
+                "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
+            )
             seals.seal_records(connection, "sweep = ? AND status = 'retry'", (sweep,))
 
     def forget_runs(self, sweep: str) -> None:
@@ -300,9 +299,9 @@ class Ledger:
     def _shared(self, connection: sqlite3.Connection, digest: str) -> dict[str, list[Any]]:
         if not digest:
             return {}
-        found = connection.execute("SELECT data FROM shared WHERE name = ?", (digest,)).fetchone()
+        row = connection.execute("SELECT data FROM shared WHERE name = ?", (digest,)).fetchone()
         try:
-            return decode_shared(bytes(found[0]), digest)
+            return decode_shared(bytes(row[0]), digest)
         except (InputError, TypeError, ValueError):  # it is gone, or of another type
             raise damaged(self.path, f"the golden set's columns {digest:.12} are not what was written") from None
 
@@ -325,21 +324,19 @@ class Ledger:
         )
 
 
-def _note_view(connection: sqlite3.Connection, facts: DatasetFacts, viewer: str) -> None:
-    """Record the holdout's questions, and, where a result is of these, that they were used."""
+def _record_view(
+    connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int
+) -> None:
+    """Record the holdout's questions, and, where a result is of these, that they were used.
+
+    A sweep uses them once, a search once after so many trials, and a single config each time.
+    """
+    golden = facts.undivided
     if facts.held:
-        connection.execute(
-            "INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (facts.undivided, json.dumps(list(facts.held)))
-        )
+        connection.execute("INSERT OR IGNORE INTO holdouts VALUES (?, ?)", (golden, json.dumps(facts.held)))
     if facts.partition == HOLDOUT:
-        connection.execute(
-            "INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (facts.undivided, viewer, time.time())
-        )
-
-
-def _viewer(connection: sqlite3.Connection, sweep: str | None, kind: str) -> str | None:
-    """Name a use of the holdout: a sweep uses it once, and a search once after so many trials."""
-    if sweep is None or kind == CONFIG:
-        return sweep
-    trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
-    return f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"
+        viewer = sweep or f"record {record}"
+        if sweep is not None and kind != CONFIG:
+            trials = "SELECT count(*) FROM records WHERE sweep = ? AND kind = ?"
+            viewer = f"{sweep} after {connection.execute(trials, (sweep, CONFIG)).fetchone()[0]}"
+        connection.execute("INSERT OR IGNORE INTO holdout_views VALUES (?, ?, ?)", (golden, viewer, time.time()))

@@ -101,13 +101,12 @@ class LedgerFile:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """Yield this thread's connection; a transaction that an exception leaves open is undone."""
-        known, inside = self._connections, False
+        known = self._connections
         try:
             if getattr(known, "process", None) != os.getpid():  # a connection must not be used after a fork
                 known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
                 known.connection.execute("PRAGMA journal_mode=WAL")
                 known.process = os.getpid()
-            inside = known.connection.in_transaction  # which the outer block ends
             yield known.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
             if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
@@ -115,7 +114,7 @@ class LedgerFile:
             raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
         finally:
             with suppress(AttributeError, sqlite3.Error):  # there may be no connection
-                if known.connection.in_transaction and not inside:
+                if known.connection.in_transaction:
                     known.connection.rollback()
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:

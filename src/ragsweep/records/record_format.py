@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,9 @@ OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""
 
 SHARED_NUMBERS = frozenset({"evidence"})
-NUMBERS = {"float": "d", "int": "q"}  # as both struct and numpy spell them
-TABLES = ("summaries", "first_stage")
+NUMBERS = {"float": "<f8", "int": "<i8"}
+KINDS = (*NUMBERS, "own", "shared")
 NOT_KEPT = frozenset({"rankings", "qrels", "outcomes"})
-SUMMARY = tuple(field.name for field in fields(Summary))
 
 
 @dataclass(frozen=True)
@@ -69,26 +68,28 @@ def encode(outcome: Result | Failure) -> Encoded:
     """Encode an outcome without its rankings, which are large and kept by the store and the tracker."""
     plain = {field.name: getattr(outcome, field.name) for field in fields(outcome) if field.name not in NOT_KEPT}
     if isinstance(outcome, Failure):
-        return Encoded(FAILED, None, _dumps({"format": FORMAT, **plain}))
+        return Encoded(FAILED, None, _to_json({"format": FORMAT, **plain}))
     plain["dataset"] = {name: value for name, value in vars(outcome.dataset).items() if name != "held"}
-    plain["targets"] = [vars(one) for one in outcome.targets]
-    for name in TABLES:
-        plain[name] = _rows(plain[name])
+    plain["targets"] = list(map(vars, outcome.targets))
+    plain["summaries"], plain["first_stage"] = _rows(outcome.summaries), _rows(outcome.first_stage)
     plain["groups"] = {
         label: {value: _rows(group) for value, group in values.items()} for label, values in outcome.groups.items()
     }
-    columns = {name: _plain_list(column) for name, column in outcome.outcomes.items()}
-    kinds = {name: _kind(name, column) for name, column in columns.items()}
-    blocks = {kind: {name: columns[name] for name in columns if kinds[name] == kind} for kind in KINDS}
-    layout = [[name, kinds[name], len(columns[name])] for name in columns]
-    shared = _dumps(blocks["shared"]).encode()
+    blocks: dict[str, dict[str, list[Any]]] = {kind: {} for kind in KINDS}
+    layout = []
+    for name, column in outcome.outcomes.items():
+        values = list(column.tolist() if hasattr(column, "tolist") else column)
+        kind = _kind(name, values)
+        blocks[kind][name] = values
+        layout.append([name, kind, len(values)])
+    shared = _to_json(blocks["shared"]).encode()
     return Encoded(
         status=STATUS[outcome.state],
         signature=outcome.signature,
-        text=_dumps({"format": FORMAT, **plain, "columns": layout}),
-        scores=_packed("float", blocks["float"]),
-        counts=_packed("int", blocks["int"]),
-        own=_dumps(blocks["own"]).encode(),
+        text=_to_json({"format": FORMAT, **plain, "columns": layout}),
+        scores=_pack("float", blocks["float"]),
+        counts=_pack("int", blocks["int"]),
+        own=_to_json(blocks["own"]).encode(),
         shared=shared,
         shared_digest=hashlib.sha256(shared).hexdigest(),
     )
@@ -113,32 +114,24 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
         if plain.pop("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
         plain["overrides"] = tuple(plain["overrides"])
-        return Failure(**plain) if encoded.status == FAILED else _decode_result(plain, encoded, shared)
+        if encoded.status == FAILED:
+            return Failure(**plain)
+        plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
+        for name in ("summaries", "first_stage"):
+            plain[name] = _summaries(plain[name])
+        plain["groups"] = {
+            label: {value: _summaries(group) for value, group in values.items()}
+            for label, values in plain["groups"].items()
+        }
+        plain["targets"] = tuple(TargetResult(**target) for target in plain["targets"])
+        plain["warnings"] = tuple(plain["warnings"])
+        columns = _columns(plain.pop("columns"), encoded, shared)
+        return Result(**plain, outcomes=columns, rankings={})
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as fault:
         raise InputError(f"a record of the ledger is damaged: {type(fault).__name__}: {fault}") from None
 
 
-def _decode_result(plain: dict[str, Any], encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result:
-    plain["dataset"] = DatasetFacts(**{**plain["dataset"], "notes": tuple(plain["dataset"]["notes"])})
-    for name in TABLES:
-        plain[name] = _summaries(plain[name])
-    plain["groups"] = {
-        label: {value: _summaries(group) for value, group in values.items()}
-        for label, values in plain["groups"].items()
-    }
-    plain["targets"] = tuple(TargetResult(**one) for one in plain["targets"])
-    plain["warnings"] = tuple(plain["warnings"])
-    outcomes = _columns(plain.pop("columns"), encoded, shared)
-    return Result(**plain, outcomes=outcomes, rankings={})
-
-
 # --- the question table ------------------------------------------------------------------------------------------
-
-KINDS = ("float", "int", "own", "shared")
-
-
-def _plain_list(column: Any) -> list[Any]:
-    return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
@@ -153,8 +146,8 @@ def _kind(name: str, column: Sequence[Any]) -> str:
     return "int" if types == {int} and max(map(abs, column)) < 2**63 else "own"
 
 
-def _packed(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    return b"".join(struct.pack(f"<{len(column)}{NUMBERS[kind]}", *column) for column in columns.values())
+def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    return b"".join(np.array(column, NUMBERS[kind]).tobytes() for column in columns.values())
 
 
 def _columns(
@@ -162,20 +155,15 @@ def _columns(
 ) -> dict[str, list[Any]]:
     """Restore the columns in their order."""
     texts = {"own": {name: _interned(column) for name, column in json.loads(encoded.own).items()}, "shared": shared}
-    numbers = {
-        kind: np.frombuffer(block, f"<{NUMBERS[kind]}").tolist()
-        for kind, block in (("float", encoded.scores), ("int", encoded.counts))
-    }
-    at = dict.fromkeys(numbers, 0)
+    numbers = {"float": encoded.scores, "int": encoded.counts}
+    left = {kind: iter(np.frombuffer(block, NUMBERS[kind]).tolist()) for kind, block in numbers.items()}
     columns: dict[str, list[Any]] = {}
     for name, kind, length in layout:
-        if kind in texts:
-            columns[name] = texts[kind][name]
-        else:
-            columns[name] = numbers[kind][at[kind] : at[kind] + length]
-            at[kind] += length
-    if any(at[kind] != len(block) for kind, block in numbers.items()):
-        raise ValueError("a block of numbers is longer, or shorter, than its columns")
+        columns[name] = texts[kind][name] if kind in texts else list(islice(left[kind], length))
+        if kind in left and len(columns[name]) != length:
+            raise ValueError(f"the column {name} is incomplete")
+    if any(True for values in left.values() for _ in values):
+        raise ValueError("a block of numbers is longer than its columns")
     return columns
 
 
@@ -190,15 +178,15 @@ def _interned(value: Any) -> Any:
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    """Return summaries as rows: there are many, so their field names are not repeated."""
-    return {key: [getattr(one, name) for name in SUMMARY] for key, one in summaries.items()}
+    """Return summaries as rows of their fields, in the order of the class: there are many of them."""
+    return {key: list(vars(summary).values()) for key, summary in summaries.items()}
 
 
 def _summaries(rows: Mapping[str, Sequence[Any]]) -> dict[str, Summary]:
-    return {key: Summary(**dict(zip(SUMMARY, row, strict=True))) for key, row in rows.items()}
+    return {key: Summary(*row) for key, row in rows.items()}
 
 
-def _dumps(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=_plain)
 
 

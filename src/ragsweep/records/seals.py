@@ -20,13 +20,13 @@ SWEEP = "id, key, round, tracker, name, parent, status, jobs, names, created"
 def seal_records(connection: sqlite3.Connection, condition: str, values: Sequence[Any]) -> None:
     """Seal the records of which a condition holds, after a change."""
     rows = connection.execute(f"SELECT {RECORD} FROM records WHERE {condition}", values).fetchall()
-    sealed = [(_record(row[0]), row[1], seal(row)) for row in rows]
-    connection.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", sealed)
+    named = [(f"record {row[0]}", row[1], seal(row)) for row in rows]
+    connection.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", named)
 
 
 def forget_record(connection: sqlite3.Connection, record: int) -> None:
     """Delete the seal of a record that another one replaces."""
-    connection.execute("DELETE FROM seals WHERE name = ?", (_record(record),))
+    connection.execute("DELETE FROM seals WHERE name = ?", (f"record {record}",))
 
 
 def seal_sweep(connection: sqlite3.Connection, sweep: str) -> None:
@@ -37,8 +37,8 @@ def seal_sweep(connection: sqlite3.Connection, sweep: str) -> None:
 
 def is_sealed(connection: sqlite3.Connection, sweep: str, row: Sequence[Any]) -> bool:
     """Return whether a sweep's row is the one that was sealed."""
-    found = connection.execute("SELECT seal FROM seals WHERE name = ?", (f"sweep {sweep}",)).fetchone()
-    return found is not None and found[0] == seal(row)
+    stored = connection.execute("SELECT seal FROM seals WHERE name = ?", (f"sweep {sweep}",)).fetchone()
+    return stored == (seal(row),)
 
 
 def sealed_sweeps(connection: sqlite3.Connection) -> int:
@@ -48,15 +48,11 @@ def sealed_sweeps(connection: sqlite3.Connection) -> int:
 
 def unlisted(connection: sqlite3.Connection, sweep: str | None) -> list[int]:
     """List the records of a sweep (None: of no sweep) with a seal but no row, or a row but no seal."""
-    listed = connection.execute("SELECT name FROM seals WHERE sweep IS ? AND name LIKE 'record %'", (sweep,)).fetchall()
-    there = connection.execute("SELECT id FROM records WHERE sweep IS ?", (sweep,)).fetchall()
-    return sorted({int(name.removeprefix("record ")) for (name,) in listed} ^ {number for (number,) in there})
+    names = connection.execute("SELECT name FROM seals WHERE sweep IS ? AND name LIKE 'record %'", (sweep,)).fetchall()
+    rows = connection.execute("SELECT id FROM records WHERE sweep IS ?", (sweep,)).fetchall()
+    return sorted({int(name.removeprefix("record ")) for (name,) in names} ^ {number for (number,) in rows})
 
 
 def seal(row: Sequence[Any]) -> str:
     """Hash a row; its values keep their types."""
     return hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _record(number: int) -> str:
-    return f"record {number}"

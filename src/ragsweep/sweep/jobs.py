@@ -57,7 +57,7 @@ def run_job(context: RunContext, job: Job, until: int | None = None) -> JobValue
             reached = _stored(ledger, sweep, job.number)
             if reached.race["asked"] >= until:  # before an interruption
                 return _rung_value(reached, {})
-        claimed = ledger.claims.claim_job(sweep.id, job.number, given=assigned)
+        claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
         if claimed == "finished":
             stored = _stored(ledger, sweep, job.number)
             if stored.state == DROPPED:
