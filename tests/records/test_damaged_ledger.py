@@ -1,4 +1,4 @@
-"""What was written is read, or the damage is said in one sentence that names the file and the way out."""
+"""A ledger is read as it was written, or refused in one sentence that names the file and the way out."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def known(folder: Path) -> list[object]:
+def read_all(folder: Path) -> list[object]:
     """Read all that tables and reports are made of."""
     ledger = Ledger(folder)
-    found: list[object] = []
+    values: list[object] = []
     for sweep in ledger.sweeps():
-        found += [sweep, ledger.sweep(sweep.id), ledger.latest(sweep.id.partition("-")[0])]
+        values += [sweep, ledger.sweep(sweep.id), ledger.latest(sweep.id.partition("-")[0])]
         for record in (*ledger.records(sweep.id), *ledger.untracked(sweep.id), *ledger.finalists(sweep.id)):
-            found.append(shown(record.outcome))
-    found += [shown(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))]
-    return [*found, *map(str, ledger.abandoned()), *ledger.claims.jobs("one-0"), ledger.holdout_views("w")]
+            values.append(summary_text(record.outcome))
+    values += [
+        summary_text(record.outcome) for record in (*ledger.singles(), *ledger.of_run("run"), *ledger.tune_records("w"))
+    ]
+    return [*values, *map(str, ledger.abandoned()), *ledger.claims.jobs("one-0"), ledger.holdout_views("w")]
 
 
-def used(folder: Path) -> None:
-    """Write as a sweep does."""
+def write_as_a_sweep(folder: Path) -> None:
     ledger = Ledger(folder)
     sweep = opened(ledger, "top_k=3", key="three")
     ledger.claims.claim_job(sweep.id, 0)
@@ -65,7 +66,7 @@ def used(folder: Path) -> None:
     assert ledger.claims.others("two-0") == []
 
 
-def shown(outcome: Result | Failure) -> object:
+def summary_text(outcome: Result | Failure) -> object:
     """Without NaN, which is not itself."""
     return outcome.name, str(outcome)
 
@@ -113,44 +114,44 @@ WITHOUT_ID = (
         "DELETE FROM seals WHERE name = 'sweep one-0'",
     ],
 )
-def test_row_that_is_lost_doubled_renumbered_or_changed_is_noticed(statement: str, folder: Path) -> None:
-    known(folder)
+def test_row_that_is_lost_doubled_renumbered_or_changed_is_refused(statement: str, folder: Path) -> None:
+    read_all(folder)
     change(folder, statement)
     with pytest.raises(InputError, match=SENTENCE):
-        known(folder)
+        read_all(folder)
 
 
-def flipped(draw: random.Random, content: bytearray) -> None:
+def flip_bits(draw: random.Random, content: bytearray) -> None:
     for _ in range(50):
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
 
 
-def zeroed(draw: random.Random, content: bytearray) -> None:
+def clear_page(draw: random.Random, content: bytearray) -> None:
     start = 4096 * draw.randrange(len(content) // 4096)
     content[start : start + 4096] = bytes(4096)
 
 
-def cut(draw: random.Random, content: bytearray) -> None:
+def truncate(draw: random.Random, content: bytearray) -> None:
     del content[draw.randrange(len(content)) :]
 
 
-@pytest.mark.parametrize("harm", [flipped, zeroed, cut])
+@pytest.mark.parametrize("harm", [flip_bits, clear_page, truncate])
 def test_damaged_file_is_read_whole_or_refused_in_one_sentence(
     harm: Callable[[random.Random, bytearray], None], folder: Path
 ) -> None:
-    before, file = known(folder), folder / "ledger.db"
+    before, file = read_all(folder), folder / "ledger.db"
     whole = file.read_bytes()
-    said = []
-    for seed in range(100):
+    messages = []
+    for seed in range(60):
         content = bytearray(whole)
         harm(random.Random(seed), content)
         for path in folder.iterdir():
             path.unlink()
         file.write_bytes(content)
         try:
-            assert known(folder) == before
-            used(folder)
+            assert read_all(folder) == before
+            write_as_a_sweep(folder)
         except RagsweepError as fault:
-            said.append(str(fault))
-    assert said
-    assert [one for one in said if "\n" in one or not re.search(r"ledger\.db.*(restore|move it away)", one)] == []
+            messages.append(str(fault))
+    assert messages
+    assert all(re.search(r"ledger\.db.*(restore|move it away)", text) and "\n" not in text for text in messages)

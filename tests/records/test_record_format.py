@@ -1,4 +1,4 @@
-"""What is kept of a record is read back as it was, whatever numbers it holds."""
+"""A record is decoded as it was encoded, whatever its numbers are, and a damaged one is refused."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ failures = st.builds(
 )  # fmt: skip
 
 
-def shown(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     """Make values comparable: NaN equals NaN, 1 is not 1.0 and not True, and the order of keys counts."""
     if is_dataclass(value):
-        return type(value).__name__, [(field.name, shown(getattr(value, field.name))) for field in fields(value)]
+        return type(value).__name__, [(field.name, comparable(getattr(value, field.name))) for field in fields(value)]
     if isinstance(value, dict):
-        return [(key, shown(item)) for key, item in value.items()]
+        return [(key, comparable(item)) for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return type(value).__name__, [shown(item) for item in value]
+        return type(value).__name__, [comparable(item) for item in value]
     return type(value).__name__, repr(value)
 
 
@@ -97,7 +97,7 @@ def shown(value: Any) -> Any:
 @given(results | failures)
 def test_what_is_encoded_is_decoded_as_it_was(outcome: Result | Failure) -> None:
     kept = encode(outcome)
-    assert shown(read(kept)) == shown(outcome)
+    assert comparable(read(kept)) == comparable(outcome)
 
 
 @pytest.fixture(scope="module")
@@ -106,21 +106,17 @@ def measured() -> list[Result]:
     return [evaluate(session, "retriever=bm25", f"top_k={top_k}") for top_k in (3, 5)]
 
 
-def test_measured_result_is_decoded_as_it_was_but_for_its_rankings(measured: list[Result]) -> None:
+def test_configs_of_one_golden_set_share_the_columns_of_its_questions(measured: list[Result]) -> None:
     assert measured[0].rankings
-    assert shown(read(encode(measured[0]))) == shown(replace(measured[0], rankings={}, qrels={}))
-
-
-def test_configs_of_one_golden_set_share_what_is_said_of_its_questions(measured: list[Result]) -> None:
-    one, other = (encode(result) for result in measured)
-    assert one.shared == other.shared
-    assert one.shared_digest == other.shared_digest == hashlib.sha256(one.shared).hexdigest()
-    said = {"question_id", "question", "answerable", "evidence", *measured[0].groups}
-    assert said <= set(json.loads(one.shared))
-    assert set(json.loads(one.own)) == {"context", "unscored"}
+    assert comparable(read(encode(measured[0]))) == comparable(replace(measured[0], rankings={}, qrels={}))
+    first, second = map(encode, measured)
+    assert first.shared == second.shared
+    assert first.shared_digest == second.shared_digest == hashlib.sha256(first.shared).hexdigest()
+    assert {"question_id", "question", "answerable", "evidence", *measured[0].groups} <= set(json.loads(first.shared))
+    assert set(json.loads(first.own)) == {"context", "unscored"}
     questions = measured[0].dataset.questions
-    assert len(one.scores) == 8 * questions * len(measured[0].summaries)
-    assert len(one.counts) == 8 * questions * 2  # length of the ranking, first rank
+    assert len(first.scores) == 8 * questions * len(measured[0].summaries)
+    assert len(first.counts) == 8 * questions * 2  # length of the ranking, first rank
 
 
 @pytest.mark.parametrize(
@@ -140,11 +136,8 @@ def test_damaged_record_is_refused(harm: Any, measured: list[Result]) -> None:
         read(harm(encode(measured[0])))
 
 
-def test_result_that_is_partial_is_kept_as_such(measured: list[Result]) -> None:
+def test_status_is_the_state_of_the_result(measured: list[Result]) -> None:
     assert encode(measured[0]).status == "finished"
     assert encode(replace(measured[0], state="PARTIAL")).status == "partial"
-
-
-def test_failure_has_no_tables() -> None:
-    kept = encode(Failure("n", ("a",), {}, "no luck"))
-    assert kept == Encoded("failed", None, kept.text)
+    failed = encode(Failure("n", ("a",), {}, "no luck"))
+    assert failed == Encoded("failed", None, failed.text)
