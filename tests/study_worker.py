@@ -1,7 +1,8 @@
 """A process that works on a study with others, or dies at its n-th commit.
 
-python study_worker.py JSON     search; waits for a line before it opens anything
-python study_worker.py JSON FIRST STEP    processes that die at commit FIRST, FIRST + STEP, ..., each then completed
+python study_worker.py search JSON     search in this process
+python study_worker.py rounds JSON     search with several processes that begin at once, a round for each item
+python study_worker.py crashes JSON    search with a process that dies at each commit in turn, then with another one
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import sqlalchemy
@@ -29,25 +30,24 @@ from ragsweep.sweep.search.study import StudyPlan, open_study
 __all__ = ["psycopg"]  # loaded before the clock starts
 
 
-def search(given: dict[str, Any]) -> float:
-    """Search as is said, and return the seconds it took to open the study.
+def search(settings: dict[str, Any]) -> float:
+    """Search, and return the seconds it took to open the study.
 
-    ``url``, ``trials``, ``queued`` (of these, how many are given), ``log`` (a line for each trial begun), ``wait``
+    ``url``, ``trials``, ``queued`` (how many of these are enqueued), ``log`` (a line for each trial begun), ``wait``
     (seconds a trial), ``lapse``.
     """
-    begun, queued = time.monotonic(), int(given.get("queued", 0))
-    first = tuple(((f"x={n}",), {"x": float(n)}) for n in range(queued))
-    asked = StudyPlan(
-        "s", ("minimize",), "", {"name": "random", "seed": 1}, given["trials"], first, given.get("lapse", 90)
-    )
-    storage = open_storage(given["url"])
-    study = open_study(asked, read_space(["x=interval(0,1000)"], {}), storage)
+    begun = time.monotonic()
+    first = tuple(((f"x={n}",), {"x": float(n)}) for n in range(settings.get("queued", 0)))
+    sampler = {"name": "random", "seed": 1}
+    plan = StudyPlan("s", ("minimize",), "", sampler, settings["trials"], first, settings.get("lapse", 90))
+    storage = open_storage(settings["url"])
+    study = open_study(plan, read_space(["x=interval(0,1000)"], {}), storage)
     opened = time.monotonic() - begun
-    log = os.open(given["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    log = os.open(settings["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     def launch(jobs: list[list[str]], number: int) -> Sequence[JobReturn]:
         os.write(log, f"{number} {os.getpid()} {' '.join(jobs[0])}\n".encode())
-        time.sleep(given.get("wait", 0))
+        time.sleep(settings.get("wait", 0))
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = float(os.getpid())
         return [done]
@@ -60,57 +60,63 @@ def search(given: dict[str, Any]) -> float:
     return opened
 
 
-def rounds(asked: list[dict[str, Any]]) -> None:
-    """Search with several processes that begin at once, and say how each ended and how long it took to open the study.
+def rounds(settings_of_rounds: list[dict[str, Any]]) -> None:
+    """Search with processes that begin at once; print how each ended, and how long it took to open the study.
 
     ``processes``; ``kill``: seconds after the first trial was begun at which the first process is killed, or null.
     """
-    for given in asked:
+    for settings in settings_of_rounds:
         gate, opening = os.pipe()
-        told, telling = os.pipe()
-        children = [_waiting(given, gate, opening, telling) for _ in range(given["processes"])]
+        results, writing = os.pipe()
+        children = [_waiting(settings, gate, opening, writing) for _ in range(settings["processes"])]
         os.close(gate)
-        os.close(telling)
+        os.close(writing)
         os.close(opening)  # now all of them begin
-        if given.get("kill") is not None:
-            while not Path(given["log"]).exists() or not Path(given["log"]).stat().st_size:
+        if settings.get("kill") is not None:
+            while not Path(settings["log"]).exists() or not Path(settings["log"]).stat().st_size:
                 time.sleep(0.01)
-            time.sleep(given["kill"])
+            time.sleep(settings["kill"])
             os.kill(children[0], signal.SIGKILL)
-        with os.fdopen(told) as lines:
+        with os.fdopen(results) as lines:
             opened = [float(line) for line in lines]
         statuses = [os.waitpid(child, 0)[1] for child in children]
         print(json.dumps({"statuses": statuses, "opened": opened}), flush=True)
 
 
-def _waiting(given: dict[str, Any], gate: int, opening: int, telling: int) -> int:
+def _waiting(settings: dict[str, Any], gate: int, opening: int, writing: int) -> int:
     process = os.fork()
-    if process:
-        return process
-    os.close(opening)
-    os.read(gate, 1)  # ends when the last writer has closed it
+    if not process:
+        os.close(opening)
+        os.read(gate, 1)  # ends when the last writer has closed it
+        _search_and_exit(settings, writing)
+    return process
+
+
+def _search_and_exit(settings: dict[str, Any], results: int | None = None) -> NoReturn:
     try:
-        os.write(telling, f"{search(given):.3f}\n".encode())
+        opened = search(settings)
+        if results is not None:
+            os.write(results, f"{opened:.3f}\n".encode())
     except BaseException:
         logging.exception("the search failed")
         os._exit(1)
     os._exit(0)
 
 
-def crashes(given: dict[str, Any]) -> None:
-    """Let a process die at each commit in turn, and another one complete the study; a JSON line each."""
-    for commit in itertools.count(given["first"], given["step"]):
-        folder = Path(given["folder"], str(commit))
+def crashes(settings: dict[str, Any]) -> None:
+    """Let a process die at each commit in turn, and another one complete the study; print a JSON line each."""
+    for commit in itertools.count(1):
+        folder = Path(settings["folder"], str(commit))
         folder.mkdir()
-        one = given | {"url": f"sqlite:///{folder / 'study.db'}", "log": str(folder / "log")}
-        died = _forked(one, commit)
-        print(json.dumps({"commit": commit, "died": died, "completed": not _forked(one, 0)}), flush=True)
+        here = settings | {"url": f"sqlite:///{folder / 'study.db'}", "log": str(folder / "log")}
+        died = _dies(here, commit)
+        print(json.dumps({"commit": commit, "died": died, "completed": not _dies(here, 0)}), flush=True)
         if not died:
             return
 
 
-def _forked(given: dict[str, Any], commit: int) -> bool:
-    """Search in another process; True if it died."""
+def _dies(settings: dict[str, Any], commit: int) -> bool:
+    """Search in another process that is killed at a commit (0: at none); return whether it died."""
     process = os.fork()
     if not process:
         counted = itertools.count(1)
@@ -120,25 +126,12 @@ def _forked(given: dict[str, Any], commit: int) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         sqlalchemy.event.listen(sqlalchemy.engine.Engine, "commit", committing)
-        try:
-            search(given)
-        except BaseException:
-            logging.exception("the search failed")
-            os._exit(1)
-        os._exit(0)
+        _search_and_exit(settings)
     return os.waitpid(process, 0)[1] != 0
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
-    told = json.loads(sys.argv[2])
     search({"url": "sqlite:///:memory:", "trials": 1, "log": os.devnull})  # which loads what all need
-    if sys.argv[1] == "rounds":
-        rounds(told)
-    elif sys.argv[1] == "crashes":
-        crashes(told)
-    else:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        print(f"{search(told):.3f}", flush=True)
+    {"search": search, "rounds": rounds, "crashes": crashes}[sys.argv[1]](json.loads(sys.argv[2]))

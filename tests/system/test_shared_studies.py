@@ -49,41 +49,33 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return make
 
 
-Worker = subprocess.Popen[str]
-
-
-def begin(given: dict[str, Any]) -> Worker:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, WORKER, "one", json.dumps(given)], env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(sys.path),
+    "PYTHONWARNINGS": "ignore",
+    "OMP_NUM_THREADS": "1",
+}
 
 
 @contextmanager
-def workers(count: int, given: dict[str, Any]) -> Iterator[list[Worker]]:
-    """Start processes that open nothing before all of them are ready."""
-    started = [begin(given) for _ in range(count)]
+def worker(settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that searches; end it with the block."""
+    process = subprocess.Popen(
+        [sys.executable, WORKER, "search", json.dumps(settings)], env=ENVIRONMENT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     try:
-        for one in started:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n", one.communicate()[1]
-        for one in started:
-            assert one.stdin is not None
-            one.stdin.write("go\n")
-            one.stdin.flush()
-        yield started
+        yield process
     finally:
-        for one in started:
-            one.kill()
-            one.communicate()
+        process.kill()
+        process.communicate()
 
 
-def ended(worker: Worker) -> float:
-    """Wait for a process's end, and return the seconds it took to open the study."""
-    out, error = worker.communicate(timeout=300)
-    assert worker.returncode == 0, error
-    return float(out)
+def finish(process: subprocess.Popen[str]) -> str:
+    """Wait until a process has ended well, and return what it logged."""
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    return error
 
 
 def query(url: str, statement: str) -> list[tuple[Any, ...]]:
@@ -114,45 +106,44 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-def work(how: str, given: object) -> list[dict[str, Any]]:
-    """Let processes work that a process of its own starts; what it says of them."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+def start(how: str, settings: object) -> list[dict[str, Any]]:
+    """Run processes that a process of its own starts, and return a line of results for each round."""
     done = subprocess.run(
-        [sys.executable, WORKER, how, json.dumps(given)], env={**environment, "OMP_NUM_THREADS": "1"}, text=True,
+        [sys.executable, WORKER, how, json.dumps(settings)], env=ENVIRONMENT, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [{**json.loads(line), "error": done.stderr} for line in done.stdout.splitlines()]
 
 
-# --- handed out once, from an empty database (R2, R3) -----------------------------------------------------------
+# --- each trial is begun once, from an empty database (R2, R3) --------------------------------------------------
 
 
-def hand_out(fresh: Make, rounds: int, processes: int, queued: int, sampled: int) -> float:
-    """Let processes that start at once work off studies; return the longest time that one took to open its study."""
+def search_together(fresh: Make, rounds: int, processes: int, queued: int, sampled: int) -> float:
+    """Search with processes that start at once; return the longest time that one took to open its study."""
     places, trials = [fresh() for _ in range(rounds)], queued + sampled
     general = {"processes": processes, "queued": queued, "trials": trials}
-    came = work("rounds", [general | {"url": url, "log": str(log)} for url, log in places])
-    for (url, log), one in zip(places, came, strict=True):
-        assert one["statuses"] == [0] * processes, one["error"]
+    rounds_run = start("rounds", [general | {"url": url, "log": str(log)} for url, log in places])
+    for (url, log), each in zip(places, rounds_run, strict=True):
+        assert each["statuses"] == [0] * processes, each["error"]
         check_whole(url, trials)
         assert sorted(int(number) for number, *_ in begun(log)) == list(range(trials))
         first = list(by_job(query(url, TRIALS)).values())[:queued]
         assert [one.facts["overrides"] for one in first] == [[f"x={n}"] for n in range(queued)]
-    return max(seconds for one in came for seconds in one["opened"])
+    return max(seconds for each in rounds_run for seconds in each["opened"])
 
 
 @pytest.mark.parametrize("kind", STORAGES)
 def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(
     kind: str, fresh: Make
 ) -> None:
-    hand_out(fresh, rounds=1, processes=4, queued=6, sampled=6)
+    search_together(fresh, rounds=1, processes=4, queued=6, sampled=6)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", STORAGES)
 def test_eight_processes_begin_each_of_800_trials_once(kind: str, fresh: Make) -> None:
-    hand_out(fresh, rounds=20, processes=8, queued=400, sampled=400)
+    search_together(fresh, rounds=20, processes=8, queued=400, sampled=400)
 
 
 @pytest.mark.nightly
@@ -160,22 +151,22 @@ def test_eight_processes_begin_each_of_800_trials_once(kind: str, fresh: Make) -
 def test_eight_processes_start_on_nothing_again_and_again(
     kind: str, rounds: int, fresh: Make, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("slowest", hand_out(fresh, rounds, processes=8, queued=0, sampled=8))
+    record_property("slowest", search_together(fresh, rounds, processes=8, queued=0, sampled=8))
 
 
-# --- dead and sleepy processes (R4) -----------------------------------------------------------------------------
+# --- killed, paused and interrupted processes (R4) --------------------------------------------------------------
 
 
 def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
     """Kill one of four processes, so many seconds after the first trial was begun; once for each of these."""
     places = [fresh() for _ in after]
     general = {"processes": 4, "trials": trials, "wait": 0.1}
-    came = work(
+    rounds_run = start(
         "rounds",
         [general | {"url": url, "log": str(log), "kill": kill} for (url, log), kill in zip(places, after, strict=True)],
     )
-    for (url, log), one in zip(places, came, strict=True):
-        assert one["statuses"] == [signal.SIGKILL, 0, 0, 0], one["error"]
+    for (url, log), each in zip(places, rounds_run, strict=True):
+        assert each["statuses"] == [signal.SIGKILL, 0, 0, 0], each["error"]
         check_whole(url, trials)
         numbers = [int(number) for number, *_ in begun(log)]
         assert set(numbers) == set(range(trials))
@@ -195,18 +186,17 @@ def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fr
 
 
 @pytest.mark.parametrize("kind", SLOW_ON_SERVER)
-def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
+def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
     (url, log), lapse = fresh(), 1.0
-    given = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
-    with workers(1, given) as (sleepy,):
+    settings = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
+    with worker(settings) as paused:
         until(lambda: begun(log))
-        sleepy.send_signal(signal.SIGSTOP)
+        paused.send_signal(signal.SIGSTOP)
         time.sleep(3 * lapse)
-        with workers(1, given) as (awake,):
-            ended(awake)
-            sleepy.send_signal(signal.SIGCONT)
-            _, error = sleepy.communicate(timeout=60)
-            assert sleepy.returncode == 0, error
+        with worker(settings) as awake:
+            finish(awake)
+        paused.send_signal(signal.SIGCONT)
+        error = finish(paused)
     assert "was taken over by another process; this result is not used" in error
     check_whole(url, 2)
     values = query(url, "SELECT value FROM trial_values")
@@ -215,39 +205,29 @@ def test_a_stopped_process_is_given_up_and_its_late_result_is_refused(kind: str,
 
 
 @pytest.mark.parametrize("kind", SLOW_ON_SERVER)
-def test_an_interrupted_process_gives_its_trial_back_at_once_and_without_a_mark(kind: str, fresh: Make) -> None:
+def test_interrupted_process_leaves_its_trial_at_once_without_counting_an_attempt(kind: str, fresh: Make) -> None:
     url, log = fresh()
-    given = {"url": url, "log": str(log), "trials": 2, "wait": 30}
-    with workers(1, given) as (first,):
+    settings = {"url": url, "log": str(log), "trials": 2, "wait": 30}
+    with worker(settings) as first:
         until(lambda: begun(log))
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=60)
         assert first.returncode != 0
-    (one,) = by_job(query(url, TRIALS)).values()
-    assert (one.state, one.facts["attempt"], one.facts["owner"]) == ("WAITING", 1, None)
-    with workers(1, {**given, "wait": 0}) as (last,):
-        ended(last)
+    (trial,) = by_job(query(url, TRIALS)).values()
+    assert (trial.state, trial.facts["attempt"], trial.facts["owner"]) == ("WAITING", 1, None)
+    with worker({**settings, "wait": 0}) as last:
+        finish(last)
     check_whole(url, 2)
-
-
-def crash(folder: Path, first: int, step: int) -> int:
-    """Let processes die at their commits; return how many commits there are."""
-    tried = work("crashes", {"folder": str(folder), "trials": 2, "queued": 1, "first": first, "step": step})
-    for one in tried:
-        assert one["completed"], one
-        check_whole(f"sqlite:///{folder / str(one['commit']) / 'study.db'}", 2)
-    assert [one["died"] for one in tried] == [True] * (len(tried) - 1) + [False]
-    return int(tried[-1]["commit"]) - 1
-
-
-@pytest.mark.nightly
-def test_a_process_that_dies_at_a_commit_leaves_a_study_that_another_completes(tmp_path: Path) -> None:
-    assert crash(tmp_path, 2, 11) > 20
 
 
 @pytest.mark.nightly
 def test_a_process_that_dies_at_any_commit_leaves_a_study_that_another_completes(tmp_path: Path) -> None:
-    assert crash(tmp_path, 1, 1) > 20
+    attempts = start("crashes", {"folder": str(tmp_path), "trials": 2, "queued": 1})
+    for attempt in attempts:
+        assert attempt["completed"], attempt
+        check_whole(f"sqlite:///{tmp_path / str(attempt['commit']) / 'study.db'}", 2)
+    assert [attempt["died"] for attempt in attempts] == [True] * (len(attempts) - 1) + [False]
+    assert len(attempts) > 20
 
 
 # --- one process ------------------------------------------------------------------------------------------------
@@ -256,15 +236,15 @@ def test_a_process_that_dies_at_any_commit_leaves_a_study_that_another_completes
 def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> None:
     with pytest.raises(HydraException) as fault:
         check_reachable("postgresql://me:hunter22@127.0.0.1:1/studies")
-    said = str(fault.value)
-    assert said.startswith("hydra.sweeper.storage: cannot use postgresql://me:***@127.0.0.1:1/studies: ")
-    assert "hunter22" not in said
-    assert "\n" not in said
+    message = str(fault.value)
+    assert message.startswith("hydra.sweeper.storage: cannot use postgresql://me:***@127.0.0.1:1/studies: ")
+    assert "hunter22" not in message
+    assert "\n" not in message
     with pytest.raises(HydraException, match="cannot use"):
         open_storage("postgresql://me:hunter22@127.0.0.1:1/studies")
 
 
-def test_a_missing_driver_is_named_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_refused_with_the_command_that_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.sweep.search.storage.find_spec", lambda name: None)
     with pytest.raises(HydraException, match=r"pip install 'ragsweep\[postgresql\]'"):
         check_url("postgresql://me@somewhere/studies")

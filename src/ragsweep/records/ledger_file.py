@@ -80,8 +80,13 @@ class LedgerFile:
         try:
             with self._connected() as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.rollback()
+                    raise
         except sqlite3.OperationalError as fault:
             free = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free" if self.path.exists() else "gone"
             raise TrackingError(
@@ -100,7 +105,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection; a transaction that an exception leaves open is undone."""
+        """Yield this thread's connection, and turn faults of a damaged file into InputError."""
         known = self._connections
         try:
             if getattr(known, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -112,10 +117,6 @@ class LedgerFile:
             if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
                 raise
             raise damaged(self.path, f"is damaged ({' '.join(str(fault).split())})") from None
-        finally:
-            with suppress(AttributeError, sqlite3.Error):  # there may be no connection
-                if known.connection.in_transaction:
-                    known.connection.rollback()
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()

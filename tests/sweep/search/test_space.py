@@ -39,7 +39,7 @@ def test_a_range_lists_the_values_that_hydra_lists(typed: str) -> None:
     assert sorted(map(float, found or ())) == pytest.approx(sorted(map(float, override.sweep_string_iterator())))
 
 
-def test_what_is_drawn_from_a_range_is_spelled_as_the_range_lists_it() -> None:
+def test_value_drawn_from_a_range_is_written_as_the_range_lists_it() -> None:
     stepped = read_domain(parse_override("key=range(0,1.05,0.05)", ""), "key")
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
     drawn = {stepped.suggest(study.ask(), "key") for _ in range(200)}
@@ -47,7 +47,7 @@ def test_what_is_drawn_from_a_range_is_spelled_as_the_range_lists_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         ("interval(2,1)", "must go from a lower to a higher number"),
         ("tag(log,interval(0,1))", "has no logarithm at 0"),
@@ -56,8 +56,8 @@ def test_what_is_drawn_from_a_range_is_spelled_as_the_range_lists_it() -> None:
         ("tag(log,range(1,9,2))", "goes in whole steps of 1"),
     ],
 )
-def test_a_sweep_that_means_nothing_is_refused(typed: str, said: str) -> None:
-    with pytest.raises(HydraException, match=said):
+def test_a_sweep_that_means_nothing_is_refused(typed: str, message: str) -> None:
+    with pytest.raises(HydraException, match=message):
         read_domain(parse_override(f"key={typed}", "key"), "key")
 
 
@@ -74,7 +74,7 @@ def test_conditions_make_unions_and_not_products() -> None:
     assert len(points) == 1 + 2 + 3
 
 
-def test_a_typed_value_settles_conditions() -> None:
+def test_typed_value_decides_conditions() -> None:
     space = read_space(["kind=convex", "more=1"], KINDS)
     assert [one.name for one in space.parameters] == ["alpha"]
     assert space.parameters[0].when == ()
@@ -82,13 +82,13 @@ def test_a_typed_value_settles_conditions() -> None:
     assert [one.name for one in read_space(["kind=other"], KINDS).parameters] == []
 
 
-def test_the_command_line_has_the_last_word_on_what_is_searched_and_keeps_the_condition() -> None:
+def test_command_line_replaces_a_sweep_and_keeps_its_condition() -> None:
     space = read_space(["alpha=interval(0.2,0.4)"], KINDS)
     alpha = next(one for one in space.parameters if one.name == "alpha")
     assert (alpha.domain, [str(one) for one in alpha.when]) == (Numeric(0.2, 0.4), ["kind=convex"])
 
 
-def test_whoever_types_fewer_values_of_a_parent_searches_less() -> None:
+def test_fewer_typed_values_of_a_parent_drop_what_depends_on_the_others() -> None:
     assert [one.name for one in read_space(["kind=plain,rrf"], KINDS).parameters] == ["kind", "k"]
     assert [point["kind"] for point in read_space(["kind=plain,rrf"], KINDS).points()] == ["plain", "rrf", "rrf", "rrf"]
 
@@ -102,7 +102,7 @@ def test_parents_come_before_their_children_however_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("params", "message"),
     [
         ({"a": {"over": "1,2", "when": "kimd=x"}, "kind": "x,y"}, 'no parameter "kimd"; did you mean "kind"'),
         ({"a": {"over": "1,2", "when": "b=1"}, "b": {"over": "1,2", "when": "a=1"}}, "exists only beside the other"),
@@ -114,12 +114,12 @@ def test_parents_come_before_their_children_however_they_are_written() -> None:
         ({"a": {"over": "1,2", "when": 3}, "b": "1,2"}, "when must be"),
     ],
 )
-def test_a_condition_that_cannot_hold_is_refused_before_anything_is_launched(params: Any, said: str) -> None:
-    with pytest.raises(HydraException, match=said):
+def test_condition_that_is_never_true_is_refused(params: Any, message: str) -> None:
+    with pytest.raises(HydraException, match=message):
         read_space([], params)
 
 
-def test_probes_try_every_choice_and_every_end_beside_what_it_needs() -> None:
+def test_probes_contain_every_choice_and_every_end_with_its_parents() -> None:
     probes = read_space(["fixed=1"], KINDS).probes()
     assert probes[0] == ("fixed=1",)
     assert ("kind=convex", "alpha=0.5", "fixed=1") in probes

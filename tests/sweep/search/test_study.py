@@ -21,14 +21,12 @@ from ragsweep.sweep.search.space import read_space
 from ragsweep.sweep.search.stopping import StopRule
 from ragsweep.sweep.search.storage import check_url, open_storage
 from ragsweep.sweep.search.study import ATTEMPTS, FORMAT, SharedStudy, StudyPlan, open_study
-from ragsweep.sweep.search.summary import optimization_results
 from ragsweep.sweep.search.trials import (
     EVALUATION,
     Evaluation,
     TrialOutcome,
     evaluations,
     read_constraints,
-    read_directions,
 )
 
 
@@ -123,7 +121,7 @@ def test_a_grid_goes_through_all_points_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_enqueued_comes_first_and_is_known_to_the_sampler() -> None:
+def test_enqueued_configs_come_first_and_the_sampler_gets_their_values() -> None:
     first = (((), {"kind": "a", "x": 1.0}), (("x=3.5",), {"x": 3.5}))
     program = Program(bowl)
     study = search(open_in(None, n_trials=4, first=first), program)
@@ -131,14 +129,14 @@ def test_what_is_enqueued_comes_first_and_is_known_to_the_sampler() -> None:
     assert [trial.params for trial in study.optuna.trials[:2]] == [{"kind": "a", "x": 1.0}, {"x": 3.5}]
 
 
-def test_numbers_of_jobs_go_on_without_a_gap_in_batches() -> None:
+def test_jobs_of_batches_have_consecutive_numbers() -> None:
     program = Program(bowl)
     search(open_in(None, n_trials=7), program, n_jobs=3)
     assert [number for number, _ in program.jobs] == list(range(7))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "high", True, [1.0, 2.0], ValueError("broke")])
-def test_what_is_no_number_is_a_failure_with_its_reason_and_no_value(value: Any) -> None:
+def test_result_that_is_no_number_is_a_failure_with_a_reason_and_no_value(value: Any) -> None:
     def answer(values: dict[str, str]) -> Any:
         if isinstance(value, Exception):
             raise value
@@ -157,38 +155,30 @@ def test_too_many_failures_stop_the_search_with_the_reasons_counted() -> None:
     assert len(program.jobs) == 3
 
 
-def test_objectives_have_directions_and_constraints_decide_what_is_best() -> None:
-    def answer(values: dict[str, str]) -> Any:
-        return {"values": [float(values["x"]), 1.0], "measured": {"latency": float(values["x"]) * 100}}
-
-    directions = read_directions(["maximize", "minimize"])
-    study = open_in(None, {"x": "range(0,10)"}, n_trials=10, directions=directions)
-    search(study, Program(answer), bounds=read_constraints(["latency <= 300"]))
-    assert optimization_results(study.optuna)["solutions"] == [{"params": {"x": 3}, "values": [3.0, 1.0]}]
-
-
-def test_a_constraint_on_what_was_not_measured_is_a_failure() -> None:
+def test_constraint_on_an_unmeasured_value_is_a_failure() -> None:
     study = open_in(None, n_trials=1)
     search(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
 
 
-def test_what_was_not_charged_does_not_count() -> None:
+def test_uncharged_job_does_not_count_as_a_trial() -> None:
     program = Program(lambda values: {"values": 1.0, "charged": float(values["x"]) > 2})
     study = search(open_in(None, {"x": "range(0,6)"}, "grid", 3), program)
     assert [job for _, job in program.jobs] == [(f"x={x}",) for x in range(6)]
     assert study.count_charged() == 3
 
 
-def test_what_cannot_be_composed_is_not_launched() -> None:
-    program, study = Program(bowl), open_in(None, {"x": "1,2"}, "grid", 2)
-    refused = lambda overrides: (sign(overrides)[0], "no such key" if overrides == ("x=1",) else "")  # noqa: E731
-    SearchLoop(study, program.launch, refused, 1, 1.0, ()).run()
+def test_config_that_cannot_be_composed_is_not_launched() -> None:
+    def refuse(overrides: Sequence[str]) -> tuple[str, str]:
+        return sign(overrides)[0], "no such key" if overrides == ("x=1",) else ""
+
+    program = Program(bowl)
+    study = search(open_in(None, {"x": "1,2"}, "grid", 2), program, rate=1.0, sign=refuse)
     assert [job for _, job in program.jobs] == [("x=2",)]
     assert study.optuna.trials[0].user_attrs["reason"] == "no such key"
 
 
-def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are_evaluated() -> None:
+def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others_are_evaluated() -> None:
     program, study = Program(bowl), open_in(None, {"x": "range(0,6)"}, "grid", 6)
 
     def launch(jobs: list[list[str]], first: int) -> Sequence[JobReturn]:
@@ -205,14 +195,14 @@ def test_a_config_that_takes_its_launcher_with_it_is_given_up_and_the_others_are
     assert study.outcomes()[2].reason.startswith(f"its process died {ATTEMPTS} times")
 
 
-def test_a_study_goes_on_only_with_what_it_was_begun_with(tmp_path: Path) -> None:
+def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
     with pytest.raises(HydraException, match='study "s" was begun with another space'):
         open_in(tmp_path, {"x": "1,2"})
 
 
 @pytest.mark.parametrize(
-    ("settings", "objectives", "constraints", "said"),
+    ("settings", "objectives", "constraints", "message"),
     [
         ({"name": "tpee"}, 1, 0, "no sampler 'tpee'; known: tpe, gp"),
         ({"name": "cmaes"}, 2, 0, "supports one objective"),
@@ -220,10 +210,10 @@ def test_a_study_goes_on_only_with_what_it_was_begun_with(tmp_path: Path) -> Non
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
     ],
 )
-def test_a_sampler_is_refused_that_cannot_do_what_is_asked(
-    settings: Any, objectives: int, constraints: int, said: str
+def test_sampler_that_cannot_do_what_is_configured_is_refused(
+    settings: Any, objectives: int, constraints: int, message: str
 ) -> None:
-    with pytest.raises(HydraException, match=said):
+    with pytest.raises(HydraException, match=message):
         check_sampler(settings, objectives, constraints)
 
 
@@ -242,7 +232,7 @@ def test_a_storage_that_could_lose_trials_is_refused(url: str) -> None:
 # --- processes that die ------------------------------------------------------------------------------------------
 
 
-def begun(study: SharedStudy) -> Evaluation:
+def begin(study: SharedStudy) -> Evaluation:
     (one,) = study.batch(1, sign)
     return one
 
@@ -254,9 +244,9 @@ def kill(one: Evaluation) -> None:
 
 def test_a_trial_of_a_dead_process_is_evaluated_again_and_its_late_result_refused(tmp_path: Path) -> None:
     study = open_in(tmp_path)
-    one = begun(study)
+    one = begin(study)
     kill(one)
-    again = begun(open_in(tmp_path))
+    again = begin(open_in(tmp_path))
     assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, one.attempt + 1)
     assert not study.finish(one, TrialOutcome((99.0,)))
     assert study.finish(again, TrialOutcome((1.0,)))
@@ -270,7 +260,7 @@ def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tm
     search(open_in(None, SPACE, sampler, 8), whole)
     for trials in (3, 5):
         search(open_in(tmp_path, SPACE, sampler, trials), killed)
-        kill(begun(open_in(tmp_path, SPACE, sampler, 8)))
+        kill(begin(open_in(tmp_path, SPACE, sampler, 8)))
         open_in(tmp_path, SPACE, sampler, 8).optuna.ask()  # and another one died before it had written anything
     search(open_in(tmp_path, SPACE, sampler, 8), killed)
     assert sorted(killed.jobs) == sorted(whole.jobs)
@@ -278,7 +268,7 @@ def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tm
 
 def test_a_trial_whose_process_dies_again_and_again_fails(tmp_path: Path) -> None:
     for _ in range(ATTEMPTS):
-        kill(begun(open_in(tmp_path, n_trials=1)))
+        kill(begin(open_in(tmp_path, n_trials=1)))
     study = open_in(tmp_path, n_trials=1)
     assert study.batch(1, sign) == []
     (outcome,) = study.outcomes()
@@ -286,28 +276,37 @@ def test_a_trial_whose_process_dies_again_and_again_fails(tmp_path: Path) -> Non
     assert not study.is_busy()
 
 
-def test_what_an_interrupted_process_gives_back_does_not_count_as_an_attempt(tmp_path: Path) -> None:
+def test_trial_of_an_interrupted_process_does_not_count_as_an_attempt(tmp_path: Path) -> None:
     study = open_in(tmp_path, n_trials=1)
-    one = begun(study)
+    one = begin(study)
     study.release(lost=False)
     assert study.is_busy()
-    again = begun(open_in(tmp_path, n_trials=1))
+    again = begin(open_in(tmp_path, n_trials=1))
     assert (again.job, again.overrides, again.attempt) == (one.job, one.overrides, 1)
     assert not study.finish(one, TrialOutcome((1.0,)))
 
 
-def test_an_enqueued_config_is_not_lost_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
+def test_trials_of_a_batch_are_sorted_by_job_whatever_their_attempts(tmp_path: Path) -> None:
+    study = open_in(tmp_path)
+    first, _ = study.batch(2, sign)
+    kill(first)
+    assert begin(study).job == 0  # whose trial is now behind that of job 1
+    study.release(lost=False)
+    assert [evaluation.job for evaluation in study.batch(2, sign)] == [0, 1]
+
+
+def test_enqueued_config_survives_a_process_that_dies_while_asking_for_it(tmp_path: Path) -> None:
     first = ((("x=3.5",), {"x": 3.5}),)
     study = open_in(tmp_path, first=first)
     ask = study.optuna.ask
     study.optuna.ask = lambda: ask() and None  # and its process dies
     assert study.batch(1, sign) == []
-    assert begun(open_in(tmp_path, first=first)).overrides == ("x=3.5",)
+    assert begin(open_in(tmp_path, first=first)).overrides == ("x=3.5",)
 
 
 def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
     study = open_in(tmp_path, lapse=10)
-    one = begun(study)
+    one = begin(study)
     elsewhere = Holder("elsewhere", 1, "1")
     one.trial.set_user_attr(EVALUATION, one.trial.user_attrs[EVALUATION] | {"owner": list(vars(elsewhere).values())})
     for silent, expected in ((5, 0), (15, 1)):
@@ -317,7 +316,7 @@ def test_a_silent_process_counts_as_dead_wherever_it_is(tmp_path: Path) -> None:
 
 def test_a_heartbeat_is_written_while_a_process_works_and_ends_with_it(tmp_path: Path) -> None:
     study = open_in(tmp_path, lapse=0.3)
-    beats = set()
+    beats: set[float] = set()
     with study.heartbeat():
         end = time.monotonic() + 20
         while len(beats) < 3 and time.monotonic() < end:
