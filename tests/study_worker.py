@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -134,4 +134,5 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
     search({"url": "sqlite:///:memory:", "trials": 1, "log": os.devnull})  # which loads what all need
-    {"search": search, "rounds": rounds, "crashes": crashes}[sys.argv[1]](json.loads(sys.argv[2]))
+    modes: dict[str, Callable[[Any], object]] = {"search": search, "rounds": rounds, "crashes": crashes}
+    modes[sys.argv[1]](json.loads(sys.argv[2]))

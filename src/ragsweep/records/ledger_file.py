@@ -106,13 +106,13 @@ class LedgerFile:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """Yield this thread's connection, and turn faults of a damaged file into InputError."""
-        known = self._connections
+        local = self._connections
         try:
-            if getattr(known, "process", None) != os.getpid():  # a connection must not be used after a fork
-                known.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-                known.connection.execute("PRAGMA journal_mode=WAL")
-                known.process = os.getpid()
-            yield known.connection
+            if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
+                local.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+                local.connection.execute("PRAGMA journal_mode=WAL")
+                local.process = os.getpid()
+            yield local.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
             if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
                 raise

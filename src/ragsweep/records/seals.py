@@ -38,7 +38,7 @@ def seal_sweep(connection: sqlite3.Connection, sweep: str) -> None:
 def is_sealed(connection: sqlite3.Connection, sweep: str, row: Sequence[Any]) -> bool:
     """Return whether a sweep's row is the one that was sealed."""
     stored = connection.execute("SELECT seal FROM seals WHERE name = ?", (f"sweep {sweep}",)).fetchone()
-    return stored == (seal(row),)
+    return bool(stored == (seal(row),))
 
 
 def sealed_sweeps(connection: sqlite3.Connection) -> int:

@@ -92,8 +92,8 @@ def _limit(value: Any, key: str, least: float) -> float:
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
     """Return the median of the smallest detectable differences; 0 where no job returns any."""
-    known = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
-    columns = [[least for least in column if math.isfinite(least)] for column in zip(*known, strict=True)]
+    rows = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
+    columns = [[least for least in column if math.isfinite(least)] for column in zip(*rows, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
 
 

@@ -124,10 +124,10 @@ class SharedStudy:
             self._requeue(lambda trial: not self._is_owned(trial), lost=True)
             while len(batch) < most:
                 waiting = self._waiting()
-                known = waiting.user_attrs.get(EVALUATION) if waiting else None
-                if known is None and self.count_charged() >= self.plan.n_trials:
+                retry = waiting.user_attrs.get(EVALUATION) if waiting else None
+                if retry is None and self.count_charged() >= self.plan.n_trials:
                     break
-                last = known is not None and known["attempt"] == ATTEMPTS
+                last = retry is not None and retry["attempt"] == ATTEMPTS
                 if last and batch:
                     break
                 trial = self._next(waiting)
@@ -172,8 +172,8 @@ class SharedStudy:
     def _next(self, waiting: Any) -> Any:
         """Return the next trial to be evaluated, or None where there is none."""
         if waiting is None:
-            known = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
-            first = next((config for config in self.plan.first if list(config[0]) not in known), None)
+            tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
+            first = next((config for config in self.plan.first if list(config[0]) not in tried), None)
             if first:
                 overrides, located = list(first[0]), dict(first[1])
                 self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
@@ -189,10 +189,10 @@ class SharedStudy:
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
         """Take a trial for this process; None for a duplicate, and for one that cannot be composed."""
-        overrides, known = self._overrides(trial), trial.user_attrs.get(EVALUATION)
-        if known:
-            attempt = known["attempt"]
-            evaluation = Evaluation(trial, known["job"], overrides, known["signature"], attempt, known["retry_of"])
+        overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
+        if retry:
+            attempt = retry["attempt"]
+            evaluation = Evaluation(trial, retry["job"], overrides, retry["signature"], attempt, retry["retry_of"])
             fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if attempt > ATTEMPTS else ""
         else:
             signature, fault = sign(overrides)
@@ -280,8 +280,8 @@ class SharedStudy:
             self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
         if not 0 < len(self._points) <= SMALL:
             return False
-        known = {frozenset(trial.params.items()) for trial in self.trials()}
-        return all(frozenset(self.space.optuna_values(point).items()) in known for point in self._points)
+        drawn = {frozenset(trial.params.items()) for trial in self.trials()}
+        return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
 
     def _next_point(self) -> int | None:
         """Return the number of the first point of the grid without a trial, or None after the last."""
@@ -303,16 +303,16 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
             study_name=plan.name, storage=storage.optuna, sampler=seeded_sampler(plan.sampler, _draw),
             directions=directions, load_if_exists=True,
         )  # fmt: skip
-        known = study.user_attrs
-        if _IDENTITY not in known:
+        attributes = study.user_attrs
+        if _IDENTITY not in attributes:
             study.set_user_attr(_FORMAT, FORMAT)
             study.set_user_attr(_IDENTITY, identity)
-        elif (version := known.get(_FORMAT, 1)) != FORMAT:
+        elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
             raise HydraException(
                 f'hydra.sweeper.storage: study "{plan.name}" was made by another version of ragsweep (format {version},'
                 f" this one reads {FORMAT}); use that version, another storage, or another hydra.sweeper.study_name"
             )
-        elif differing := [key for key in identity if known[_IDENTITY].get(key) != identity[key]]:
+        elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
             raise HydraException(
                 f'hydra.sweeper.study_name: study "{plan.name}" was begun with another {" and ".join(differing)};'
                 " give another name, or the same command"

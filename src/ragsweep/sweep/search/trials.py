@@ -182,9 +182,9 @@ def retry_attributes(trial: Any, lost: bool) -> dict[str, Any]:
     """Return the attributes of the next attempt at a trial; ``lost``: the previous one counts as an attempt."""
     attributes = {key: trial.user_attrs[key] for key in (OVERRIDES, LOCATED, POINT) if key in trial.user_attrs}
     if EVALUATION in trial.user_attrs:
-        known = trial.user_attrs[EVALUATION]
-        again = {"attempt": known["attempt"] + lost, "retry_of": trial.number, "owner": None}
-        attributes |= {EVALUATION: known | again, OVERRIDES: known["overrides"], LOCATED: dict(trial.params)}
+        previous = trial.user_attrs[EVALUATION]
+        again = {"attempt": previous["attempt"] + lost, "retry_of": trial.number, "owner": None}
+        attributes |= {EVALUATION: previous | again, OVERRIDES: previous["overrides"], LOCATED: dict(trial.params)}
     return attributes
 
 
