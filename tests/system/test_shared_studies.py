@@ -130,7 +130,7 @@ def search_together(fresh: Make, rounds: int, processes: int, queued: int, sampl
         assert sorted(int(number) for number, *_ in begun(log)) == list(range(trials))
         first = list(by_job(query(url, TRIALS)).values())[:queued]
         assert [one.facts["overrides"] for one in first] == [[f"x={n}"] for n in range(queued)]
-    return max(seconds for each in rounds_run for seconds in each["opened"])
+    return float(max(seconds for each in rounds_run for seconds in each["opened"]))
 
 
 @pytest.mark.parametrize("kind", STORAGES)

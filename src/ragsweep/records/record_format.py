@@ -30,8 +30,8 @@ from ragsweep.core.results import (
 )
 
 FORMAT = "ragsweep.record/2"
-FINISHED, FAILED, UNFINISHED = "finished", "failed", "partial"
-STATUS = {COMPLETE: FINISHED, PARTIAL: UNFINISHED, RACING: "racing", DROPPED: "dropped"}
+FAILED = "failed"
+STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed"})
 """Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""

@@ -24,8 +24,6 @@ from ragsweep.sweep.search.trials import EVALUATION, REASON, TWIN, evaluations, 
 
 FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"
-WORDS = {"COMPLETE": "complete", "FAIL": "failed", "PRUNED": "pruned", "REPEATED": "repeated", "RUNNING": "running",
-         "WAITING": "waiting"}  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +38,6 @@ class StudySummary:
     n_trials: int = 0
     stopped: str = ""  # why it ended before it had all of its trials
     stop: Any = None  # the rule under which it did, as configured
-    constraints: tuple[str, ...] = ()
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by the number of the job
     pictures: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -55,7 +52,8 @@ class StudySummary:
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the parent run."""
-        counts = ", ".join(f"{count} {WORDS.get(state, state)}" for state, count in sorted(self.states.items()))
+        words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
+        counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
         tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
         return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
@@ -82,7 +80,6 @@ def read_summary(folder: Path) -> StudySummary | None:
         return StudySummary(
             **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
             sampler=str(plain["sampler"].get("name", "")),
-            constraints=tuple(plain["constraints"]),
             trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
             pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.png"))},
         )
