@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import forked
-from ragsweep.core.errors import TrackingError
+from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import LAPSE
 from ragsweep.core.results import DatasetFacts, Failure, Result, Summary
 from ragsweep.records.claims import Claim
@@ -59,6 +59,16 @@ def test_job_that_runs_again_replaces_its_record_and_a_single_config_does_not(tm
         ledger.write(identifier, 0, result("b"))
     assert [record.outcome.name for record in ledger.records(sweep.id)] == ["b"]
     assert [record.outcome.name for record in ledger.singles()] == ["a", "b"]
+
+
+def test_write_that_is_refused_is_undone(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = opened(ledger, "a")
+    with pytest.raises(InputError, match="job 0 was taken over by another process"):
+        ledger.write(sweep.id, 0, result("a"), fenced=True)
+    assert ledger.records(sweep.id) == []
+    ledger.write(sweep.id, 0, result("a"))
+    assert len(ledger.records(sweep.id)) == 1
 
 
 def test_many_processes_start_at_once_on_nothing(tmp_path: Path) -> None:

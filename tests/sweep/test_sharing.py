@@ -215,11 +215,11 @@ def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tu
     assert isinstance(ledger.claims.claim_job(sweep.id, 0), Claim)
     assert ledger.claims.claim_job(sweep.id, 0, assigned=True) is None
     pretend(ledger, sweep, "config", 0)
-    with pytest.raises(InputError, match="given to another process meanwhile"):
+    with pytest.raises(InputError, match="taken over by another process"):
         ledger.write(sweep.id, 0, failure, fenced=True)
     ledger.claims.claim_job(sweep.id, 0, assigned=True)
     ledger.write(sweep.id, 0, failure, fenced=True)
-    with pytest.raises(InputError, match="given to another process meanwhile"):  # it is written down already
+    with pytest.raises(InputError, match="taken over by another process"):  # it is written down already
         ledger.write(sweep.id, 0, failure, fenced=True)
     assert len(ledger.records(sweep.id)) == 1
     assert ledger.sweep(sweep.id).status == RUNNING
