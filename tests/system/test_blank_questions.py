@@ -13,23 +13,20 @@ from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
 from ragsweep.sweep.session import Session
-from tiny_models import tiny_classifier
-
-__all__ = ["tiny_classifier"]
 
 BLANK = [
     {"id": "blank", "question": "", "answerable": False},
     {"id": "spaces", "question": " \n\t", "reference": "What do you want to know?"},
     {"id": "found", "question": " ", "evidence": [{"document": "cats"}]},
 ]
-LEGS = [
-    ["retriever=bm25", "retriever.backend=rank_bm25"],
-    ["retriever=vector"],
-    ["retriever=vector", "retriever/index=hnsw"],
-    ["retriever=hybrid_rrf"],
-    ["retriever=hybrid_convex"],
-    ["retriever=hybrid_rrf", "reranker=late_interaction", "reranker.candidates=4"],
-    ["retriever=vector", "reranker=cross_encoder", "reranker.candidates=4"],
+CHOICES = [
+    ["llm=extractive", "retriever=bm25", "retriever.backend=rank_bm25"],
+    ["llm=openai", "retriever=vector"],
+    ["llm=extractive", "retriever=vector", "retriever/index=hnsw"],
+    ["llm=openai", "retriever=hybrid_rrf"],
+    ["llm=extractive", "retriever=hybrid_convex"],
+    ["llm=openai", "retriever=hybrid_rrf", "reranker=late_interaction", "reranker.candidates=4"],
+    ["llm=extractive", "retriever=vector", "reranker=cross_encoder", "reranker.candidates=4"],
 ]
 
 
@@ -45,20 +42,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
         yield made
 
 
-@pytest.mark.parametrize("legs", LEGS, ids=" ".join)
-@pytest.mark.parametrize("answering", ["llm=extractive", "llm=openai"])
+@pytest.mark.parametrize("choices", CHOICES, ids=" ".join)
 def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
-    legs: list[str], answering: str, session: Session, server: LlmServer, tiny_classifier: Path, tmp_path: Path,
+    choices: list[str], session: Session, server: LlmServer, tiny_classifier: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     data = [line for line in write_dataset(tmp_path, [*GOLDEN, *BLANK]) if not line.startswith("retriever")]
-    service = [f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m"] if "openai" in answering else []
-    model = [f"reranker.model={tiny_classifier}"] if "reranker=cross_encoder" in legs else []
-    router = ["router=rule"] if "openai" in answering else []
-    result = evaluate(
-        session, *data, *legs, *model, answering, *service, *router, "depth=4", "top_k=2", "tracking=none"
-    )
+    service = [f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m", "router=rule"]
+    needed = {"llm=openai": service, "reranker=cross_encoder": [f"reranker.model={tiny_classifier}"]}
+    more = [line for choice in choices for line in needed.get(choice, [])]
+    result = evaluate(session, *data, *choices, *more, "depth=4", "top_k=2", "tracking=none")
     assert result.state == COMPLETE
     assert "blank questions, asked as they are: 3" in result.dataset.notes
     assert result.groups["category"]["blank"]["success_rate"].n_scored == 2
