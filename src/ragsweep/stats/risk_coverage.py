@@ -49,8 +49,8 @@ def curve(
     sure, score, exists, declined = sure[usable], score[usable], exists[usable], declined[usable]
     thresholds = np.unique(sure[~declined])[::-1].tolist()
     points = []
-    for n, threshold in enumerate([math.inf, *thresholds] if thresholds else ()):
-        given = ~declined & (sure >= threshold) & (n > 0)  # none at the first point
+    for threshold in [math.inf, *thresholds] if thresholds else ():
+        given = ~declined & (sure >= threshold)
         answered = int(given.sum())
         points.append(
             Point(
