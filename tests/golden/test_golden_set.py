@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Corpus, Evidence, Question
-from ragsweep.golden.golden_set import Found, Selection, Unusable, golden_set, peculiarities, sample
+from ragsweep.golden.golden_set import RawGoldenSet, Selection, UnusableLabel, golden_set, peculiarities, sample
 
 CORPUS = Corpus(["d1", "d2"], ["", ""], ["to be or\nnot to  be", "that is the question"])
 
@@ -23,7 +23,7 @@ def question(identifier: str, *evidence: Evidence, **fields: object) -> Question
 
 def refused(*questions: Question, selection: Selection = Selection()) -> list[str]:  # noqa: B008
     with pytest.raises(InputError) as caught:
-        golden_set(Found("golden", questions), CORPUS, selection)
+        golden_set(RawGoldenSet("golden", questions), CORPUS, selection)
     return str(caught.value).splitlines()
 
 
@@ -35,7 +35,7 @@ ELSEWHERE = question("elsewhere", Evidence("d1", "to be", start=5))
 
 
 def test_good_labels_pass_as_they_are() -> None:
-    golden = golden_set(Found("golden", [GOOD]), CORPUS, Selection(), repeated_passages=True)
+    golden = golden_set(RawGoldenSet("golden", [GOOD]), CORPUS, Selection(), repeated_passages=True)
     assert golden.questions == (GOOD,)
     assert golden.left_out == {}
     assert golden.repeated_passages
@@ -60,8 +60,8 @@ def test_missing_anchor_is_refused_with_the_nearest_passage_of_its_document() ->
 
 
 def test_dropped_labels_are_counted_with_the_questions_that_lose_their_last_one() -> None:
-    strangers = [Unusable("qrels:9", "labels naming an unknown question", "")]
-    found = Found("golden", [GOOD, TWICE, UNKNOWN, GONE, question("bare")], strangers, {"not in split test": 7})
+    strangers = [UnusableLabel("qrels:9", "labels naming an unknown question", "")]
+    found = RawGoldenSet("golden", [GOOD, TWICE, UNKNOWN, GONE, question("bare")], strangers, {"not in split test": 7})
     golden = golden_set(found, CORPUS, Selection(unknown="drop"))
     assert [q.id for q in golden.questions] == ["good", "twice", "bare"]
     assert golden.questions[1].evidence == (Evidence("d2", "the question"),)
@@ -75,9 +75,9 @@ def test_dropped_labels_are_counted_with_the_questions_that_lose_their_last_one(
 
 
 def test_labels_naming_unknown_questions_are_refused() -> None:
-    strangers = [Unusable("qrels:9", "labels naming an unknown question", 'question "q" is not in the queries')]
+    strangers = [UnusableLabel("qrels:9", "labels naming an unknown question", 'question "q" is not in the queries')]
     with pytest.raises(InputError, match=r'1 labels cannot be used.*\nqrels:9: question "q" is not in the queries'):
-        golden_set(Found("golden", [GOOD], strangers), CORPUS, Selection())
+        golden_set(RawGoldenSet("golden", [GOOD], strangers), CORPUS, Selection())
 
 
 def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_dropping() -> None:
@@ -91,7 +91,7 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
 
 def test_unanswerable_question_may_have_documents_judged_not_relevant() -> None:
     judged = question("no", Evidence("d1", grade=0.0), answerable=False)
-    assert golden_set(Found("golden", [judged]), CORPUS, Selection()).questions == (judged,)
+    assert golden_set(RawGoldenSet("golden", [judged]), CORPUS, Selection()).questions == (judged,)
 
 
 def test_golden_set_without_a_question_is_refused_with_the_reasons() -> None:
@@ -113,7 +113,7 @@ def test_misspelt_unknown_is_refused_with_the_nearest_value() -> None:
 
 
 def test_questions_beyond_the_limit_are_counted() -> None:
-    golden = golden_set(Found("golden", [GOOD, question("bare")]), CORPUS, Selection(limit=1))
+    golden = golden_set(RawGoldenSet("golden", [GOOD, question("bare")]), CORPUS, Selection(limit=1))
     assert (len(golden.questions), golden.left_out) == (1, {"beyond dataset.limit=1": 1})
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep.golden.reading import Row, Seen, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.golden.text_files import plain_or_gzipped, read_lines
 
 
@@ -155,10 +155,10 @@ def test_scalars_are_texts_as_json_writes_them_without_other_values() -> None:
 
 
 def test_ids_of_one_normal_form_are_duplicates_and_missing_ids_are_not() -> None:
-    faults, seen = Faults(), Seen("document")
+    faults, unique = Faults(), UniqueIds("document")
     for line, identifier in enumerate(["caf\u00e9", "cafe", "cafe\u0301", None, None], start=1):
         taken = Row(f"f:{line}", {"id": identifier}, faults)
-        seen.note(taken.identifier("id"), taken)
+        unique.check(taken.identifier("id"), taken)
     assert faults.found == [
         'f:3: document "caf\u00e9" is given twice; first in f:1',
         'f:4: has no "id"',

@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.commands.command_line import RUN, Parser, add_path, find_run, ignore_closed_pipe
 from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.results import Result
-from ragsweep.golden.reading import Seen, plain_number, read_rows
+from ragsweep.golden.reading import UniqueIds, plain_number, read_rows
 from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.report.tables import to_json
 from ragsweep.report.terminal import Terminal
@@ -129,7 +129,7 @@ def read_scores(path: Path, column: str) -> Scores:
     Raises:
         InputError: The file cannot be read, is empty, or has unusable rows; all of them at once.
     """
-    faults, seen = Faults(), Seen("question and metric")
+    faults, unique = Faults(), UniqueIds("question and metric")
     scores: dict[str, dict[str, float]] = {}
     names = ("question_id", "metric", column)
     rows = (
@@ -143,7 +143,7 @@ def read_scores(path: Path, column: str) -> Scores:
             row.fault(f'has no "{column}", a number')
         elif not math.isfinite(number):
             row.fault(f'"{column}" is "{text}", not a number')
-        seen.note(f"{question} / {metric}" if question and metric else "", row)
+        unique.check(f"{question} / {metric}" if question and metric else "", row)
         scores.setdefault(metric, {})[question] = number
     faults.raise_any()
     if not scores:

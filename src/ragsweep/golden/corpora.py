@@ -11,7 +11,7 @@ from pathlib import Path
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus
 from ragsweep.golden.pages import ENDINGS, read_page
-from ragsweep.golden.reading import Row, Seen, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.golden.tables import Columns, is_table, read_table
 
 DOCUMENT_KEYS = ("id", "title", "text", "version", "metadata")
@@ -27,7 +27,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         faults: Where faults are collected.
         columns: The columns of a table.
     """
-    seen, before = Seen("document"), len(faults.found)
+    unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
     table = columns if columns and is_table(path) else None
     key = "id" if table else ""
@@ -38,7 +38,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
         ids.append(row.identifier(key))
         titles.append(row.text("title"))
         texts.append(row.text("text") if table else row.given_text("text"))
-        seen.note(ids[-1], row)
+        unique.check(ids[-1], row)
         stated = row.text("version") if key == "id" else ""
         version = stated if version is None else version
         if stated != version:
@@ -59,7 +59,7 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
     Returns:
         The documents, whose ids are their paths from the folder, and notes on the files that are left out.
     """
-    before, seen = len(faults.found), Seen("document")
+    before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
     links, others = 0, Counter[str]()
     for path in _walk(root, faults):
@@ -73,7 +73,7 @@ def read_folder(root: Path, exclude: Sequence[str], faults: Faults) -> tuple[Cor
         elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # half a character: a byte that is not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
-            seen.note(normalised, row)
+            unique.check(normalised, row)
             pages[normalised] = path
         else:
             faults.add(os.fsencode(path).decode("utf-8", "backslashreplace"), "the name is not UTF-8; rename the file")

@@ -7,7 +7,7 @@ from pathlib import Path
 from ragsweep.core.errors import Faults, nearest
 from ragsweep.core.types import Evidence, Question, Turn
 from ragsweep.golden.golden_set import BLANK
-from ragsweep.golden.reading import Row, Seen, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 QUESTION_KEYS = (
     "id",
@@ -46,10 +46,10 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> list[Ques
     Returns:
         The questions in the order of the file, including those of faulty lines.
     """
-    seen, questions = Seen("question"), []
+    unique, questions = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
-        seen.note(question.id, row)
+        unique.check(question.id, row)
         version = row.text("corpus_version", corpus_version)
         if version != corpus_version:
             stated = f'has version "{corpus_version}"' if corpus_version else "states no version"

@@ -35,28 +35,28 @@ class Selection(NamedTuple):
         return self
 
 
-class Unusable(NamedTuple):
-    """The reason why a label cannot be used; ``kind`` is the counted category."""
+class UnusableLabel(NamedTuple):
+    """A label that cannot be used, and why; ``kind`` is the reason under which it is counted."""
 
     where: str
     kind: str
     fact: str
 
 
-class Found(NamedTuple):
-    """Content of a reader's files; ``source`` names the file of the questions."""
+class RawGoldenSet(NamedTuple):
+    """A golden set as a reader returns it, before its labels are checked; ``source`` is the file of the questions."""
 
     source: str
     questions: Sequence[Question]
-    unusable: Sequence[Unusable] = ()  # labels that name unknown questions
+    unusable: Sequence[UnusableLabel] = ()  # labels that name unknown questions
     left_out: Mapping[str, int] = {}
 
 
-def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
+def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
     """Check the questions against their corpus and draw the configured sample.
 
     Args:
-        found: The questions, and what was left out already.
+        raw: The questions, and the counts of those left out by the reader.
         corpus: The documents that the labels name.
         selection: With ``unknown`` "drop", labels that cannot be used are left out and counted; a question that loses
             all of its labels is left out with them. ``limit`` and ``seed`` as in ``sample``.
@@ -66,31 +66,31 @@ def golden_set(found: Found, corpus: Corpus, selection: Selection, repeated_pass
         InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
             or no question is left.
     """
-    _check_labels(found.questions)
-    unusable = _unusable_labels(found.questions, corpus)
-    problems = list(found.unusable)
-    for question in found.questions:
-        problems += [Unusable(label.where, *unusable[label]) for label in question.evidence if label in unusable]
+    _check_labels(raw.questions)
+    unusable = _unusable_labels(raw.questions, corpus)
+    problems = list(raw.unusable)
+    for question in raw.questions:
+        problems += [UnusableLabel(label.where, *unusable[label]) for label in question.evidence if label in unusable]
     if problems and selection.unknown == "error":
         faults = Faults()
         faults.add("", f"{len(problems)} labels cannot be used; mend them, or leave them out with dataset.unknown=drop")
         for problem in problems:
             faults.add(problem.where, problem.fact)
         faults.raise_any()
-    usable = [tuple(label for label in question.evidence if label not in unusable) for question in found.questions]
+    usable = [tuple(label for label in question.evidence if label not in unusable) for question in raw.questions]
     kept = [
         replace(question, evidence=labels)
-        for question, labels in zip(found.questions, usable, strict=True)
+        for question, labels in zip(raw.questions, usable, strict=True)
         if labels or not question.evidence
     ]
-    left_out = Counter(found.left_out) + Counter(problem.kind for problem in problems)
-    left_out[NO_LABEL_LEFT] += len(found.questions) - len(kept)
+    left_out = Counter(raw.left_out) + Counter(problem.kind for problem in problems)
+    left_out[NO_LABEL_LEFT] += len(raw.questions) - len(kept)
     chosen = sample(kept, selection.limit, selection.seed)
     left_out[f"beyond dataset.limit={selection.limit}"] += len(kept) - len(chosen)
     counts = {reason: count for reason, count in left_out.items() if count}
     if not chosen:
         detail = "; ".join(f"{reason}: {count}" for reason, count in counts.items()) or "the file holds none"
-        raise InputError(f"{found.source}: no question to evaluate ({detail})")
+        raise InputError(f"{raw.source}: no question to evaluate ({detail})")
     return GoldenSet(chosen, counts, repeated_passages)
 
 

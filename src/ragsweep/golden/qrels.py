@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import Evidence, Question
-from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Unusable
+from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, UnusableLabel
 from ragsweep.golden.reading import plain_number
 from ragsweep.golden.text_files import read_lines
 
@@ -107,7 +107,7 @@ def read_qrels(path: Path, faults: Faults) -> list[Qrel]:
     return labels
 
 
-def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> Found:
+def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> RawGoldenSet:
     """Attach labels to their questions, and keep the questions with labels and the unanswerable ones.
 
     Args:
@@ -123,7 +123,7 @@ def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: 
             evidence[label.question].append(label.evidence)
         else:
             fact = f'question "{label.question}" is not in the queries'
-            unusable.append(Unusable(label.evidence.where, "labels naming an unknown question", fact))
+            unusable.append(UnusableLabel(label.evidence.where, "labels naming an unknown question", fact))
     chosen = [
         replace(question, evidence=tuple(evidence[question.id]))
         for question in questions
@@ -135,4 +135,4 @@ def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: 
         NO_LABEL_LEFT: len(dropped.intersection(labels.lost)),
         unlabelled: len(dropped.difference(labels.lost)),
     }
-    return Found(str(source), chosen, unusable, left_out)
+    return RawGoldenSet(str(source), chosen, unusable, left_out)

@@ -231,15 +231,15 @@ def _excerpt(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-class Seen:
-    """Find ids that are given more than once."""
+class UniqueIds:
+    """Check that ids of ``what`` are given once."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._first: dict[str, str] = {}
 
-    def note(self, identifier: str, row: Row) -> None:
-        """Fault the row if its id is a duplicate, with the place of the first."""
+    def check(self, identifier: str, row: Row) -> None:
+        """Add a fault to the row if its id is a duplicate, with the place of the first."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
             row.fault(f'{self._what} "{identifier}" is given twice; first in {first}')

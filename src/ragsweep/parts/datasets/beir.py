@@ -12,7 +12,7 @@ from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
-from ragsweep.golden.reading import Seen, read_rows
+from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
 
@@ -69,7 +69,7 @@ class Beir:
 
 
 def _read_questions(path: Path, faults: Faults) -> list[Question]:
-    seen, questions = Seen("question"), []
+    unique, questions = UniqueIds("question"), []
     for row in read_rows(path, faults):
         metadata, text = row.row("metadata"), row.given_text("text")
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
@@ -83,6 +83,6 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
             labels=labels,
             where=row.where,
         )
-        seen.note(question.id, row)
+        unique.check(question.id, row)
         questions.append(question)
     return questions

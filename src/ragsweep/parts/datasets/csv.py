@@ -12,7 +12,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
-from ragsweep.golden.golden_set import NO_LABEL_LEFT, Found, Selection, golden_set
+from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
 from ragsweep.golden.tables import Columns, read_table
@@ -117,7 +117,7 @@ def _labels(row: Row) -> list[Qrel]:
     return [Qrel(row.identifier("id"), read_evidence(row.with_values(values)), code.strip())]
 
 
-def _attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: str) -> Found:
+def _attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: str) -> RawGoldenSet:
     evidence = defaultdict(list)
     for label in labels.graded:
         evidence[label.question].append(label.evidence)
@@ -127,4 +127,4 @@ def _attach_evidence(questions: Sequence[Question], labels: GradedQrels, source:
         if question.id in evidence or question.id not in labels.lost or not question.answerable
     ]
     left_out = {LEFT_OUT: sum(labels.lost.values()), NO_LABEL_LEFT: len(questions) - len(kept)}
-    return Found(source, kept, left_out=left_out)
+    return RawGoldenSet(source, kept, left_out=left_out)

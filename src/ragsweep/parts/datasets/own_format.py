@@ -12,7 +12,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, GoldenSet
 from ragsweep.golden.corpora import read_corpus, read_folder
 from ragsweep.golden.golden_format import read_questions
-from ragsweep.golden.golden_set import Found, Selection, golden_set
+from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
 from ragsweep.golden.text_files import check_folder
 
 BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
@@ -117,4 +117,4 @@ def _read_golden(
 ) -> GoldenSet:
     questions = read_questions(file, corpus.version, faults)
     faults.raise_any()
-    return golden_set(Found(str(file), questions), corpus, selection, repeated_passages)
+    return golden_set(RawGoldenSet(str(file), questions), corpus, selection, repeated_passages)

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Evidence, Question
-from ragsweep.golden.golden_set import BLANK, Found, Selection, golden_set
-from ragsweep.golden.reading import Row, Seen, read_object
+from ragsweep.golden.golden_set import BLANK, RawGoldenSet, Selection, golden_set
+from ragsweep.golden.reading import Row, UniqueIds, read_object
 from ragsweep.golden.text_files import plain_or_gzipped
 
 
@@ -51,7 +51,7 @@ class Squad:
         if root and not corpus.ids:
             root.fault('holds no paragraph; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
         faults.raise_any()
-        golden = golden_set(Found(str(path), questions), corpus, selection)
+        golden = golden_set(RawGoldenSet(str(path), questions), corpus, selection)
         moved = sum(bool(question.notes) for question in questions)
         note = f"{moved:,} questions have an answer with a wrong answer_start, found where it occurs"
         name = path.name.removesuffix(".gz").removesuffix(".json")
@@ -61,7 +61,7 @@ class Squad:
 def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
     documents: dict[str, str] = {}  # text -> id: equal paragraphs are one document
     titles, questions = [], []
-    numbers, seen = Counter[str](), Seen("question")
+    numbers, unique = Counter[str](), UniqueIds("question")
     for article in articles:
         title = article.identifier("title")
         for paragraph in article.parts("paragraphs"):
@@ -72,7 +72,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
                 titles.append(title)
             for row in paragraph.parts("qas"):
                 questions.append(_question(row, documents[context], context))
-                seen.note(questions[-1].id, row)
+                unique.check(questions[-1].id, row)
     return Corpus(list(documents.values()), titles, list(documents)), questions
 
 

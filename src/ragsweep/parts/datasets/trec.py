@@ -13,7 +13,7 @@ from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
-from ragsweep.golden.reading import Row, Seen
+from ragsweep.golden.reading import Row, UniqueIds
 from ragsweep.golden.text_files import plain_or_gzipped, read_lines
 
 FIELDS = {"title": "title", "description": "desc", "narrative": "narr"}
@@ -85,11 +85,11 @@ class Trec:
 
 
 def _read_questions(path: Path, tags: Sequence[str], faults: Faults) -> list[Question]:
-    seen, questions = Seen("question"), []
+    unique, questions = UniqueIds("question"), []
     for row in _rows(path, tags, faults):
         text = row.given_text("text")
         question = Question(row.identifier("id"), text, "" if text.strip() else BLANK, where=row.where)
-        seen.note(question.id, row)
+        unique.check(question.id, row)
         questions.append(question)
     return questions
 
