@@ -50,10 +50,8 @@ def refused(path: Path, **arguments: Any) -> list[str]:
 class TestBeir(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = beir(folder(tmp_path))
-
-    def part(self) -> Beir:
-        return self.reader
+        part = beir(folder(tmp_path))
+        self.part = lambda: part
 
 
 def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) -> None:

@@ -36,10 +36,8 @@ def refused(folder: Path, questions: str, **arguments: Any) -> list[str]:
 class TestCsv(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = csv(tmp_path, FULL)
-
-    def part(self) -> Csv:
-        return self.reader
+        part = csv(tmp_path, FULL)
+        self.part = lambda: part
 
 
 def test_rows_become_questions_and_rows_of_one_id_one_question(tmp_path: Path) -> None:

@@ -68,10 +68,8 @@ def refused(reader: Folder, path: Path) -> list[str]:
 class TestFolder(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = folder(tmp_path, {"guide/page.md": "# Guide\n"})
-
-    def part(self) -> Folder:
-        return self.reader
+        part = folder(tmp_path, {"guide/page.md": "# Guide\n"})
+        self.part = lambda: part
 
 
 PAGES = {

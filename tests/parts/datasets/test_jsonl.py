@@ -59,10 +59,8 @@ def refused(folder: Path, questions: list[object], documents: list[object] | Non
 class TestJsonl(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = Jsonl(*map(str, files(tmp_path, [FULL])), "error", None, 0, False)
-
-    def part(self) -> Jsonl:
-        return self.reader
+        part = Jsonl(*map(str, files(tmp_path, [FULL])), "error", None, 0, False)
+        self.part = lambda: part
 
 
 def test_full_line_becomes_a_question(tmp_path: Path) -> None:

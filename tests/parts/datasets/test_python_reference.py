@@ -48,17 +48,13 @@ def test_corpus_is_the_reference_of_this_python(dataset: Dataset) -> None:
     assert dataset.name == "python_reference"
 
 
-def test_nothing_is_left_out_and_repeated_passages_count(dataset: Dataset) -> None:
+def test_every_question_is_unique_and_an_answerable_one_has_anchored_evidence_reference_and_keywords(
+    dataset: Dataset, answerable: list[Question]
+) -> None:
+    questions = dataset.golden.questions
     assert dataset.golden.left_out == {}
     assert dataset.golden.repeated_passages
-
-
-def test_ids_and_questions_are_unique(dataset: Dataset) -> None:
-    assert len({q.id for q in dataset.golden.questions}) == len(dataset.golden.questions)
-    assert len({q.text.casefold() for q in dataset.golden.questions}) == len(dataset.golden.questions)
-
-
-def test_every_answerable_question_has_anchored_evidence_reference_and_keywords(answerable: list[Question]) -> None:
+    assert len({q.id for q in questions}) == len({q.text.casefold() for q in questions}) == len(questions)
     assert [q.id for q in answerable if not (q.evidence and q.references and q.keywords)] == []
     assert [label for q in answerable for label in q.evidence if not label.anchor] == []
 
@@ -69,18 +65,13 @@ def test_at_least_110_answerable_questions_in_the_stated_proportions(answerable:
     assert shares == pytest.approx(SHARES, abs=0.01)
 
 
-def test_at_least_45_unanswerable_questions_of_all_six_types(dataset: Dataset) -> None:
+def test_at_least_45_unanswerable_questions_of_all_six_types_and_ten_conversational(dataset: Dataset) -> None:
     unanswerable = [q for q in dataset.golden.questions if not q.answerable]
     assert len(unanswerable) >= 45
     assert 0.25 <= len(unanswerable) / len(dataset.golden.questions) <= 0.40
     assert {q.unanswerable_type for q in unanswerable} == UNANSWERABLE_TYPES
     assert {q.category for q in unanswerable} == {"unanswerable"}
-
-
-def test_ten_conversational_questions(dataset: Dataset) -> None:
-    conversational = [q for q in dataset.golden.questions if not q.needs_retrieval]
-    assert len(conversational) == 10
-    assert {q.category for q in conversational} == {"conversational"}
+    assert [q.category for q in dataset.golden.questions if not q.needs_retrieval] == ["conversational"] * 10
 
 
 def test_no_question_copies_four_words_of_its_evidence(dataset: Dataset, answerable: list[Question]) -> None:

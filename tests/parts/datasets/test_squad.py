@@ -41,10 +41,8 @@ def refused(folder: Path, *articles: dict[str, Any]) -> list[str]:
 class TestSquad(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = squad(tmp_path, article("River", (CONTEXT, [row("q1", ("sea", 58))])))
-
-    def part(self) -> Squad:
-        return self.reader
+        part = squad(tmp_path, article("River", (CONTEXT, [row("q1", ("sea", 58))])))
+        self.part = lambda: part
 
 
 def test_paragraphs_are_numbered_by_title_and_equal_ones_are_one_document(tmp_path: Path) -> None:

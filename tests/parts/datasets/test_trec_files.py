@@ -59,10 +59,8 @@ def refused(folder: Path, topics: str, qrels: str = QRELS) -> list[str]:
 class TestTrec(DatasetContract):
     @pytest.fixture(autouse=True)
     def _reader(self, tmp_path: Path) -> None:
-        self.reader = trec(tmp_path, OPEN_TAGS)
-
-    def part(self) -> Trec:
-        return self.reader
+        part = trec(tmp_path, OPEN_TAGS)
+        self.part = lambda: part
 
 
 @pytest.mark.parametrize("topics", [OPEN_TAGS, CLOSED_TAGS, TABS], ids=["open tags", "closed tags", "tabs"])

@@ -63,10 +63,8 @@ class TestTinyModel(EmbedderContract):
 
     @pytest.fixture(autouse=True)
     def _model(self, loaded: dict[str, SentenceTransformerEmbedder]) -> None:
-        self.made = loaded[self.name]
-
-    def part(self) -> SentenceTransformerEmbedder:
-        return self.made
+        part = loaded[self.name]
+        self.part = lambda: part
 
 
 class TestTinyModelInHalfPrecision(TestTinyModel):

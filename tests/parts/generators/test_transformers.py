@@ -29,10 +29,8 @@ def writer(folder: Path, **parameters: Any) -> Transformers:
 class TestTransformers(GeneratorContract):
     @pytest.fixture(autouse=True)
     def _model(self, tiny_writer: Path) -> None:
-        self.made = writer(tiny_writer, temperature=1.5, seed=5, max_new_tokens=3)  # what is drawn is repeatable, too
-
-    def part(self) -> Transformers:
-        return self.made
+        part = writer(tiny_writer, temperature=1.5, seed=5, max_new_tokens=3)  # what is drawn is repeatable, too
+        self.part = lambda: part
 
 
 def written(folder: Path, text: str, tokens: int) -> tuple[str, int]:

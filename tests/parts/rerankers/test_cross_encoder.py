@@ -21,10 +21,8 @@ def reranker(folder: Path, **parameters: object) -> CrossEncoder:
 class TestCrossEncoder(RerankerContract):
     @pytest.fixture(autouse=True)
     def _model(self, tiny_classifier: Path) -> None:
-        self.made = reranker(tiny_classifier, batch_size=3)
-
-    def part(self) -> CrossEncoder:
-        return self.made
+        part = reranker(tiny_classifier, batch_size=3)
+        self.part = lambda: part
 
 
 class TestCrossEncoderInHalfPrecision(TestCrossEncoder):
@@ -32,7 +30,8 @@ class TestCrossEncoderInHalfPrecision(TestCrossEncoder):
 
     @pytest.fixture(autouse=True)
     def _model(self, tiny_classifier: Path) -> None:
-        self.made = reranker(tiny_classifier, batch_size=3, dtype="bfloat16")
+        part = reranker(tiny_classifier, batch_size=3, dtype="bfloat16")
+        self.part = lambda: part
 
 
 def logits(folder: Path, pairs: list[tuple[str, str]], length: int) -> np.ndarray:

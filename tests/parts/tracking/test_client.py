@@ -114,12 +114,14 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
     parent = tracker.open_sweep("sweep", {}, {}, None)
-    first = tracker.log_result(a_result(), RunPlacement(parent, "3"))
+    first = tracker.log_result(a_result(qrels={"ab12" * 16: "a 0 x 1\n"}), RunPlacement(parent, "3"))
     again = a_result(name="top_k=5", rankings={"ab12" * 16: "not written again", "cd34" * 16: "other"})
     tracker.log_result(again, RunPlacement(parent, "5"))
     tracker.close_sweep(parent, "KILLED", {}, {})
     assert files(tracker, first) == {"config.yaml", "outcomes.parquet"}
-    assert files(tracker, parent, "rankings") == {"rankings/ab12ab12ab12.trec", "rankings/cd34cd34cd34.trec"}
+    names = {f"rankings/{name}" for name in ("ab12ab12ab12.trec", "ab12ab12ab12.qrels", "cd34cd34cd34.trec")}
+    assert files(tracker, parent, "rankings") == names
+    assert content(tracker, parent, "rankings/ab12ab12ab12.qrels") == b"a 0 x 1\n"
     assert content(tracker, parent, "rankings/ab12ab12ab12.trec") == b"a Q0 x 1 1.5 top_k=3\n"
     assert client(tracker).get_run(parent).info.status == "KILLED"
 
@@ -218,19 +220,12 @@ def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, m
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert Mlflow().view_command() == "mlflow ui"
     assert Mlflow("sqlite:///a b.db").view_command() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
+    monkeypatch.setenv("PATH", "/nowhere")  # the environment is not activated
+    assert Mlflow().view_command() == f"{Path(sys.executable).parent / 'mlflow'} ui"
     server = Mlflow(server_uri)
     record(server)
     identifier = client(server).get_experiment_by_name("ragsweep").experiment_id
     assert server.view_command() == f"{server_uri}/#/experiments/{identifier}"
-
-
-def test_view_command_can_be_typed_where_the_environment_is_not_activated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert Mlflow().view_command() == f"{Path(sys.executable).parent / 'mlflow'} ui"
-    assert NoTracking().view_command() == ""
 
 
 def test_default_place_is_the_environment_then_the_current_folder(
@@ -353,17 +348,18 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
 
 
 @refused
-@pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/mlruns"])
-def test_folder_of_files_is_refused_with_the_way_out(uri: str, begin: Callable[[Mlflow], None]) -> None:
-    with pytest.raises(TrackingError, match=r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"):
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("./mlruns", r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"),
+        ("file:///tmp/mlruns", r"mlflow 3\.13 and later refuse.*sqlite:///mlflow\.db"),
+        ("sqlite://", "keeps nothing"),
+        ("sqlite:///:memory:", "keeps nothing"),
+    ],
+)
+def test_place_that_keeps_nothing_is_refused(uri: str, message: str, begin: Callable[[Mlflow], None]) -> None:
+    with pytest.raises(TrackingError, match=message):
         begin(Mlflow(uri))
-
-
-@refused
-def test_database_in_memory_is_refused(begin: Callable[[Mlflow], None]) -> None:
-    for uri in ("sqlite://", "sqlite:///:memory:"):
-        with pytest.raises(TrackingError, match="keeps nothing"):
-            begin(Mlflow(uri))
 
 
 def test_deleted_experiment_is_reported_with_the_way_out(tracker: Mlflow) -> None:
@@ -403,6 +399,7 @@ def test_masked_uri_shows_no_secret(uri: str, shown: str) -> None:
 def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tracker: Tracker = NoTracking()
+    assert tracker.view_command() == ""
     tracker.check()
     assert tracker.open_sweep("sweep", {}, {}, "given") == "given"
     assert tracker.log_result(a_result(), RunPlacement(adopt="given")) == "given"

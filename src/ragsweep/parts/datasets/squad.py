@@ -78,7 +78,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
-    placed = {}
+    placed: dict[tuple[str, int], None] = {}
     for text, start in answers:  # where the file puts it, or else its only occurrence
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None

@@ -49,8 +49,8 @@ class Similarity:
 
     def _nearest(self, texts: Floats, examples: Sequence[str]) -> Floats:
         """Return each text's cosine to the most similar example, (texts,)."""
-        cosines: Floats = texts @ unit(self.embedder.embed_queries(examples)).T
-        return cosines.max(axis=1)
+        nearest: Floats = (texts @ unit(self.embedder.embed_queries(examples)).T).max(axis=1)
+        return nearest
 
 
 def _is_text(value: object) -> bool:
