@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +11,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-import forked
-from command_line import write_dataset
+from command_line import call, write_dataset
 from configs import composed
 from ragsweep.commands.ablate import (
     OPTIONS,
@@ -276,36 +272,23 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
 # --- as a user types it -------------------------------------------------------------------------------------------
 
 
-def typed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_"))}
-    return forked.run(
-        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        env={**environment, "PYTHONWARNINGS": "ignore"}, timeout=300,
-    )  # fmt: skip
-
-
 def test_a_run_on_the_bundled_set_is_ablated_compared_and_gated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = typed(tmp_path, "run", "retriever=bm25")
+    done = call(tmp_path, "-m", "ragsweep", "run", "retriever=bm25")
     assert done.returncode == 0, done.stderr
     run = done.stdout.strip().splitlines()[-1].rpartition("(")[2].rstrip(")")
-    ablated = typed(tmp_path, "ablate", run, "--factor", "top_k", "--metric", "context_recall")
+    ablated = call(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")
     assert ablated.returncode == 0, ablated.stderr
     told = ablated.stdout[ablated.stdout.index("ablate   context_recall") :]
     assert "top_k 5 -> 3" in told
     assert "top_k 5 -> 8" in told
     (sweep,) = (tmp_path / "sweeps").glob("*.yaml")
     assert sweep.stem == f"ablate_{run}"
-    _read_back(tmp_path, run, capsys)
-
-
-def _read_back(folder: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ask the other commands about what the ablation left in the ledger."""
-    with sqlite3.connect(folder / ".ragsweep" / "ledger.db") as connection:
+    with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         ((parent,),) = connection.execute("SELECT parent FROM sweeps").fetchall()
         runs = [row[0] for row in connection.execute("SELECT run FROM records WHERE sweep IS NOT NULL ORDER BY job")]
-    path = ["--path", str(folder / ".ragsweep")]
+    path = ["--path", str(tmp_path / ".ragsweep")]
     assert find_run(path[1], run).result.signature == find_run(path[1], runs[0]).result.signature
     margin = ["--margin", "context_recall=.02"]
     assert gate(["--baseline", run, "--candidate", runs[0], *margin, *path]) == 0

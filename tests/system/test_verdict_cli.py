@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 
-import mlflow
 import pytest
 from mlflow.entities import Run
 
-import forked
+from command_line import artifacts, call, mlflow_client, runs
 
-ROOT = Path(__file__).parents[2]
 COUNT = 30
 FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}
 
@@ -33,29 +29,17 @@ def write_dataset(folder: Path) -> list[str]:
 
 def ragsweep(folder: Path, *arguments: str) -> str:
     """Run a command as it is typed, and return what it prints."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
-    }
-    done = forked.run(
-        [sys.executable, "-m", "ragsweep", *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        timeout=180, env={**kept, "PYTHONWARNINGS": "ignore", "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    done = call(folder, "-m", "ragsweep", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def parent(folder: Path) -> tuple[Run, dict[str, bytes]]:
     """Find the one parent run, and its files that belong to the verdict."""
-    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("ragsweep")
-    assert experiment is not None
-    (run,) = client.search_runs([experiment.experiment_id], "tags.`ragsweep.kind` = 'sweep'")
-    names = ("verdict", "plots", "")
-    there = {item.path for name in names for item in client.list_artifacts(run.info.run_id, name) if not item.is_dir}
-    kept = FILES | {"results.json"}
-    return run, {
-        name: Path(client.download_artifacts(run.info.run_id, name)).read_bytes() for name in sorted(there & kept)
-    }
+    (run,) = runs(folder, "sweep")
+    names = sorted(artifacts(folder, run) & {*FILES, "results.json"})
+    load = mlflow_client(folder).download_artifacts
+    return run, {name: Path(load(run.info.run_id, name)).read_bytes() for name in names}
 
 
 def verdict(printed: str) -> list[str]:
