@@ -15,7 +15,7 @@ BINARY = frozenset({"verdict", "attributed", "noncommittal"})
 """Fields that are 0 or 1; the models of ragas declare them as integers only."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields that must hold text: ragas would score an empty one 0."""
+"""Fields that must not be blank: ragas would score them 0."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 

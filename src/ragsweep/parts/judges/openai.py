@@ -37,7 +37,7 @@ class OpenAIJudge:
     Args:
         base_url: Base URL of the endpoint; /chat/completions is appended.
         model: Model name at the endpoint.
-        key_env: Name of the environment variable that holds the key; None: no key.
+        key_env: Name of the environment variable with the key; None: no key.
         temperature: 0 for repeatable judgements.
         max_tokens: Length limit of one reply; a reply that reaches it is a failure.
         seed: Base seed; samples and replicates derive their own. None: no seed is sent.

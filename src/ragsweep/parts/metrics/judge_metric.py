@@ -1,7 +1,7 @@
 """The base of metrics that an LLM judge decides: sampling, aggregation, failures, and the cache of the judge's replies.
 
 Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. They are
-keyed by what was asked. Each row also stores its usage and the case that paid for it: a resumed judgement counts all of
+keyed by the request. Each row also stores its usage and the case that paid for it: a resumed judgement counts all of
 its cost, and another one that sends the same prompt counts none.
 """
 

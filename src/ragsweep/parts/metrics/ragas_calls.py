@@ -1,12 +1,13 @@
 """Run metrics of ragas with our calls: its prompts and arithmetic, our judge, fence and cache, no second retry layer.
 
-The only module that imports ragas' metrics; that takes seconds, and happens at the first judgement.
+The only module that imports ragas' metrics; that takes seconds, and happens at the first score that needs them.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
@@ -26,7 +27,7 @@ LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of replies that list the parts of a text."""
 
 TRUSTED = frozenset({"atomicity", "coverage"})
-"""Fields of ragas' prompts that hold our own settings, not text under judgement."""
+"""Fields of ragas' prompts with our own settings, not text under judgement."""
 
 
 class NothingToJudge(Exception):
@@ -135,10 +136,12 @@ def _fence_all(value: Any) -> Any:
 def library() -> SimpleNamespace:
     """Import ragas: its metrics, its prompt class, and client classes that delegate to a session."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # read by ragas: no telemetry
-    from ragas.embeddings.base import BaseRagasEmbedding
-    from ragas.llms.base import InstructorBaseRagasLLM
-    from ragas.metrics import collections
-    from ragas.prompt.metrics.base_prompt import BasePrompt
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ragas.embeddings.base import BaseRagasEmbedding
+        from ragas.llms.base import InstructorBaseRagasLLM
+        from ragas.metrics import collections
+        from ragas.prompt.metrics.base_prompt import BasePrompt
 
     class SessionLlm(InstructorBaseRagasLLM):
         """Send ragas' prompts through a session."""

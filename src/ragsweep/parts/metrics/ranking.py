@@ -54,8 +54,8 @@ class Ndcg(EvidenceMetric):
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discount(view.grade, view.credited_rank, self.gain)
-        found = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return np.minimum(divide(found, best), 1.0)  # rounding
+        gained = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
+        return np.minimum(divide(gained, best), 1.0)  # rounding
 
 
 class _AtCutoff(EvidenceMetric):
@@ -104,8 +104,8 @@ class F1(_AtGivenCutoff):
     stem = "f1"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
-        found, exact = recall(view, self.cutoff), _precision(view, self.cutoff)
-        return divide(2 * found * exact, found + exact)
+        complete, precise = recall(view, self.cutoff), _precision(view, self.cutoff)
+        return divide(2 * complete * precise, complete + precise)
 
 
 class HitRate(_AtGivenCutoff):
@@ -142,10 +142,10 @@ class MeanAveragePrecision(_AtCutoff):
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         rank = np.where(is_within(view.credited_rank, self.cutoff), view.credited_rank, 0)
-        found = np.flatnonzero(rank)
-        found = found[np.lexsort((rank[found], view.evidence_question[found]))]
+        ranked = np.flatnonzero(rank)
+        ranked = ranked[np.lexsort((rank[ranked], view.evidence_question[ranked]))]
         precision = np.zeros(len(rank))
-        precision[found] = _number_within(view.evidence_question[found]) / rank[found]
+        precision[ranked] = _number_within(view.evidence_question[ranked]) / rank[ranked]
         return divide(per_question(view, precision), evidences(view))
 
 

@@ -9,11 +9,9 @@ words, and French articles. ROUGE-L and BLEU are computed by ragas.
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
 import string
 import unicodedata
-import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -38,6 +36,7 @@ from ragsweep.parts.metrics.bases import (
     reason_unreferenced,
     without_citations,
 )
+from ragsweep.parts.metrics.ragas_calls import library
 from ragsweep.parts.unit_vectors import unit
 
 Language = Literal["label", "english", "french"]
@@ -157,7 +156,7 @@ class RougeL(_Overlap):
 
     @cached_property
     def _metric(self) -> Any:
-        return _ragas().RougeScore(rouge_type="rougeL", mode="fmeasure")
+        return library().metrics.RougeScore(rouge_type="rougeL", mode="fmeasure")
 
 
 class Bleu(_Overlap):
@@ -175,16 +174,7 @@ class Bleu(_Overlap):
 
     @cached_property
     def _metric(self) -> Any:
-        return _ragas().BleuScore(kwargs={"use_effective_order": True})
-
-
-def _ragas() -> Any:
-    """Import ragas, which takes seconds, without telemetry and warnings."""
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ragas.metrics import collections
-    return collections
+        return library().metrics.BleuScore(kwargs={"use_effective_order": True})
 
 
 def _value(score: Coroutine[Any, Any, Any]) -> float:

@@ -178,7 +178,7 @@ class FaithfulnessNli(LocalModel, _SentenceMetric):
             distinct = list(dict.fromkeys(pairs))
             chances = dict(zip(distinct, self._entailment_probabilities(distinct), strict=True))
             for n, case in batch:
-                best = [max((chances[text, one] for text in case.contexts), default=0.0) for one in answers[n]]
+                best = [max((chances[text, part] for text in case.contexts), default=0.0) for part in answers[n]]
                 if self.model is None or not best:
                     done(n, Judgement(reason=NOTHING_SAID if self.model else NOT_CONFIGURED))
                 else:
