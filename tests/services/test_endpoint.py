@@ -43,7 +43,7 @@ def test_reply_has_the_text_and_the_usage_of_the_service(server: LlmServer) -> N
     server.answer = lambda asked: f"you said {asked.last}"
     reply = asyncio.run(endpoint(server).chat(messages("hello"), temperature=0.5, seed=None))
     assert reply.text == "you said hello"
-    assert (reply.finish_reason, reply.model) == ("stop", "m")
+    assert reply.model == "m"
     assert reply.usage == Usage(1, count("be brief hello"), 3)
     assert reply.seconds > 0
     assert server.log[0].request.path == "/v1/chat/completions"

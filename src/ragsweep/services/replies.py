@@ -54,7 +54,6 @@ class Reply(NamedTuple):
     """A model's reply."""
 
     text: str
-    finish_reason: str
     model: str  # as the service names it
     usage: Usage
     seconds: float = 0.0  # of the attempt that succeeded, without earlier attempts and waits
@@ -83,7 +82,7 @@ def read_chat(response: Any, characters: int) -> Reply:
     if not isinstance(text, str) or not text.strip():
         raise ValueError("a message without text")
     model = response.get("model")
-    return Reply(text, reason or "", model if isinstance(model, str) else "", usage)
+    return Reply(text, model if isinstance(model, str) else "", usage)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:

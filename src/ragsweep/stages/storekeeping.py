@@ -211,9 +211,6 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
     return Item(sort, name, stat.st_size, stat.st_mtime, stat.st_mtime)
 
 
-SINGLE = "single runs"
-
-
 class Results(NamedTuple):
     """The names of the sweeps that have a result of each signature, and since when a sweep has been running."""
 
@@ -229,9 +226,8 @@ def read_results(place: Place) -> Results | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
             rows = connection.execute(
-                "SELECT signature, coalesce(name, ?) FROM records LEFT JOIN sweeps ON sweeps.id = records.sweep"
-                " WHERE signature IS NOT NULL ORDER BY records.id",
-                (SINGLE,),
+                "SELECT signature, coalesce(name, 'single runs') FROM records"
+                " LEFT JOIN sweeps ON sweeps.id = records.sweep WHERE signature IS NOT NULL ORDER BY records.id"
             ).fetchall()
             claims = connection.execute(
                 "SELECT host, process, claims.started, heartbeat, sweeps.created FROM claims"
