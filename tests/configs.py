@@ -1,4 +1,4 @@
-"""Evaluate a config in this process: what `run.py` does, without Hydra's folders and without tracking."""
+"""Evaluate a config in this process as `run.py` does, without Hydra's folders and without tracking."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ def normal(configs: int, questions: int, gain: float = 0.0, seed: int = 0) -> Ma
 
 
 def turned(one: Matrix) -> Matrix:
-    """The same, told the other way round: less is better."""
+    """Return the same scores with the opposite sign, where less is better."""
     return dataclasses.replace(one, values=-one.values, higher_is_better=not one.higher_is_better)
 
 
 @st.composite
 def matrices(draw: st.DrawFn) -> Matrix:
-    """Draw a few configs and questions with many ties, whole rows that are alike, and clusters."""
+    """Draw a few configs and questions with many ties, equal rows, and clusters."""
     configs, questions = draw(st.integers(2, 5)), draw(st.integers(10, 24))
     seed, clustered = draw(st.integers(0, 2**20)), draw(st.booleans())
     generator = np.random.default_rng(seed)

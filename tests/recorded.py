@@ -1,4 +1,4 @@
-"""What tests record: a result with every oddity, a real tracking server to send it to, and a look at what arrived."""
+"""A result with unusual values, a real tracking server to record it in, and what that contains."""
 
 from __future__ import annotations
 

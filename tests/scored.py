@@ -1,4 +1,4 @@
-"""Results with given scores, and a ledger that holds them: what the commands that compare results read."""
+"""Results with given scores, and a ledger of them, as the commands that compare results read it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def scored(
 
 
 def summary(name: str, column: Sequence[float]) -> Summary:
-    """Sum up a column of scores; latency is the one that has a unit, and of which less is better."""
+    """Summarise a column of scores; only latency has a unit, and is better where it is less."""
     values = np.array(column, dtype=np.float64)
     known = values[~np.isnan(values)]
     amount = name.startswith("latency")
@@ -58,7 +58,7 @@ def summary(name: str, column: Sequence[float]) -> Summary:
 
 
 def record(folder: Path, *results: Result) -> list[str]:
-    """Write results down as single runs and return their run ids."""
+    """Record results as single runs and return their run ids."""
     ledger = Ledger(folder)
     runs = [f"{n:x}" * 32 for n in range(1, len(results) + 1)]
     for run, result in zip(runs, results, strict=True):
@@ -67,7 +67,7 @@ def record(folder: Path, *results: Result) -> list[str]:
 
 
 def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
-    """Write results down as the configs of a sweep and return their run ids."""
+    """Record results as the configs of a sweep and return their run ids."""
     ledger = Ledger(folder)
     jobs = tuple(result.overrides for result in results)
     sweep = ledger.open_sweep(parent, Sweep("", "sweep", parent, jobs, tuple(result.name for result in results)))

@@ -1,4 +1,4 @@
-"""Small real parts for tests: they follow the protocols as a user's own would, and need no model."""
+"""Small parts for tests: they implement the protocols as a user's own would, and need no model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Whole:
 
 
 class Letters:
-    """Embed a text by its counts of letters; remembers how often it worked."""
+    """Embed a text by its counts of letters, and record its calls."""
 
     VERSION = "1"
     OPERATIONAL = frozenset({"batch_size"})
@@ -110,7 +110,7 @@ def padded(positions: np.ndarray, scores: np.ndarray, depth: int) -> Rankings:
 
 
 class LongestFirst:
-    """Rerank by length of the chunk; remembers the pairs it scored."""
+    """Rerank by length of the chunk, and record the pairs."""
 
     VERSION = "1"
 

@@ -1,4 +1,4 @@
-"""Results made of bare scores: what a verdict is tested on."""
+"""Results made of scores alone, to test verdicts."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def _summary(name: str, value: float, total: int, known: int, direction: bool | 
 
 
 def noisy(mean: float, questions: int = 100, seed: int = 0, spread: float = 0.05) -> np.ndarray:
-    """Draw scores around a mean that most of all depend on the question, as those of real configs do."""
+    """Draw scores around a mean that mostly depend on the question, as those of real configs do."""
     shared = np.random.default_rng(1).normal(0, 0.1, questions)
     return np.asarray(mean + shared + np.random.default_rng(seed).normal(0, spread, questions))

@@ -10,25 +10,10 @@ from ragsweep.golden.golden_set import BLANK
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 
 QUESTION_KEYS = (
-    "id",
-    "question",
-    "category",
-    "answerable",
-    "unanswerable_type",
-    "needs_retrieval",
-    "history",
-    "reference",
-    "references",
-    "keywords",
-    "evidence",
-    "language",
-    "content_type",
-    "expected_section",
-    "distractors",
-    "notes",
-    "corpus_version",
-    "labels",
-)
+    "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "history", "reference",
+    "references", "keywords", "evidence", "language", "content_type", "expected_section", "distractors", "notes",
+    "corpus_version", "labels",
+)  # fmt: skip
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
 EVIDENCE_KEYS = ("document", "anchor", "start", "grade")
