@@ -16,6 +16,7 @@ from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, R
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.closing import ParentRun, summarise_sweep
 from ragsweep.sweep.recording import log_outcome, log_single
+from ragsweep.sweep.session import RunContext
 
 SWEEP_TAG = "ragsweep.sweep"
 
@@ -51,35 +52,35 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     return replace(sweep, parent=parent)
 
 
-def catch_up(ledger: Ledger, tracker: Tracker, sweep: Sweep, terminal: Terminal) -> None:
+def catch_up(context: RunContext, sweep: Sweep) -> None:
     """Upload records of processes that died between ledger and tracker; other processes' uploads are waited for."""
-    if not tracker.identity:
+    if not context.tracker.identity:
         return
     try:
-        _upload(ledger, tracker, ledger.untracked(sweep.id), sweep.parent)
+        _upload(context.ledger, context.tracker, context.ledger.untracked(sweep.id), sweep.parent)
     except TrackingError as fault:
-        terminal.line("warning", str(fault))
+        context.terminal.line("warning", str(fault))
 
 
-def end_lost(tracker: Tracker, sweep: Sweep, elsewhere: bool) -> None:
-    """End the runs that no process will complete; a tracker out of reach is reported when the sweep is closed.
+def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, elsewhere: bool) -> None:
+    """End the runs that no process will complete, write a sweep's parent run, and end it.
 
-    ``elsewhere``: other machines may be at the sweep; of two runs of a trial that changed machines one is ended.
+    A tracker out of reach gets it from `ragsweep sync` later. ``elsewhere``: other machines may be at the sweep; of two
+    runs of a trial that changed machines one is ended.
     """
+    ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
         if elsewhere:
             tracker.children(sweep.parent)
         else:
             tracker.end_abandoned(sweep.parent)  # a run whose creation was confirmed to no process
-
-
-def close(ledger: Ledger, tracker: Tracker, sweep: Sweep, status: str, parent: ParentRun, terminal: Terminal) -> None:
-    """Write a sweep's parent run and end it; a tracker out of reach gets it from `ragsweep sync` later."""
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags)
         _tag_children(ledger, tracker, sweep, parent)
     except TrackingError as fault:
-        terminal.line("warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later")
+        context.terminal.line(
+            "warning", f"in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+        )
 
 
 def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:

@@ -229,7 +229,7 @@ class Multirun:
 
     def _report(self, sweep: Sweep, status: str, why: str) -> str:
         """Show the outcome of the sweep, and send it to the tracker; return the sweep's status."""
-        mlflow_sync.catch_up(self.ledger, self.tracker, sweep, self.terminal)
+        mlflow_sync.catch_up(self.context, sweep)
         records = self.ledger.records(sweep.id)
         recorded = [*records, *self.ledger.finalists(sweep.id)]
         summary, status = self._summarise(sweep, records, status, why)
@@ -238,8 +238,7 @@ class Multirun:
         summary.show(self.terminal)
         self.terminal.look(self.tracker.view_command(), sweep.name, sweep.parent)
         if self.tracker.identity:
-            mlflow_sync.end_lost(self.tracker, sweep, self.elsewhere)
-            mlflow_sync.close(self.ledger, self.tracker, sweep, status, summary.parent(sweep.name), self.terminal)
+            mlflow_sync.close(self.context, sweep, status, summary.parent(sweep.name), self.elsewhere)
         return status
 
     def _summarise(
