@@ -83,8 +83,9 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: ParentRun, els
         )
 
 
-def end_abandoned(ledger: Ledger, tracker: Tracker, terminal: Terminal) -> None:
+def end_abandoned(context: RunContext) -> None:
     """Mark as KILLED the sweeps whose process is dead: they would be shown as running forever."""
+    ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
             continue

@@ -72,7 +72,7 @@ def _run(command: Command) -> int:
         kind = Search if command.searching else Multirun
         signatures = [experiment.signature for experiment in experiments]
         status = kind(command, values, context, jobs, race).run(signatures, planned)
-    mlflow_sync.end_abandoned(context.ledger, context.tracker, terminal)
+    mlflow_sync.end_abandoned(context)
     return status
 
 
