@@ -270,8 +270,7 @@ def foretold(replications: int) -> list[str]:
     for configs in (2, 10, 50):
 
         def seen(drawn: Matrix) -> float:
-            critical = compare_with_baseline(drawn, 0, resamples=RESAMPLES).critical
-            return estimate_power(drawn, level=each_level(critical, len(drawn.questions))).typical
+            return estimate_power(drawn, level=each_level(compare_with_baseline(drawn, 0, resamples=RESAMPLES))).typical
 
         nulls = (normal(np.zeros(configs), 100, np.random.default_rng([7, n])).matrix for n in range(100))
         effect = float(np.mean([seen(one) for one in nulls]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,15 @@ def clustered(truth: Doubles, sources: int, generator: np.random.Generator) -> P
     return planted(shared + of_source + own + truth[:, None], truth + 0.5, np.repeat(np.arange(sources), 3))
 
 
+def unequal(sizes: Sequence[int], generator: np.random.Generator) -> Planted:
+    """Ten equal configs, sources of unequal size; scores of one source have an intraclass correlation of .3."""
+    source = np.repeat(np.arange(len(sizes)), sizes)
+    shared = generator.normal(0.5, 0.36, len(source))
+    of_source = generator.normal(0, 0.18 * np.sqrt(0.3), (10, len(sizes)))[:, source]
+    own = generator.normal(0, 0.18 * np.sqrt(0.7), (10, len(source)))
+    return planted(shared + of_source + own, np.full(10, 0.5), source)
+
+
 def opposed(questions: int, generator: np.random.Generator) -> Planted:
     """Four configs and five slices; the last config is better by .1 in four slices, and worse by .15 in the fifth."""
     drawn = normal(np.zeros(4), questions, generator).matrix.values
@@ -144,6 +153,13 @@ def synthetic() -> list[Scenario]:
         Scenario("10 equal, ties, n=100", partial(tied, np.zeros(10), 100), continuous=False),
         Scenario("10 equal, rare departures, n=100", partial(tied, np.zeros(10), 100, flipped=0.03), continuous=False),
         Scenario("10 equal, 60 sources of 3", partial(clustered, np.zeros(10), 60)),
+        Scenario(
+            "10 equal, sources of 15, 12, 7, 5, 4, 3, 2 and 28 of 1",
+            partial(unequal, [15, 12, 7, 5, 4, 3, 2, *[1] * 28]),
+        ),
+        Scenario("10 equal, 5 sources of 10 and 50 of 1", partial(unequal, [10] * 5 + [1] * 50)),
+        Scenario("10 equal, 2 sources of 20 and 60 of 1", partial(unequal, [20] * 2 + [1] * 60)),
+        Scenario("10 equal, 40 sources of 3", partial(unequal, [3] * 40)),
         Scenario("1 of 10 by .10, n=100", partial(normal, one_better(10, 0.10), 100)),
         Scenario("1 of 10 by .05, n=300", partial(normal, one_better(10, 0.05), 300)),
         Scenario("1 of 50 by .08, n=100", partial(normal, one_better(50, 0.08), 100)),

@@ -134,9 +134,7 @@ def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
     if len(whole) < 2:
         return shared_level(configs, LEVEL)
-    matrix = score_matrix(whole, metric)
-    critical = compare_with_baseline(matrix, 0).critical
-    return each_level(critical, len(np.unique(matrix.clusters))) if critical > 0 else LEVEL
+    return each_level(compare_with_baseline(score_matrix(whole, metric), 0))
 
 
 def _row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:

@@ -21,7 +21,7 @@ from ragsweep.stats.inference.best import SelectionBias, probability_of_best, se
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
 from ragsweep.stats.inference.differences import Differences, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from ragsweep.stats.inference.power import LEVEL, Power, each_level, estimate_power
+from ragsweep.stats.inference.power import Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 
@@ -226,8 +226,7 @@ def _cost(results: Sequence[Result], name: str) -> Cost:
 
 def _power(matrix: Matrix, differences: Differences) -> Power:
     """Return what this sweep can show: with the critical value by which it is decided."""
-    critical, clusters = differences.critical, len(np.unique(matrix.clusters))
-    return estimate_power(matrix, level=each_level(critical, clusters) if critical > 0 else LEVEL)
+    return estimate_power(matrix, level=each_level(differences))
 
 
 def _margin(first: Result, matrix: Matrix) -> float:

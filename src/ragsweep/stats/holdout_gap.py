@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
+from ragsweep.stats.inference.resampling import cluster_scores
 
 NORMAL = 1.96
 
@@ -35,7 +35,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 
     Configs are matched by all parameters but ``partition``. Only configs measured on both sides count: of them, the
     search would have chosen the best on tune. None where that is the first config itself, where the first one was not
-    measured on tune, or where either side has fewer than ten clusters.
+    measured on tune, or where either side has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result): result for result in tuned if _usable(result, metric)}
     pairs = [(tuned_by_identity.get(_identity(result)), result) for result in results if _usable(result, metric)]
@@ -58,7 +58,7 @@ def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
     """Return the lead of one config over another, and its standard error; NaN with too few clusters."""
     matrix = score_matrix([base, other], metric)
     found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters)
-    return float(found.means[0]), float(found.errors[0]) if found.clusters >= FEWEST else math.nan
+    return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan
 
 
 def _identity(result: Result) -> frozenset[tuple[str, str]]:

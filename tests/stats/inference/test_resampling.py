@@ -12,8 +12,9 @@ from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums, de
 
 
 def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
+    """How far resampled means are from the observed ones."""
     data = cluster_scores(values, clusters)
-    return np.concatenate(list(deviations(data.sums, data.sizes, resamples)))
+    return np.concatenate(list(deviations(data.sums / data.sizes.sum(), resamples)))
 
 
 def test_sums_of_clusters_by_hand() -> None:
@@ -29,14 +30,12 @@ def test_error_of_single_questions_is_the_ordinary_one() -> None:
     assert cluster_scores(one.values, one.clusters).errors == pytest.approx(stats.sem(one.values, axis=1))
 
 
-def test_error_of_clusters_is_that_of_statsmodels() -> None:
+def test_error_of_equal_clusters_is_that_of_statsmodels() -> None:
     generator = np.random.default_rng(0)
-    clusters = np.sort(generator.integers(0, 15, 60))
+    clusters = generator.permutation(np.repeat(np.arange(15), 4))
     values = generator.normal(size=15)[clusters] + generator.normal(size=60)
     expected = sm.OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}).bse[0]
-    assert cluster_scores(values[None, :], np.unique(clusters, return_inverse=True)[1]).errors[0] == pytest.approx(
-        expected
-    )
+    assert cluster_scores(values[None, :], clusters).errors[0] == pytest.approx(expected)
 
 
 def test_resamples_spread_as_far_as_those_of_scipy() -> None:
@@ -56,12 +55,17 @@ def test_clusters_are_drawn_whole() -> None:
     assert drawn(thrice, np.arange(90)).std() < 0.7 * drawn(once, np.arange(30)).std()
 
 
-def test_means_of_uneven_clusters_are_over_the_drawn_questions() -> None:
+def test_resampled_means_of_uneven_clusters_vary_as_the_uncorrected_error_says() -> None:
+    """They are linear in the draws: a large cluster that is drawn twice moves the mean twice as far."""
     clusters = np.array([0] * 9 + list(range(1, 12)))
     values = np.where(clusters == 0, 1.0, 0.0)[None, :]
-    weights = np.concatenate(list(draws(12, 1000)))
-    expected = weights[:, 0] * 9 / (weights[:, 0] * 8 + 12)
-    assert drawn(values, clusters, 1000)[:, 0] + values.mean() == pytest.approx(expected, abs=1e-6)
+    weights = np.concatenate(list(draws(12, 10_000)))
+    expected = (weights[:, 0] * 9 * 0.55 - (12 - weights[:, 0]) * 0.45) / 20  # less the mean of .45
+    assert drawn(values, clusters)[:, 0] == pytest.approx(expected, abs=1e-6)
+    data = cluster_scores(values, clusters)
+    spread = np.sqrt(np.square(data.sums).sum()) / 20
+    assert expected.std() == pytest.approx(spread, rel=0.03)
+    assert data.errors[0] > 1.2 * spread  # of which one cluster is nine parts of twenty
 
 
 def test_draws_are_the_same_each_time_and_begin_alike() -> None:

@@ -46,7 +46,7 @@ def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
         return np.full(len(matrix.values), np.nan)
     won, near = np.zeros(len(data.means)), np.float32(TIE * np.abs(matrix.values).max())
     middle = (data.means - data.means.max()).astype(np.float32)
-    for block in deviations(data.sums, data.sizes, resamples):
+    for block in deviations(data.sums / data.sizes.sum(), resamples):
         block += middle
         first = block >= block.max(axis=1, keepdims=True) - near
         won += (first / first.sum(axis=1, keepdims=True)).sum(axis=0)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import LARGEST, as_normal
-from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, ClusteredScores, cluster_scores, deviations
+from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -39,7 +40,7 @@ class ConfidenceSet:
 
 
 class Pairs(NamedTuple):
-    """Every config against every other: by how many standard errors it is worse, and 1 / that standard error."""
+    """Every config against every other: by how many standard errors it is worse, and 1 / the spread of resamples."""
 
     worse: Doubles  # (configs, configs)
     scale: Floats  # (configs, configs); 0 where the difference has no spread
@@ -55,12 +56,12 @@ def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = R
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    data = cluster_scores(rows, matrix.clusters)
+    data = cluster_scores(rows, matrix.clusters, compared=True)
     if not data.enough:
         unknown = np.full(len(place), np.nan)
         note = f"fewer than {FEWEST} independent questions: nobody can be left out"
         return ConfidenceSet(np.ones(len(place), dtype=bool), unknown if len(rows) > 1 else np.ones(len(place)), note)
-    drawn = deviations(data.sums, data.sizes, affordable(len(rows), resamples))
+    drawn = deviations(data.sums, affordable(len(rows), resamples))
     p_values = range_p_values(pairs(data), drawn)[place]
     return ConfidenceSet(p_values > 1 - level, p_values)
 
@@ -72,18 +73,23 @@ def affordable(configs: int, resamples: int) -> int:
 
 def pairs(data: ClusteredScores) -> Pairs:
     """Compare all rows with each other; a constant difference counts as very many standard errors, a finite number."""
-    questions, count = data.sizes.sum(), data.clusters
-    covariance = data.sums @ data.sums.T * (count / (count - 1)) / questions**2
-    own = np.diag(covariance)
-    variance = own[:, None] + own[None, :] - 2 * covariance
+    variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
+    drawn = _squared_distances(data.sums @ data.sums.T)
+    own = np.square(data.errors)
     scale = np.sqrt(own[:, None] + own[None, :]) + 1e-9 * np.abs(data.means).max()
     spread = variance > np.square(SAME * scale)
     gap = data.means[None, :] - data.means[:, None]
     errors = np.sqrt(np.where(spread, variance, 1.0))
     constant = np.where(np.abs(gap) > SAME * scale, np.sign(gap) * LARGEST, 0.0)
-    worse = np.where(spread, as_normal(gap / errors, count - 1), constant)
-    unbiased = np.sqrt(count / (count - 1))
-    return Pairs(worse, np.where(spread, unbiased / errors, 0.0).astype(np.float32))
+    worse = np.where(spread, as_normal(gap / errors, data.degrees), constant)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Pairs(worse, np.where(spread, 1 / np.sqrt(drawn), 0.0).astype(np.float32))
+
+
+def _squared_distances(products: Doubles) -> Doubles:
+    """Return the squared distance of every row to every other, from their products (rows, rows)."""
+    own = np.diag(products)
+    return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
 
 def range_p_values(compared: Pairs, drawn: Iterable[Floats]) -> Doubles:

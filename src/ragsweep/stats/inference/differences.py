@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
-from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES
+from ragsweep.stats.inference.resampling import RESAMPLES
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -48,6 +49,7 @@ class Differences:
     notes: tuple[str, ...]
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # by how many standard errors each interval reaches out
+    degrees: float  # degrees of freedom of the differences' t statistics
     higher_is_better: bool = True
 
     @property
@@ -78,7 +80,7 @@ def compare_with_baseline(
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
     treats questions one by one, the randomisation test flips clusters together; Holm's correction counts all other
-    configs. With fewer than ten clusters there are no intervals, and the tests, which are exact there, stand alone.
+    configs. With fewer than ten effective clusters there are no intervals: the tests stand alone.
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -89,8 +91,8 @@ def compare_with_baseline(
     found = Differences(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
-        np.count_nonzero(differences, axis=1), _notes(differences, baseline, len(np.unique(matrix.clusters))),
-        ranked.variant, bounds.critical, matrix.higher_is_better,
+        np.count_nonzero(differences, axis=1), _notes(differences, baseline, matrix.clusters),
+        ranked.variant, bounds.critical, bounds.degrees, matrix.higher_is_better,
     )  # fmt: skip
     excluded = np.flatnonzero(others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed).tolist()
     notes = [UNCONFIRMED if row in excluded else note for row, note in enumerate(found.notes)]
@@ -114,11 +116,13 @@ def _effects(differences: Doubles) -> Doubles:
         return np.where(flat, np.where(means == 0, 0.0, np.nan), means / spread)
 
 
-def _notes(differences: Doubles, baseline: int, clusters: int) -> tuple[str, ...]:
+def _notes(differences: Doubles, baseline: int, clusters: Numbers) -> tuple[str, ...]:
+    known = enough_clusters(clusters)
+
     def note(row: int, scores: Doubles) -> str:
         if row == baseline:
             return BASELINE
-        if clusters < FEWEST:
+        if not known:
             return FEW
         if not scores.any():
             return IDENTICAL

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores, deviations
+from ragsweep.stats.inference.resampling import RESAMPLES, cluster_scores, deviations
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -23,8 +23,8 @@ ROUNDING = 1e-5
 class SimultaneousIntervals:
     """Means of rows with simultaneous intervals, in the rows' own unit.
 
-    ``critical`` is by how many standard errors each interval reaches out. Ends are NaN where the clusters are too few;
-    a row without any spread has ends equal to its mean.
+    ``critical`` is by how many standard errors each interval reaches out, of t statistics with ``degrees`` degrees of
+    freedom. Ends are NaN where the clusters are too few; a row without any spread has ends equal to its mean.
     """
 
     means: Doubles
@@ -32,6 +32,7 @@ class SimultaneousIntervals:
     low: Doubles
     high: Doubles
     critical: float
+    degrees: float
 
 
 def max_t_intervals(
@@ -43,28 +44,27 @@ def max_t_intervals(
     Wolf, Econometrica 73, 2005, the single-step version). Standard errors are fixed, those of the sample: those of a
     resample are 0 where all its scores tie. The quantile is stretched as Student's t is against the normal.
     """
-    return clustered_intervals(cluster_scores(rows, clusters), level, resamples)
-
-
-def clustered_intervals(
-    data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES
-) -> SimultaneousIntervals:
-    """Bound the means of sums by cluster, as :func:`max_t_intervals`."""
-    critical = largest_deviation(data, level, resamples) if data.enough else math.nan
+    data = cluster_scores(rows, clusters)
+    critical = critical_value(largest_deviation(data.standardised, level, resamples), data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
-    return SimultaneousIntervals(data.means, data.errors, data.means - half, data.means + half, critical)
+    return SimultaneousIntervals(data.means, data.errors, data.means - half, data.means + half, critical, data.degrees)
 
 
-def largest_deviation(data: ClusteredScores, level: float, resamples: int) -> float:
-    """Return the quantile of the largest deviation of any row, in standard errors; 0 where no row has a spread."""
-    spread = data.errors > 0
-    if not spread.any():
+def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
+    """Return the quantile of the largest resampled deviation of any row (rows, clusters); 0 of no rows.
+
+    In standard errors as if they were known; :func:`critical_value` allows for estimated ones.
+    """
+    if not len(standardised):
         return 0.0
-    scaled = data.sums[spread] / data.errors[spread, None]
-    largest = np.sort(np.concatenate([_furthest(block) for block in deviations(scaled, data.sizes, resamples)]))
+    largest = np.sort(np.concatenate([_furthest(block) for block in deviations(standardised, resamples)]))
     place = min(math.ceil((resamples + 1) * level), resamples) - 1
-    unbiased = math.sqrt(data.clusters / (data.clusters - 1))
-    return as_student(float(largest[place]) * unbiased, data.clusters - 1) * (1 + ROUNDING)
+    return float(largest[place])
+
+
+def critical_value(largest: float, degrees: float) -> float:
+    """Return by how many estimated standard errors an interval reaches out; NaN without degrees of freedom."""
+    return as_student(largest, degrees) * (1 + ROUNDING)
 
 
 def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -72,26 +72,26 @@ def _furthest(block: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(block.max(axis=1))
 
 
-def as_student(normal: float, degrees: int) -> float:
+def as_student(normal: float, degrees: float) -> float:
     """Return the t value that is exceeded as often as a value of the normal distribution.
 
     Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), turned round: it stays finite and
-    rises far out in the tails, where probabilities are 0 in double precision. NaN without any ``degrees`` of freedom.
+    rises far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of freedom.
     """
-    if degrees < 1 or math.isnan(normal):
+    if not degrees >= 1 or math.isnan(normal):
         return math.nan
     stretched = normal * (8 * degrees + 3) / (8 * degrees + 1)
     root = math.sqrt(degrees * math.expm1(min(stretched * stretched / degrees, 60.0)))
     return math.copysign(min(root, LARGEST), normal)
 
 
-def as_normal(student: Doubles, degrees: int) -> Doubles:
+def as_normal(student: Doubles, degrees: float) -> Doubles:
     """Return the value of the normal distribution that is exceeded as often as a t value: :func:`as_student` back."""
     root = np.sqrt(degrees * np.log1p(np.square(student) / degrees))
     return np.asarray(np.sign(student) * root * (8 * degrees + 1) / (8 * degrees + 3))
 
 
-def student_quantile(share: float, degrees: int) -> float:
+def student_quantile(share: float, degrees: float) -> float:
     """Return a quantile of Student's t."""
     from scipy.special import stdtrit
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
+from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
@@ -47,14 +48,14 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, clusters whole; the bounds are of Student's t with clusters - 1 degrees of freedom (Schuirmann
-    1987, one side). A relative margin is a share of the baseline's mean: then each question's slack is the candidate's
-    score less (1 - margin) of the baseline's (more than 1 + margin where less is better), so that the baseline's own
-    uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003). Where fewer than 30 questions differ, each
+    Questions are paired, clusters whole; the bounds are of Student's t (Schuirmann 1987, one side). A
+    relative margin is a share of the baseline's mean: then each question's slack is the candidate's score less
+    (1 - margin) of the baseline's (more than 1 + margin where less is better), so that the baseline's own uncertainty
+    counts (Laster and Johnson, Statistics in Medicine 22, 2003). Where fewer than 30 questions differ, each
     end counts one question more, off by the largest difference seen (in the spirit of Agresti and Min, Statistics in
     Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
     (1 - (1 - level) ** (1 / clusters), about 3 / clusters at 95 %: Hanley and Lippman-Hand, JAMA 249, 1983), and each
-    may be lost whole. Fewer than ten clusters are inconclusive.
+    may be lost whole. Fewer than ten effective clusters are inconclusive.
 
     Raises:
         InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
@@ -90,7 +91,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
             f"a margin of {margin:.0%} of {baseline:g}: give an absolute one, a share of this means nothing"
         )
     allowed = margin * baseline if relative else margin
-    if len(np.unique(matrix.clusters)) < FEWEST:
+    if not enough_clusters(matrix.clusters):
         return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
     each = _slack(matrix, margin, relative)
     slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
@@ -113,7 +114,7 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
     data = cluster_scores(slack[None, :], clusters)
-    return float(data.means[0] + side * student_quantile(level, data.clusters - 1) * data.errors[0])
+    return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])
 
 
 def _most(matrix: Matrix, side: float) -> float:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.calibration import Noise, noise
+from ragsweep.stats.inference.cluster_errors import FEWEST
+from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import as_normal, student_quantile
-from ragsweep.stats.inference.resampling import FEWEST, cluster_scores
+from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
 
@@ -31,8 +33,8 @@ class Power:
     ``estimate_power`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences a question, clusters counted in: the standard error
     times the root of the questions. ``typical`` is the median over configs that differ from the baseline at all. NaN
-    where a config never differs, and everywhere with fewer than ten clusters: ``note`` says so. ``alone`` is the same
-    as ``typical``, were two configs compared and no others.
+    where a config never differs, and everywhere with fewer than ten effective clusters, as ``note`` says. ``alone`` is
+    the same as ``typical``, were two configs compared and no others.
     """
 
     detectable: Doubles
@@ -58,8 +60,8 @@ class Power:
 def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
-    (t_{1 - alpha/2} + t_power) standard errors, with clusters - 1 degrees of freedom (Bloom, Evaluation Review 19,
-    1995); the standard error is by clusters. For a comparison among many configs give the ``level`` of each one:
+    (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
+    19, 1995). For a comparison among many configs give the ``level`` of each one:
     :func:`each_level` of a sweep's critical value, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters)
@@ -68,9 +70,9 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
         unknown = np.full(len(matrix.values), math.nan)
         note = f"fewer than {FEWEST} independent questions"
         return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, power, level, note)
-    degrees = data.clusters - 1
     factor, alone = (
-        student_quantile((1 + each) / 2, degrees) + student_quantile(power, degrees) for each in (level, LEVEL)
+        student_quantile((1 + each) / 2, data.degrees) + student_quantile(power, data.degrees)
+        for each in (level, LEVEL)
     )
     errors = np.where(data.errors > 0, data.errors, math.nan)
     spread = errors * math.sqrt(questions)
@@ -80,12 +82,14 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
 
 
-def each_level(critical: float, clusters: int) -> float:
-    """Return the level of one interval that reaches out by ``critical`` standard errors, with so many clusters.
+def each_level(differences: Differences) -> float:
+    """Return the level of each of a sweep's intervals by itself; ``LEVEL`` where none of them has a width.
 
-    That of a sweep's simultaneous intervals is above .95: a difference must be larger to be shown among many.
+    All hold together, so that it is above .95: a difference must be larger to be shown among many.
     """
-    return 2 * NormalDist().cdf(float(as_normal(np.array(critical), clusters - 1))) - 1
+    if not differences.critical > 0:
+        return LEVEL
+    return 2 * NormalDist().cdf(float(as_normal(np.array(differences.critical), differences.degrees))) - 1
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:

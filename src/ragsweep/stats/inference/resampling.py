@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.stats.inference.cluster_errors import enough, intraclass_correlation, unequal_clusters
+
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -18,8 +20,6 @@ BLOCK = 500
 """Resamples drawn at a time: what is made of them stays in the processor's cache."""
 REMEMBERED = 1 << 26
 """Weights of more bytes than this are drawn anew each time rather than remembered."""
-FEWEST = 10
-"""With fewer clusters no spread is claimed to be known."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
 """A spread of less than this part of the largest number is rounding, and counts as none."""
@@ -29,15 +29,18 @@ NEGLIGIBLE = 1e-9
 class ClusteredScores:
     """Rows of scores (rows, questions) summed up by cluster, ready to be drawn from.
 
-    ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means: the
-    linearised ratio estimator with whole clusters as units (Cochran 1977, section 9.7), with G / (G - 1). With one
-    question a cluster it is the ordinary standard error. A spread that is mere rounding is 0.
+    ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
+    the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
+    where there are not ``enough`` clusters. With one question a cluster the error is the ordinary standard error. A
+    spread that is mere rounding is 0.
     """
 
     means: Doubles
     sums: Doubles
     sizes: Doubles  # (clusters,)
     errors: Doubles
+    factors: Doubles  # (clusters,)
+    degrees: float
 
     @property
     def clusters(self) -> int:
@@ -47,24 +50,35 @@ class ClusteredScores:
     @property
     def enough(self) -> bool:
         """Whether there are enough clusters to speak of a spread."""
-        return self.clusters >= FEWEST
+        return enough(self.sizes)
+
+    @property
+    def standardised(self) -> Doubles:
+        """The sums of rows with a spread, scaled so that their resampled deviations have a variance of 1."""
+        varied = self.sums[self.errors > 0]
+        return np.asarray(varied / np.sqrt(np.square(varied).sum(axis=1, keepdims=True)))
 
 
-def cluster_scores(rows: Doubles, clusters: Numbers) -> ClusteredScores:
-    """Sum up rows (rows, questions) by cluster (questions,), numbered from 0. NaN means and errors of no questions."""
+def cluster_scores(rows: Doubles, clusters: Numbers, *, compared: bool = False) -> ClusteredScores:
+    """Sum up rows (rows, questions) by cluster (questions,), numbered from 0. NaN means and errors of no questions.
+
+    Where rows are ``compared`` with each other, what all of them share of a question is in no difference, and does not
+    count to the correlation inside of clusters.
+    """
     questions = rows.shape[1]
     if not questions:
         unknown = np.full(len(rows), np.nan)
-        return ClusteredScores(unknown, np.zeros((len(rows), 0)), np.zeros(0), unknown)
+        return ClusteredScores(unknown, np.zeros((len(rows), 0)), np.zeros(0), unknown, np.zeros(0), np.nan)
     means = rows.mean(axis=1)
-    sums = cluster_sums(rows - means[:, None], clusters)
-    count = sums.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.sqrt(np.square(sums).sum(axis=1) * np.divide(count, count - 1)) / questions
-    largest = np.abs(rows).max(axis=1)
-    errors[errors <= NEGLIGIBLE * largest] = 0.0
-    sizes = np.bincount(clusters, minlength=count).astype(np.float64)
-    return ClusteredScores(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors)
+    apart = rows - means[:, None]
+    sums = cluster_sums(apart, clusters)
+    sizes = np.bincount(clusters, minlength=sums.shape[1]).astype(np.float64)
+    own = apart - apart.mean(axis=0) if compared else apart
+    correlation = intraclass_correlation(own, cluster_sums(own, clusters) if compared else sums, sizes)
+    factors, degrees = unequal_clusters(sizes, correlation)
+    errors = np.sqrt(np.square(sums) @ factors) / questions
+    errors[errors <= NEGLIGIBLE * np.abs(rows).max(axis=1)] = 0.0
+    return ClusteredScores(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors, factors, degrees)
 
 
 def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
@@ -76,18 +90,18 @@ def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
     return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
 
 
-def deviations(sums: Doubles, sizes: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
-    """Yield how far resampled means lie from the observed ones, in blocks (resamples, rows).
+def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
+    """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
-    Whole clusters are drawn with replacement, as many as there are, and a mean is the drawn sum over the number of
-    drawn questions (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The draws depend on the number of
-    clusters alone: all that is computed of one set of questions is computed of the same draws. Multiplied in float32:
-    sums are of deviations, so that nothing cancels. Scale the rows of ``sums`` to have the deviations scaled.
+    Whole clusters are drawn with replacement, as many as there are (cluster bootstrap: Davison and Hinkley 1997,
+    section 3.8). Over the number of questions it is how far a resampled mean lies from the observed one, linearised:
+    were it divided by the number of drawn questions, a large cluster that is drawn often would weigh less. The draws
+    depend on the number of clusters alone: all that is computed of one set of questions is computed of the same draws.
+    Multiplied in float32: sums are of deviations, so that nothing cancels.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
-    for weights in draws(len(sizes), resamples):
-        drawn = weights @ sizes.astype(np.float32)
-        yield (weights @ columns) / drawn[:, None]
+    for weights in draws(sums.shape[1], resamples):
+        yield weights @ columns
 
 
 def draws(clusters: int, resamples: int) -> Iterator[Floats]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import clustered_intervals
+from ragsweep.stats.inference.max_t import critical_value, largest_deviation
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
-from ragsweep.stats.inference.resampling import FEWEST, RESAMPLES, ClusteredScores, cluster_scores
+from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -33,7 +33,7 @@ class Slice:
     """The questions with one value of one label: each config less the baseline there, one number a config.
 
     In the metric's unit and its own direction. Intervals hold for all configs and all slices together; NaN with fewer
-    than ten clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
+    than ten effective clusters. ``p`` is the randomisation test's, ``p_holm`` corrected over all configs and slices.
     """
 
     label: str
@@ -60,7 +60,7 @@ class Slice:
     def _sure(self, side: float) -> Flags:
         turned = side if self.higher_is_better else -side
         low, high = (self.low, self.high) if turned > 0 else (-self.high, -self.low)
-        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p < SURE)
+        return np.where(np.isnan(low), False, low > 0) & (high > 0) & (self.p_holm < SURE)
 
 
 class Reversal(NamedTuple):
@@ -129,36 +129,34 @@ def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int)
 def _intervals(
     differences: Doubles, clusters: Numbers, masks: Sequence[Flags], level: float, resamples: int
 ) -> list[tuple[Doubles, Doubles, Doubles]]:
-    """Bound each slice's means, all together: means, low and high ends a slice."""
+    """Bound each slice's means, all together: means, low and high ends a slice.
+
+    The slices are drawn together; each interval reaches out by its own slice's errors and degrees of freedom.
+    """
     parts = [_inside(differences, clusters, mask) for mask in masks]
-    enough = [len(np.unique(clusters[mask])) >= FEWEST for mask in masks]
-    known = [part for part, sure in zip(parts, enough, strict=True) if sure]
-    critical = math.nan
+    known = [_over_all(part, clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
+    largest = 0.0
     if known:
-        work = len(known) * differences.size
-        joined = ClusteredScores(
-            np.concatenate([part.means for part in known]),
-            np.concatenate([part.sums for part in known]),
-            known[0].sizes,
-            np.concatenate([part.errors for part in known]),
-        )
-        critical = clustered_intervals(joined, level, max(min(resamples, 1000), min(resamples, WORK // work))).critical
+        fewer = max(min(resamples, 1000), min(resamples, WORK // (len(known) * differences.size)))
+        largest = largest_deviation(np.concatenate(known), level, fewer)
     found = []
-    for part, sure in zip(parts, enough, strict=True):
-        half = np.where(part.errors > 0, critical * part.errors, 0.0) if sure else np.full(len(part.means), math.nan)
+    for part in parts:
+        half = np.where(part.errors > 0, critical_value(largest, part.degrees) * part.errors, 0.0)
+        half = half if part.enough else np.full(len(half), math.nan)
         found.append((part.means, part.means - half, part.means + half))
     return found
 
 
 def _inside(differences: Doubles, clusters: Numbers, mask: Flags) -> ClusteredScores:
-    """Sum up one slice over all clusters, so that all slices are drawn together.
+    return cluster_scores(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
 
-    Whole clusters are drawn, so the questions of a slice vary from draw to draw; the sums stay those of deviations from
-    the slice's mean, over the slice's observed number of questions (linearised), scaled to the whole set's.
+
+def _over_all(part: ClusteredScores, clusters: Numbers, mask: Flags) -> Doubles:
+    """Spread the standardised sums of one slice over the clusters of all questions, so that all slices vary together.
+
+    Whole clusters are drawn, so the questions of a slice vary in number from draw to draw; its sums stay those of
+    deviations from the slice's mean (linearised).
     """
-    inside = cluster_scores(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
-    present = np.unique(clusters[mask])
-    sizes = np.bincount(clusters).astype(np.float64)
-    sums = np.zeros((len(differences), len(sizes)))
-    sums[:, present] = inside.sums * (len(clusters) / max(int(mask.sum()), 1))
-    return ClusteredScores(inside.means, sums, sizes, inside.errors)
+    sums = np.zeros((len(part.standardised), int(clusters.max()) + 1))
+    sums[:, np.unique(clusters[mask])] = part.standardised
+    return sums

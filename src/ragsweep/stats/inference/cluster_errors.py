@@ -1,0 +1,163 @@
+"""Standard errors of means over clusters of unequal size, and the degrees of freedom of their t statistics.
+
+Sums over large clusters vary more, and the mean, from which deviations are taken, leans towards them: the plain cluster
+estimator is too small then, and its t statistic has fewer degrees of freedom than there are clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+FEWEST = 10
+"""With fewer effective clusters no spread is claimed to be known."""
+TAIL = 0.02
+"""The two-sided tail by which degrees of freedom are fitted: between that of one 95 % interval and that of many."""
+ROUNDED = 2
+"""Digits of a correlation: its estimate is never so exact, and what follows from it is remembered."""
+
+
+def effective_clusters(sizes: Doubles) -> float:
+    """Return n² / sum of squared sizes: as many clusters of equal size weigh their questions as evenly; 0 of none."""
+    return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
+
+
+def enough_clusters(clusters: Numbers) -> bool:
+    """Return whether questions (questions,) come from enough clusters, numbered from 0, to speak of a spread."""
+    return enough(np.bincount(clusters).astype(np.float64)) if len(clusters) else False
+
+
+def enough(sizes: Doubles) -> bool:
+    """Return whether clusters of these sizes are enough to speak of a spread: as good as ten of equal size."""
+    return effective_clusters(sizes) >= FEWEST - 1e-9
+
+
+def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -> float:
+    """Estimate how strongly the scores of one cluster correlate, within 0 and 1: one number for all rows.
+
+    The analysis of variance's estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
+    section 2), its mean squares averaged over the rows, each in units of its own variance. 0 where every question is a
+    cluster by itself: then it means nothing.
+
+    Args:
+        deviations: From each row's mean (rows, questions).
+        sums: Of the deviations by cluster (rows, clusters).
+        sizes: Questions of each cluster.
+    """
+    questions, clusters = deviations.shape[1], len(sizes)
+    total = np.square(deviations).sum(axis=1)
+    varied = total > 0
+    if not 1 < clusters < questions or not varied.any():
+        return 0.0
+    between = float((np.square(sums[varied]) / sizes).sum(axis=1) @ (1 / total[varied])) / varied.sum()
+    among, within = between / (clusters - 1), (1 - between) / (questions - clusters)
+    typical = (questions - np.square(sizes).sum() / questions) / (clusters - 1)
+    spread = among + (typical - 1) * within
+    return min(max((among - within) / spread, 0.0), 1.0) if spread > 0 else 0.0
+
+
+class Correction(NamedTuple):
+    """What makes squared sums by cluster an unbiased variance: a factor a cluster, and the degrees of freedom."""
+
+    factors: Doubles
+    degrees: float
+
+
+def unequal_clusters(sizes: Doubles, correlation: float) -> Correction:
+    """Correct for clusters of unequal size, as if scores were normal with one correlation inside of clusters.
+
+    A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
+    sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The
+    degrees of freedom are those of the Student's t whose 99 % quantile is that of the t statistic; never more than
+    Satterthwaite's for independent scores, NaN where the clusters are not :func:`enough`. With clusters of one size the
+    factor is G / (G - 1) and the degrees are G - 1.
+    """
+    count = len(sizes)
+    if count < 2:
+        return Correction(np.full(count, math.nan), math.nan)
+    if (sizes == sizes[0]).all():
+        return Correction(np.full(count, count / (count - 1)), count - 1.0 if enough(sizes) else math.nan)
+    distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    known, rounded = enough(sizes), round(correlation, ROUNDED)
+    degrees = _degrees(tuple(distinct.tolist()), tuple(counts.tolist()), rounded) if known else math.nan
+    return Correction(_Model.of(distinct, counts, rounded).factors[place], degrees)
+
+
+class _Model(NamedTuple):
+    """Clusters by size: how many there are of each, the variance of the sum of one, and its factor."""
+
+    sizes: Doubles
+    counts: Doubles
+    variances: Doubles
+    factors: Doubles
+
+    @classmethod
+    def of(cls, sizes: Doubles, counts: Numbers, correlation: float) -> _Model:
+        questions = float(counts @ sizes)
+        variances = sizes * (1 - correlation) + correlation * np.square(sizes)
+        of_mean = float(counts @ variances) / questions**2
+        left = variances - 2 * sizes * variances / questions + np.square(sizes) * of_mean
+        return cls(sizes, counts.astype(np.float64), variances, variances / left)
+
+    def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
+        """Write the mean and its estimated variance by independent standard normal numbers.
+
+        One number a size stands for the sum over its clusters, the others for what sets these apart. Returns the
+        weights of the mean, the quadratic form of the variance in the former, and the weight of each of the latter.
+        """
+        questions = self.counts @ self.sizes
+        mean = np.sqrt(self.variances * self.counts) / questions
+        rows = np.diag(np.sqrt(self.variances)) - np.outer(np.sqrt(self.counts) * self.sizes, mean)
+        weights = self.factors / questions**2
+        return mean, rows.T @ (weights[:, None] * rows), weights * self.variances
+
+
+@lru_cache(maxsize=1024)
+def _degrees(sizes: tuple[float, ...], counts: tuple[int, ...], correlation: float) -> float:
+    from scipy.optimize import brentq
+    from scipy.special import stdtrit
+
+    most = _satterthwaite(_Model.of(np.array(sizes), np.array(counts), 0.0))
+    model = _Model.of(np.array(sizes), np.array(counts), correlation)
+    end = 2.0
+    while _exceeds(model, end) > TAIL and end < 1e3:
+        end *= 2
+    critical = float(brentq(lambda value: _exceeds(model, value) - TAIL, 0.5, end, xtol=1e-6))
+    if critical <= stdtrit(most, 1 - TAIL / 2):
+        return most
+    return float(brentq(lambda degrees: stdtrit(degrees, 1 - TAIL / 2) - critical, 0.5, most))
+
+
+def _satterthwaite(model: _Model) -> float:
+    """Return twice the squared mean over the variance of the estimated variance (Satterthwaite 1946)."""
+    _, form, apart = model.mean_and_variance()
+    others = model.counts - 1
+    return float((np.trace(form) + apart @ others) ** 2 / (np.square(form).sum() + np.square(apart) @ others))
+
+
+def _exceeds(model: _Model, value: float) -> float:
+    """Return how likely the t statistic is beyond ``value`` on either side; its two parts need not be independent.
+
+    It is when the squared mean less value² variances is above 0: a quadratic form in normal numbers, whose distribution
+    is one integral (Imhof, Biometrika 48, 1961).
+    """
+    from scipy.integrate import quad
+
+    mean, form, apart = model.mean_and_variance()
+    single = np.linalg.eigvalsh(np.outer(mean, mean) - value**2 * form)
+    eigenvalues = np.append(single, -(value**2) * apart) / np.abs(single).max()
+    times = np.append(np.ones(len(single)), model.counts - 1)
+
+    def height(at: float) -> float:
+        turned = eigenvalues * at
+        length = math.exp(0.25 * float(times @ np.log1p(np.square(turned))))
+        return math.sin(0.5 * float(times @ np.arctan(turned))) / (at * length)
+
+    return 0.5 + float(quad(height, 0, np.inf, limit=500, epsabs=1e-8)[0]) / math.pi

@@ -1,0 +1,128 @@
+"""Clusters of unequal size: variances that are unbiased, and t statistics that are exceeded as often as they say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragsweep.stats.inference.cluster_errors import (
+    FEWEST,
+    effective_clusters,
+    enough_clusters,
+    intraclass_correlation,
+    unequal_clusters,
+)
+from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
+
+LAYOUTS = {
+    "falling": [15, 12, 7, 5, 4, 3, 2, *[1] * 28],
+    "five of ten": [10] * 5 + [1] * 50,
+    "two of twenty": [20] * 2 + [1] * 60,
+}
+
+
+def of_size(sizes: list[int]) -> np.ndarray:
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def scores(sizes: list[int], correlation: float, rows: int, seed: int = 0) -> np.ndarray:
+    """Draw normal scores with mean 0, variance 1 and one correlation inside of clusters: (rows, questions)."""
+    generator = np.random.default_rng(seed)
+    shared = generator.normal(size=(rows, len(sizes)))[:, of_size(sizes)]
+    return math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * generator.normal(size=(rows, sum(sizes)))
+
+
+def correlation_of(values: np.ndarray, sizes: list[int]) -> float:
+    apart = values - values.mean(axis=1, keepdims=True)
+    return intraclass_correlation(apart, cluster_sums(apart, of_size(sizes)), np.array(sizes, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([3] * 40, 40), ([4, 2], 36 / 20), ([10] * 5 + [1] * 50, 10_000 / 550)]
+)
+def test_effective_clusters_by_hand(sizes: list[int], expected: float) -> None:
+    assert effective_clusters(np.array(sizes, dtype=float)) == pytest.approx(expected)
+
+
+def test_enough_are_ten_of_one_size_or_as_many_as_weigh_as_evenly() -> None:
+    assert enough_clusters(of_size([3] * FEWEST))
+    assert not enough_clusters(of_size([3] * (FEWEST - 1)))
+    assert not enough_clusters(of_size([50, *[1] * 50]))  # 51 of them, as good as 3.9
+    assert not enough_clusters(of_size([]))
+
+
+@given(st.lists(st.integers(1, 9), min_size=3, max_size=12).filter(lambda sizes: max(sizes) > 1), st.integers(0, 99))
+def test_correlation_is_that_of_the_analysis_of_variance(sizes: list[int], seed: int) -> None:
+    values, count = scores(sizes, 0.5, 1, seed), sum(sizes)
+    groups = [values[0, of_size(sizes) == n] for n in range(len(sizes))]
+    ratio = stats.f_oneway(*groups).statistic
+    typical = (count - sum(size**2 for size in sizes) / count) / (len(sizes) - 1)
+    expected = max((ratio - 1) / (ratio - 1 + typical), 0.0)
+    assert correlation_of(values, sizes) == pytest.approx(expected, abs=1e-9)
+
+
+def test_correlation_of_single_questions_means_nothing_and_that_of_copies_is_1() -> None:
+    assert correlation_of(scores([1] * 20, 0.0, 3), [1] * 20) == 0.0
+    assert correlation_of(np.repeat(scores([1] * 20, 0.0, 3), 3, axis=1), [3] * 20) == pytest.approx(1.0)
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=12), st.floats(0, 1))
+def test_factors_are_those_of_dense_matrices(sizes: list[int], correlation: float) -> None:
+    """The expected squared sum of residuals, from the covariance of all questions (rounded as the correlation is)."""
+    clusters, count, rounded = of_size(sizes), sum(sizes), round(correlation, 2)
+    same = clusters[:, None] == clusters[None, :]
+    covariance = np.where(same, rounded, 0.0) + (1 - rounded) * np.eye(count)
+    residual = np.eye(count) - 1 / count
+    member = (clusters[:, None] == np.arange(len(sizes))).astype(float)
+    left = np.diag(member.T @ residual @ covariance @ residual @ member)
+    expected = np.diag(member.T @ covariance @ member) / left
+    assert unequal_clusters(np.array(sizes, dtype=float), correlation).factors == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9])
+def test_clusters_of_one_size_need_no_care(correlation: float) -> None:
+    found = unequal_clusters(np.full(40, 3.0), correlation)
+    assert found.degrees == 39
+    assert found.factors.tolist() == [40 / 39] * 40
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_t_statistics_of_unequal_clusters_are_exceeded_as_often_as_they_say(name: str, correlation: float) -> None:
+    sizes = LAYOUTS[name]
+    values = scores(sizes, correlation, 20_000, seed=len(sizes))
+    found = unequal_clusters(np.array(sizes, dtype=float), correlation)
+    means = values.mean(axis=1)
+    sums = cluster_sums(values - means[:, None], of_size(sizes))
+    variances = np.square(sums) @ found.factors / sum(sizes) ** 2
+    assert variances.mean() == pytest.approx(means.var(), rel=0.04)
+    beyond = np.abs(means) > stats.t.ppf(0.99, found.degrees) * np.sqrt(variances)
+    assert 0.012 < beyond.mean() < 0.023  # told .02; independent questions are on the safe side
+    plain = np.sqrt(np.square(sums).sum(axis=1) * len(sizes) / (len(sizes) - 1)) / sum(sizes)
+    assert (np.abs(means) > stats.t.ppf(0.99, len(sizes) - 1) * plain).mean() > 0.024
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_degrees_do_not_pass_those_of_independent_questions_nor_the_effective_clusters(name: str) -> None:
+    sizes = np.array(LAYOUTS[name], dtype=float)
+    alone = unequal_clusters(sizes, 0.0).degrees
+    assert alone < effective_clusters(sizes)
+    assert all(unequal_clusters(sizes, correlation / 10).degrees <= alone for correlation in range(11))
+
+
+def test_degrees_of_too_few_clusters_are_unknown() -> None:
+    assert math.isnan(unequal_clusters(np.array([50.0, *[1.0] * 50]), 0.3).degrees)
+    assert math.isnan(unequal_clusters(np.array([5.0]), 0.3).degrees)
+    assert math.isnan(unequal_clusters(np.zeros(0), 0.0).degrees)
+
+
+def test_what_compared_rows_share_counts_to_no_correlation() -> None:
+    sizes = LAYOUTS["five of ten"]
+    values = scores(sizes, 0.0, 1, seed=1) * 5 + scores(sizes, 0.9, 6, seed=2)
+    apart, together = (cluster_scores(values, of_size(sizes), compared=flag) for flag in (False, True))
+    assert together.degrees < apart.degrees
