@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from matrices import matrices, matrix, normal, turned
-from ragsweep.stats.inference.differences import BASELINE, CONSTANT, FEW, IDENTICAL, Differences, compare_with_baseline
+from ragsweep.stats.inference.differences import (
+    BASELINE,
+    CONSTANT,
+    FEW,
+    IDENTICAL,
+    UNSEEN,
+    Differences,
+    compare_with_baseline,
+)
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 
@@ -67,7 +75,7 @@ def test_intervals_hold_together() -> None:
 def test_what_has_no_spread_is_said_and_nothing_is_infinite() -> None:
     base = np.arange(12) / 10
     found = compared(matrix([base, base, base + 0.3, base[::-1]]))
-    assert found.notes == (BASELINE, IDENTICAL, CONSTANT, "")
+    assert found.notes == (BASELINE, IDENTICAL, f"{CONSTANT}; {UNSEEN}", "")
     assert found.low[:3] == pytest.approx([0, 0, 0.3])
     assert found.high[:3] == pytest.approx([0, 0, 0.3])
     assert found.standard_error[:3].tolist() == [0, 0, 0]

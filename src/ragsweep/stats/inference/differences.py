@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.max_t import max_t_intervals, student_probability
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
+from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen
 from ragsweep.stats.inference.resampling import RESAMPLES
 
 Doubles = NDArray[np.float64]
@@ -20,6 +21,7 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
+UNSEEN = "hardly any question loses: a large loss on a few others may not have been seen"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 FEW = f"fewer than {FEWEST} independent questions"
 
@@ -50,6 +52,7 @@ class Differences:
     variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # by how many standard errors each interval reaches out
     degrees: float  # degrees of freedom of the differences' t statistics
+    exposed: Flags  # where a loss too rare to have been seen could undo what the interval shows
     higher_is_better: bool = True
 
     @property
@@ -64,13 +67,14 @@ class Differences:
 
     @property
     def confirmed(self) -> Flags:
-        """The configs whose difference is confirmed by the randomisation test, and by Wilcoxon's where exact.
+        """The configs whose difference the exact tests confirm, and that no unseen loss could undo.
 
         Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
         bootstrap is an approximation there, and these tests are none.
         """
         exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
-        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
+        confirmed = (self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level))
+        return np.asarray(confirmed & ~self.exposed)
 
 
 def compare_with_baseline(
@@ -80,7 +84,8 @@ def compare_with_baseline(
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
     treats questions one by one, the randomisation test flips clusters together; Holm's correction counts all other
-    configs. With fewer than ten effective clusters there are no intervals: the tests stand alone.
+    configs. With fewer than ten effective clusters there are no intervals: the tests stand alone. Where hardly any
+    question speaks against a difference, it must survive one more cluster with the largest loss (``exposed``).
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -92,11 +97,28 @@ def compare_with_baseline(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
         np.count_nonzero(differences, axis=1), _notes(differences, baseline, matrix.clusters),
-        ranked.variant, bounds.critical, bounds.degrees, matrix.higher_is_better,
+        ranked.variant, bounds.critical, bounds.degrees, np.zeros(len(differences), dtype=bool),
+        matrix.higher_is_better,
     )  # fmt: skip
-    excluded = np.flatnonzero(others & ((found.low > 0) | (found.high < 0)) & ~found.confirmed).tolist()
-    notes = [UNCONFIRMED if row in excluded else note for row, note in enumerate(found.notes)]
-    return replace(found, notes=tuple(notes))
+    shown = others & ((found.low > 0) | (found.high < 0))
+    exposed = np.array([bool(claim) and _exposed(matrix, differences[row], baseline, found)
+                        for row, claim in enumerate(shown & found.confirmed)], dtype=bool)  # fmt: skip
+    notes = [
+        "; ".join(reason for reason in (note, UNSEEN if undone else "") if reason) if confirmed else UNCONFIRMED
+        for note, undone, confirmed in zip(found.notes, exposed, found.confirmed | ~shown, strict=True)
+    ]
+    return replace(found, notes=tuple(notes), exposed=exposed)
+
+
+def _exposed(matrix: Matrix, differences: Doubles, baseline: int, found: Differences) -> bool:
+    """Return whether a loss too rare to have been seen could undo a difference that an interval shows."""
+    rises = bool(differences.mean() > 0)
+    gains = differences if rises else -differences
+    if losses_are_seen(gains, matrix.clusters):
+        return False
+    loss = largest_loss(matrix.values[baseline], falls=rises)
+    allowed = 1 - student_probability(found.critical, found.degrees)
+    return chance_of_no_gain(gains, matrix.clusters, loss) >= allowed
 
 
 def _corrected(p_values: Doubles, others: Flags) -> Doubles:

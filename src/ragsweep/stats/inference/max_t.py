@@ -96,3 +96,10 @@ def student_quantile(share: float, degrees: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, share))
+
+
+def student_probability(value: float, degrees: float) -> float:
+    """Return how likely Student's t is at most a value."""
+    from scipy.special import stdtr
+
+    return float(stdtr(degrees, value))

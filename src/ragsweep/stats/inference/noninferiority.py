@@ -13,6 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
+from ragsweep.stats.inference.rare_losses import largest_loss
 from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
@@ -109,24 +110,14 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     apart, clusters = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters
     if not apart.any():
         share = 1 - (1 - level) ** (1 / len(np.unique(clusters)))
-        return float(slack.mean() + side * share * _most(matrix, side))
+        return float(
+            slack.mean() + side * share * largest_loss(matrix.values[0], (side < 0) == matrix.higher_is_better)
+        )
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
     data = cluster_scores(slack[None, :], clusters)
     return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])
-
-
-def _most(matrix: Matrix, side: float) -> float:
-    """Return the most that one question can lose (side -1) or gain: for scores within 0 and 1 up to these bounds.
-
-    Other scores are taken to vary as widely as the largest of them.
-    """
-    scores = matrix.values[0]
-    if scores.min() < 0 or scores.max() > 1:
-        return float(np.abs(scores).max())
-    falls = (side < 0) == matrix.higher_is_better
-    return float(scores.max() if falls else 1 - scores.min())
 
 
 def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
