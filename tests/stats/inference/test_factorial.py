@@ -135,3 +135,15 @@ def test_the_order_of_configs_changes_no_effect(order: list[int]) -> None:
     for key, value in estimates(found).items():
         if key in expected:
             assert value == pytest.approx(expected[key])
+
+
+def test_interactions_that_an_additive_model_leaves_out_are_detected() -> None:
+    """A grid with a hole: additive means fit; one combination that is better by .2 does not."""
+    settings = [one for one in grid(a="xyz", b="pqr") if one != {"a": "z", "b": "r"}]
+    additive = np.array([{"x": 0, "y": 0.1, "z": 0.3}[s["a"]] + {"p": 0, "q": 0.2, "r": 0.1}[s["b"]] for s in settings])
+    crossed = additive + [0.2 * (s == {"a": "y", "b": "q"}) for s in settings]
+    assert effects(settings, matrix(noisy(additive))).interactions == "not shown"
+    assert effects(settings, matrix(noisy(crossed))).interactions == "present"
+    one_by_one = [{"a": "x", "b": "p"}, {"a": "y", "b": "p"}, {"a": "x", "b": "q"}]
+    assert effects(one_by_one, matrix(noisy(np.array([0.5, 0.6, 0.4])))).interactions == "untestable"
+    assert effects(grid(a="xy", b="pq"), normal(4, 40)).interactions == "estimated"

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
-from ragsweep.stats.inference.resampling import RESAMPLES
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES
 
 Doubles = NDArray[np.float64]
 Method = Literal["full grid", "least squares", "least squares without interactions"]
+Interactions = Literal["estimated", "present", "not shown", "untestable"]
+
+ADDITIVE: Method = "least squares without interactions"
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,17 @@ class Effect:
 
 @dataclass(frozen=True)
 class Effects:
-    """All effects of a grid; their intervals hold together at ``level``."""
+    """All effects of a grid; their intervals hold together at ``level``.
+
+    ``interactions`` of a model without them: "present" where the configs differ from the model by more than chance, so
+    that an effect is an average over the configs that were run; "not shown" where they do not; "untestable" where there
+    are no more configs than coefficients, as in an ablation. Other models have "estimated".
+    """
 
     effects: tuple[Effect, ...]
     method: Method
     level: float
+    interactions: Interactions = "estimated"
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,19 @@ def effects(
         tuple(_effect(factors, term, row, bool(sure)) for term, row, sure in zip(terms, numbers, known, strict=True)),
         method,
         level,
+        _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated",
+    )
+
+
+def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, level: float, resamples: int) -> Interactions:
+    """Test whether configs differ from an additive model by more than chance (max-T over their residuals)."""
+    if np.linalg.matrix_rank(inputs) == len(inputs):
+        return "untestable"
+    residuals = matrix.values - inputs @ (inverse @ matrix.values)
+    bounds = max_t_intervals(residuals, matrix.clusters, level, resamples)
+    apart = (bounds.low > 0) | (bounds.high < 0)
+    return (
+        "present" if (apart & (np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max())).any() else "not shown"
     )
 
 
@@ -111,7 +133,7 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
     rank = np.linalg.matrix_rank(np.array([full.row(one) for one in settings])) if settings else 0
     if rank == len(full.columns):
         return "least squares", full
-    return "least squares without interactions", _Design(factors, ((), *mains))
+    return ADDITIVE, _Design(factors, ((), *mains))
 
 
 def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
