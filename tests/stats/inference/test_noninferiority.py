@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from matrices import matrices, matrix, normal, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import gate, reaches, superior
+from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.03, 0.06, 0.2])
@@ -155,3 +155,41 @@ def test_a_bad_candidate_passes_one_time_in_twenty_at_most() -> None:
     """A candidate worse by the very margin: 600 times, 5 % pass (at most 7.7, three Monte Carlo errors)."""
     passed = sum(gate(normal(2, 60, -0.05, seed), 0.05).decision == "pass" for seed in range(600))
     assert 14 <= passed <= 46
+
+
+def flipped(questions: int, lost: float, won: float, seed: int) -> Matrix:
+    """Hit or miss; the candidate loses a share of the baseline's hits and wins a share of its misses."""
+    generator = np.random.default_rng(seed)
+    baseline, chance = generator.random(questions) < 0.6, generator.random(questions)
+    candidate = np.where(baseline, chance >= lost, chance < won)
+    return matrix(np.stack([baseline, candidate]).astype(float))
+
+
+def test_sequential_gate_rarely_passes_a_worse_candidate_however_often_it_is_asked() -> None:
+    """Worse by just the margin, ten looks at growing suites: at most 5 % pass (the plain gate: more than 10 %)."""
+    wrong = plain = 0
+    for seed in range(150):
+        whole = flipped(400, 0.25, 0.25, seed)  # .6 * .25 lost, .4 * .25 won
+        looks = [whole.select_questions(np.arange(400) < n) for n in range(40, 401, 40)]
+        wrong += any(sequential_gate(one, 0.05, 1.0).decision == "pass" for one in looks)
+        plain += any(gate(one, 0.05).decision == "pass" for one in looks)
+    assert wrong <= 11  # 5 % and two Monte Carlo errors
+    assert plain > 15
+
+
+def test_sequential_gate_decides_clear_cases_and_depends_on_no_order() -> None:
+    good, bad = flipped(300, 0.05, 0.2, 1), flipped(300, 0.5, 0.1, 2)
+    assert sequential_gate(good, 0.05, 1.0).decision == "pass"
+    assert sequential_gate(bad, 0.05, 1.0).decision == "fail"
+    assert sequential_gate(flipped(30, 0.1, 0.1, 3), 0.02, 1.0).decision == "inconclusive"
+    order = np.random.default_rng(0).permutation(300)
+    other = dataclasses.replace(good, values=good.values[:, order], clusters=good.clusters[order])
+    assert sequential_gate(other, 0.05, 1.0).low == pytest.approx(sequential_gate(good, 0.05, 1.0).low)
+
+
+def test_sequential_gate_refuses_what_it_cannot_bet_on() -> None:
+    one = flipped(50, 0.1, 0.1, 0)
+    with pytest.raises(InputError, match="to below the metric's range"):
+        sequential_gate(one, 1.0, 1.0)
+    with pytest.raises(InputError, match="beyond"):
+        sequential_gate(dataclasses.replace(one, values=one.values * 3), 0.1, 1.0)

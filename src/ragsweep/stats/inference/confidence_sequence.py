@@ -71,10 +71,14 @@ def evidence(capital: Doubles) -> Doubles:
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 
-def lower_bound(sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0) -> Doubles:
+def lower_bound(
+    sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
+) -> Doubles:
     """Bound the mean difference of each row (rows,) from below: it holds at ``level`` for all times together.
 
     The largest margin that ``betting`` has refused so far; -spread where it refused none. Arguments as for ``betting``.
+    Where the clusters are not in the order of asking (``ordered`` False), only the capital after all of them counts: it
+    depends on no order, so that later calls may have more clusters anywhere among them.
     """
     if not len(sums):
         return np.zeros(0)
@@ -82,15 +86,16 @@ def lower_bound(sums: Doubles, sizes: Doubles, level: float = 0.95, spread: floa
     low, high = np.full(len(sums), -spread), np.full(len(sums), spread)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        refused = _largest(sums, sizes, middle, spread) >= needed
+        capital = _against(sums, sizes, middle, spread)
+        refused = (capital.max(axis=1, initial=0.0) if ordered else capital[:, -1]) >= needed
         low, high = np.where(refused, middle, low), np.where(refused, high, middle)
     return low
 
 
-def _largest(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> Doubles:
-    """Return the largest capital of each row against a margin of its own."""
+def _against(sums: Doubles, sizes: Doubles, margins: Doubles, spread: float) -> Doubles:
+    """Return the capital of each row after each cluster, against a margin of its own."""
     moved, room = sums - margins[:, None] * sizes, (spread + margins)[:, None]
-    return np.asarray(betting(moved * spread / room, sizes, 0.0, spread).max(axis=1, initial=0.0))
+    return betting(moved * spread / room, sizes, 0.0, spread)
 
 
 # --- the running leader, with which each config is compared ----------------------------------------------------------

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
+from ragsweep.stats.inference.confidence_sequence import cluster_differences, lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.rare_losses import largest_loss
@@ -66,6 +67,36 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     if not (margin >= 0 and math.isfinite(margin)):
         raise InputError(f"a margin of {margin:g}: give a number of 0 or more")
     return _decided(matrix, margin, relative, level)
+
+
+def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float = 0.95) -> Gate:
+    """Decide as :func:`gate` does, of questions that grow in number and are examined again and again.
+
+    A bet on each cluster's differences (see ``confidence_sequence.betting``) that the candidate is not worse by more
+    than ``margin``, and one that it is. Where all questions of an earlier look are still there, the capital exceeds
+    1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939),
+    whatever decided when to look, as long as new questions come with new clusters. Their order does not matter.
+    ``low`` and ``high`` bound the slack at all looks together. ``spread`` is the metric's highest value less its lowest.
+
+    Raises:
+        InputError: A margin that is negative, no number, or not below ``spread``; a difference beyond ``spread``.
+    """
+    if not 0 <= margin < spread or not math.isfinite(spread):
+        raise InputError(f"a margin of {margin:g}: give a number from 0 to below the metric's range, {spread:g}")
+    if not matrix.values.shape[1]:
+        return _undecided(matrix, margin, level, "no question was scored in both")
+    differences = matrix.better[1] - matrix.better[0]
+    if np.abs(differences).max() > spread * (1 + 1e-9):
+        raise InputError(f"{matrix.metric}: differences of up to {np.abs(differences).max():g}, beyond {spread:g}")
+    sums, sizes = cluster_differences(np.stack([differences, -differences]), matrix.clusters)
+    low, below = lower_bound(sums, sizes, level, spread, ordered=False).tolist()
+    baseline, candidate = (float(row.mean()) for row in matrix.values)
+    slack = float(differences.mean()) + margin
+    decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
+    return Gate(
+        decision, baseline, candidate, candidate - baseline, margin, slack, low + margin, -below + margin,
+        matrix.values.shape[1], level,
+    )  # fmt: skip
 
 
 def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:

@@ -1,0 +1,99 @@
+"""A judge's scores corrected by people's labels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, prediction_powered
+
+
+def drawn(seed: int, *, labels: int = 50, questions: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    """Two configs, right in 50 and 60 %; a judge that passes nine of ten right answers and three of ten wrong ones."""
+    generator = np.random.default_rng(seed)
+    people = (generator.random((2, questions)) < [[0.5], [0.6]]).astype(float)
+    judged = np.where(people == 1, generator.random(people.shape) < 0.9, generator.random(people.shape) < 0.3)
+    chosen = generator.permutation(questions) < labels
+    return judged.astype(float), np.where(chosen, people, np.nan)
+
+
+@pytest.mark.parametrize(("signs", "truth"), [((1, 0), 0.5), ((-1, 1), 0.1)])
+def test_intervals_hold_where_the_judge_is_biased_and_are_narrower_than_those_of_labels_alone(
+    signs: tuple[float, float], truth: float
+) -> None:
+    held, ours, alone = 0, [], []
+    for seed in range(400):
+        judged, labels = drawn(seed)
+        found = prediction_powered(judged, labels, np.arange(500), signs)
+        held += found.low <= truth <= found.high
+        ours.append(found.high - found.low)
+        combined = np.asarray(signs) @ labels
+        combined = combined[~np.isnan(combined)]
+        alone.append(2 * stats.t.ppf(0.975, 49) * combined.std(ddof=1) / math.sqrt(50))
+    assert 0.91 <= held / 400 <= 0.98  # 95 %, three Monte Carlo errors
+    theory = {0.5: 0.81, 0.1: 0.84}[truth]  # sqrt(1 - correlation^2 / (1 + labels / questions)), by the rates above
+    assert np.mean(ours) / np.mean(alone) == pytest.approx(theory, abs=0.06)
+
+
+def test_the_weight_is_that_of_the_paper_where_labels_are_apart() -> None:
+    """PPI++ with one row: Cov(label, judged) / ((1 + n / N) Var(judged)), from the labelled and the other questions."""
+    judged, labels = drawn(1, labels=200, questions=4000)
+    found = prediction_powered(judged[:1], labels[:1], np.arange(4000), (1,))
+    known = ~np.isnan(labels[0])
+    covariance = np.cov(labels[0][known], judged[0][known])
+    expected = covariance[0, 1] / covariance[1, 1]
+    assert found.weight == pytest.approx(expected, rel=0.05)
+    moved = judged[0][known].mean() - judged[0].mean()
+    assert found.value == pytest.approx(labels[0][known].mean() - found.weight * moved)
+    assert found.judged == pytest.approx(judged[0].mean())
+
+
+@given(st.integers(0, 200))
+def test_a_judge_that_is_always_right_leaves_the_mean_of_all_and_one_that_is_constant_that_of_the_labels(
+    seed: int,
+) -> None:
+    people = (np.random.default_rng(seed).random((1, 100)) < 0.5).astype(float)
+    labels = np.where(np.arange(100) < 30, people, np.nan)
+    right = prediction_powered(people, labels, np.arange(100), (1,))
+    constant = prediction_powered(np.ones((1, 100)), labels, np.arange(100), (1,))
+    assert constant.value == pytest.approx(np.nanmean(labels))
+    assert constant.weight == 0
+    if right.weight == pytest.approx(1):
+        assert right.value == pytest.approx(people.mean())
+    assert right.high - right.low <= constant.high - constant.low + 1e-9
+
+
+def test_copies_of_questions_in_one_cluster_add_nothing() -> None:
+    judged, labels = drawn(3, labels=60, questions=200)
+    once = prediction_powered(judged, labels, np.arange(200), (-1, 1))
+    copied = prediction_powered(
+        np.repeat(judged, 3, axis=1), np.repeat(labels, 3, axis=1), np.repeat(np.arange(200), 3), (-1, 1)
+    )
+    assert (copied.value, copied.low, copied.high) == pytest.approx((once.value, once.low, once.high))
+
+
+def test_rows_may_be_labelled_on_other_questions() -> None:
+    judged, labels = drawn(4, labels=100)
+    first, second = labels.copy(), labels.copy()
+    known = np.flatnonzero(~np.isnan(labels[0]))
+    first[:, known[::2]] = np.nan
+    second[:, known[1::2]] = np.nan
+    apart = prediction_powered(judged, np.stack([first[0], second[1]]), np.arange(500), (-1, 1))
+    single = [prediction_powered(judged[n : n + 1], one[n : n + 1], np.arange(500), (1,))
+              for n, one in enumerate((first, second))]  # fmt: skip
+    assert apart.labels == 50
+    independent = math.hypot(*(one.high - one.low for one in single))
+    assert apart.high - apart.low == pytest.approx(independent, rel=0.1)
+
+
+def test_too_few_labels_give_no_interval() -> None:
+    judged, labels = drawn(5, labels=FEWEST_LABELS - 1)
+    found = prediction_powered(judged, labels, np.arange(500), (-1, 1))
+    assert np.isnan([found.value, found.low, found.high, found.weight]).all()
+    assert found.judged == pytest.approx(judged[1].mean() - judged[0].mean())
+    assert found.labels == FEWEST_LABELS - 1
