@@ -76,7 +76,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     than ``margin``, and one that it is. Where all questions of an earlier look are still there, the capital exceeds
     1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939),
     whatever decided when to look, as long as new questions come with new clusters. Their order does not matter.
-    ``low`` and ``high`` bound the slack at all looks together. ``spread`` is the metric's highest value less its lowest.
+    ``low`` and ``high`` bound the slack at all looks together. ``spread``: the metric's highest value less its lowest.
 
     Raises:
         InputError: A margin that is negative, no number, or not below ``spread``; a difference beyond ``spread``.
