@@ -101,6 +101,13 @@ def unequal(sizes: Sequence[int], generator: np.random.Generator) -> Planted:
     return planted(shared + of_source + own, np.full(10, 0.5), source)
 
 
+def skewed(configs: int, questions: int, generator: np.random.Generator) -> Planted:
+    """Equal configs: each gains .05 on 40 % of the questions and loses .5 on 4 %, against the first one."""
+    drawn = generator.random((configs - 1, questions))
+    gains = np.where(drawn < 0.4, 0.05, np.where(drawn < 0.44, -0.5, 0.0))
+    return planted(0.6 + np.vstack([np.zeros(questions), gains]), np.full(configs, 0.6))
+
+
 def opposed(questions: int, generator: np.random.Generator) -> Planted:
     """Four configs and five slices; the last config is better by .1 in four slices, and worse by .15 in the fifth."""
     drawn = normal(np.zeros(4), questions, generator).matrix.values
@@ -160,6 +167,10 @@ def synthetic() -> list[Scenario]:
         Scenario("10 equal, 5 sources of 10 and 50 of 1", partial(unequal, [10] * 5 + [1] * 50)),
         Scenario("10 equal, 2 sources of 20 and 60 of 1", partial(unequal, [20] * 2 + [1] * 60)),
         Scenario("10 equal, 40 sources of 3", partial(unequal, [3] * 40)),
+        *(
+            Scenario(f"{configs} equal, rare large losses, n={n}", partial(skewed, configs, n), continuous=False)
+            for configs, n in ((2, 50), (5, 50), (10, 50), (10, 200))
+        ),
         Scenario("1 of 10 by .10, n=100", partial(normal, one_better(10, 0.10), 100)),
         Scenario("1 of 10 by .05, n=300", partial(normal, one_better(10, 0.05), 300)),
         Scenario("1 of 50 by .08, n=100", partial(normal, one_better(50, 0.08), 100)),

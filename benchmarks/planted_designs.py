@@ -1,0 +1,275 @@
+"""Plant a truth where golden sets are used in other ways than one sweep over all questions, and count what is found.
+
+    python benchmarks/planted_designs.py [--replications 2000] [--only gates] [--write]
+
+Gates that are examined again as their suite grows; a judge's scores corrected by a few labels; ten slices of twenty
+questions; the luck of an adaptive search; costs with a long tail. Prints the tables; --write puts them into
+docs/measurements.md between the markers. Deterministic: a replication has a seed of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from doc_pages import fill
+from planted_scores import planted
+from ragsweep.stats.calibration import corrected_mean
+from ragsweep.stats.inference.best import selection_bias
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
+from ragsweep.stats.inference.noninferiority import gate, sequential_gate
+from ragsweep.stats.inference.prediction_powered import prediction_powered
+from ragsweep.stats.inference.slices import by_slice
+
+Doubles = NDArray[np.float64]
+RESAMPLES = 1999
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
+    return ["", title, "", *cells]
+
+
+def share(count: float, replications: int) -> str:
+    return f"{100 * count / replications:.1f}"
+
+
+# --- gates ---------------------------------------------------------------------------------------------------------
+
+LOOKS = range(50, 501, 50)
+MARGIN = 0.05
+
+
+def hits(questions: int, truth: float, generator: np.random.Generator) -> Matrix:
+    """Hit or miss; 12 % of the hits and 18 % of the misses flip, less or more by the true difference."""
+    baseline, chance = generator.random(questions) < 0.6, generator.random(questions)
+    lost, won = 0.12 - truth / 2 / 0.6, 0.18 + truth / 2 / 0.4
+    candidate = np.where(baseline, chance >= lost, chance < won)
+    return planted(np.stack([baseline, candidate]).astype(float), np.zeros(2)).matrix
+
+
+def graded(questions: int, truth: float, generator: np.random.Generator) -> Matrix:
+    """Scores within 0 and 1 that differ by .15 (standard deviation)."""
+    baseline = generator.uniform(0.45, 0.55, questions)
+    gains = generator.normal(truth, 0.15, questions).clip(truth - 0.4, truth + 0.4)
+    return planted(np.stack([baseline, baseline + gains]), np.zeros(2)).matrix
+
+
+def gates(replications: int) -> list[str]:
+    rows = []
+    for name, draw in (("hit or miss", hits), ("graded, sd .15", graded)):
+        for truth in (-MARGIN, 0.0, 0.02):
+            counts = dict.fromkeys(("plain, any", "plain, last", "ours, any", "ours, last"), 0)
+            for replication in range(replications):
+                whole = draw(LOOKS[-1], truth, np.random.default_rng([replication, 1]))
+                looks = [whole.select_questions(np.arange(LOOKS[-1]) < n) for n in LOOKS]
+                plain = [gate(one, MARGIN).decision == "pass" for one in looks]
+                ours = [sequential_gate(one, MARGIN, 1.0).decision == "pass" for one in looks]
+                found = {
+                    "plain, any": any(plain),
+                    "plain, last": plain[-1],
+                    "ours, any": any(ours),
+                    "ours, last": ours[-1],
+                }
+                for key, passed in found.items():
+                    counts[key] += passed
+            rows.append([name, f"{truth:+.2f}", *(share(count, replications) for count in counts.values())])
+    title = (
+        "**A gate with a margin of .05 whose suite grows from 50 to 500 questions**, ten looks: how often it passes at"
+        " any look, and at the last one (worse by the margin, -.05: at most 5 at any look)"
+    )
+    return table(title, ["scores", "true difference", "gate, any look", "gate, last", "--sequential, any look",
+                         "--sequential, last"], rows)  # fmt: skip
+
+
+# --- labels --------------------------------------------------------------------------------------------------------
+
+LABELS, VERDICTS = 50, 500
+JUDGES: Mapping[str, tuple[float, float]] = {
+    "passes 90 % of right and 30 % of wrong": (0.9, 0.3),
+    "passes 95 % of right and 60 % of wrong": (0.95, 0.6),
+    "passes 75 % of right and 5 % of wrong": (0.75, 0.05),
+}
+
+
+def labels(replications: int) -> list[str]:
+    rows = []
+    for name, rates in JUDGES.items():
+        for what, signs, truth in (("mean", (0.0, 1.0), 0.6), ("difference", (-1.0, 1.0), 0.1)):
+            held = dict.fromkeys(("judge", "labels", "moved", "ours"), 0)
+            wide = dict.fromkeys(held, 0.0)
+            for replication in range(replications):
+                people, judged, chosen = _judged(rates, np.random.default_rng([replication, 2]))
+                for kind, (low, high) in _intervals(people, judged, chosen, np.array(signs)).items():
+                    held[kind] += low <= truth <= high
+                    wide[kind] += high - low
+            theory = _theory(rates, signs)
+            rows.append([name, what, *(share(held[kind], replications) for kind in held),
+                         *(f"{wide[kind] / wide['labels']:.2f}" for kind in ("moved", "ours")),
+                         f"{theory:.2f}"])  # fmt: skip
+    title = (
+        f"**A biased judge, {LABELS} labels of {VERDICTS} questions**: how often the interval holds (93 to 97), and its"
+        " width against that of the labels alone (theory: sqrt(1 - correlation² / (1 + labels / others)))"
+    )
+    return table(title, ["judge", "of", "holds: judge alone", "labels alone", "moved by the mean error", "ours",
+                         "width: moved", "ours", "theory"], rows)  # fmt: skip
+
+
+def _judged(rates: tuple[float, float], generator: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
+    right, wrong = rates
+    people = (generator.random((2, VERDICTS)) < [[0.5], [0.6]]).astype(float)
+    judged = (generator.random(people.shape) < np.where(people == 1, right, wrong)).astype(float)
+    return people, judged, generator.permutation(VERDICTS) < LABELS
+
+
+def _intervals(people: Doubles, judged: Doubles, chosen: Doubles, signs: Doubles) -> dict[str, tuple[float, float]]:
+    found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(VERDICTS), signs)
+    verdicts, truths = signs @ judged, signs @ people
+    moved = corrected_mean(verdicts[~chosen], verdicts[chosen], truths[chosen])
+    return {
+        "judge": _student(verdicts),
+        "labels": _student(truths[chosen]),
+        "moved": (moved.low, moved.high),
+        "ours": (found.low, found.high),
+    }
+
+
+def _student(values: Doubles) -> tuple[float, float]:
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return values.mean() - half, values.mean() + half
+
+
+def _theory(rates: tuple[float, float], signs: Sequence[float]) -> float:
+    people, judged, _ = _judged_many(rates)
+    weights = np.array(signs)
+    correlation = float(np.corrcoef(weights @ people, weights @ judged)[0, 1])
+    return math.sqrt(1 - correlation**2 / (1 + LABELS / (VERDICTS - LABELS)))
+
+
+def _judged_many(rates: tuple[float, float]) -> tuple[Doubles, Doubles, None]:
+    generator = np.random.default_rng(0)
+    people = (generator.random((2, 200_000)) < [[0.5], [0.6]]).astype(float)
+    chance = np.where(people == 1, rates[0], rates[1])
+    return people, (generator.random(people.shape) < chance).astype(float), None
+
+
+# --- slices --------------------------------------------------------------------------------------------------------
+
+
+def slices(replications: int) -> list[str]:
+    rows = []
+    for name, sizes in (("questions by themselves", [1] * 20), ("sources of 3, 2 and 15 of 1", [3, 2, *[1] * 15])):
+        held = claimed = 0
+        source = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) + len(sizes) * n for n in range(10)])
+        for replication in range(replications):
+            generator = np.random.default_rng([replication, 3])
+            own = generator.normal(0, 0.18 * math.sqrt(0.7), (12, 200))
+            own += generator.normal(0, 0.18 * math.sqrt(0.3), (12, source.max() + 1))[:, source]
+            one = planted(generator.normal(0.5, 0.36, 200) + own, np.full(12, 0.5), source).matrix
+            found = by_slice(one, {"slice": [str(n // 20) for n in range(200)]}, 0, resamples=RESAMPLES)
+            ends = np.array([[cut.low, cut.high] for cut in found])
+            held += bool(((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).all())
+            claimed += any((cut.better | cut.worse).any() for cut in found)
+        rows.append([name, share(held, replications), share(claimed, replications)])
+    return table("**Twelve equal configs, ten slices of twenty questions**: all intervals hold (at least 93); some"
+                 " slice is claimed to differ", ["", "hold", "claimed"], rows)  # fmt: skip
+
+
+# --- luck of a search ----------------------------------------------------------------------------------------------
+
+TRIALS, QUESTIONS = 40, 100
+
+
+def luck(replications: int) -> list[str]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    samplers: Mapping[str, Callable[[int], optuna.samplers.BaseSampler]] = {
+        "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
+        "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed),
+    }
+    rows = []
+    for name, sampler in samplers.items():
+        told = true = 0.0
+        for replication in range(replications):
+            found, truth = _search(sampler(replication), np.random.default_rng([replication, 4]))
+            bias = selection_bias(found)
+            told += bias.optimism
+            true += bias.observed - truth[bias.winner]
+        rows.append([name, f"{true / replications:+.4f}", f"{told / replications:+.4f}",
+                     f"{(told - true) / replications:+.4f}"])  # fmt: skip
+    title = f"**How much better the best of {TRIALS} trials looks than it is**, {QUESTIONS} questions, three parameters"
+    return table(title, ["sampler", "true", "estimated", "error"], rows)
+
+
+def _search(sampler: object, generator: np.random.Generator) -> tuple[Matrix, Doubles]:
+    """Search a flat surface: each question's scores vary smoothly over the parameters, and no config is better."""
+    import optuna
+
+    waves = generator.normal(0, 3.0, (QUESTIONS, 8, 3))
+    phases, heights = generator.uniform(0, 2 * np.pi, (QUESTIONS, 8)), generator.normal(0, 0.4 / 2, (QUESTIONS, 8))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    rows = []
+    for _ in range(TRIALS):
+        trial = study.ask()
+        place = np.array([trial.suggest_float(key, 0, 1) for key in "abc"])
+        rows.append(0.5 + (heights * np.sin(waves @ place + phases)).sum(axis=1))
+        study.tell(trial, float(rows[-1].mean()))
+    truth = np.full(TRIALS, 0.5)
+    return replace(planted(np.array(rows), truth).matrix), truth
+
+
+# --- costs ---------------------------------------------------------------------------------------------------------
+
+
+def costs(replications: int) -> list[str]:
+    rows = []
+    for spread in (0.5, 1.0, 1.5):
+        held = dict.fromkeys(("plain", "logarithms"), 0)
+        for replication in range(replications):
+            generator = np.random.default_rng([replication, 5])
+            base = generator.normal(0, spread, 60)
+            other = base + generator.normal(0.2, spread, 60)
+            plain = max_t_intervals((np.exp(other) - np.exp(base))[None, :], np.arange(60), resamples=RESAMPLES)
+            ratio = max_t_intervals((other - base)[None, :], np.arange(60), resamples=RESAMPLES)
+            truth = math.exp(0.2 + spread**2) - math.exp(spread**2 / 2)
+            held["plain"] += bool(plain.low[0] <= truth <= plain.high[0])
+            held["logarithms"] += bool(ratio.low[0] <= 0.2 <= ratio.high[0])
+        rows.append([f"{spread:g}", *(share(count, replications) for count in held.values())])
+    return table("**Costs with a long tail** (lognormal, 60 questions, one dearer by 22 %): how often the interval of"
+                 " the difference holds, and that of the ratio (93 to 97)", ["sd of the logarithm", "difference",
+                 "ratio"], rows)  # fmt: skip
+
+
+PARTS: Mapping[str, Callable[[int], list[str]]] = {
+    "gates": gates,
+    "labels": labels,
+    "slices": slices,
+    "luck": luck,
+    "costs": costs,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--replications", type=int, default=2000)
+    parser.add_argument("--only", choices=tuple(PARTS), help="one table")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    given = parser.parse_args()
+    for name, part in PARTS.items():
+        if given.only in (None, name):
+            lines = [f"{given.replications:,} replications; in per cent.", *part(given.replications), ""]
+            print("\n".join(lines), flush=True)
+            if given.write:
+                fill("measurements.md", f"designs-{name}", lines)
+
+
+if __name__ == "__main__":
+    main()
