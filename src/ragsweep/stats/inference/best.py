@@ -41,7 +41,7 @@ def probability_of_best(matrix: Matrix, resamples: int = RESAMPLES) -> Doubles:
     Clusters are drawn. It is a share of bootstrap samples, not a posterior probability, and choosing by it is choosing
     by the mean. NaN of no questions.
     """
-    data = cluster_scores(matrix.better, matrix.clusters)
+    data = cluster_scores(matrix.better, matrix.clusters, matrix.weights)
     if not data.clusters:
         return np.full(len(matrix.values), np.nan)
     won, near = np.zeros(len(data.means)), np.float32(TIE * np.abs(matrix.values).max())

@@ -29,9 +29,9 @@ def effective_clusters(sizes: Doubles) -> float:
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 
-def enough_clusters(clusters: Numbers) -> bool:
+def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
     """Return whether questions (questions,) come from enough clusters, numbered from 0, to speak of a spread."""
-    return enough(np.bincount(clusters).astype(np.float64)) if len(clusters) else False
+    return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
 
 
 def enough(sizes: Doubles) -> bool:
@@ -70,8 +70,10 @@ class Correction(NamedTuple):
     degrees: float
 
 
-def unequal_clusters(sizes: Doubles, correlation: float) -> Correction:
+def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> Correction:
     """Correct for clusters of unequal size, as if scores were normal with one correlation inside of clusters.
+
+    Of weighted questions a cluster's size is the sum of its weights, and ``squares`` that of their squares.
 
     A squared sum of deviations is divided by what it is expected to be, relative to the variance of the cluster's own
     sum: CR2 for a mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as working model. The
@@ -80,18 +82,21 @@ def unequal_clusters(sizes: Doubles, correlation: float) -> Correction:
     factor is G / (G - 1) and the degrees are G - 1.
     """
     count = len(sizes)
+    squares = sizes if squares is None else squares
     if count < 2:
         return Correction(np.full(count, math.nan), math.nan)
-    if (sizes == sizes[0]).all():
+    if (sizes == sizes[0]).all() and (squares == squares[0]).all():
         return Correction(np.full(count, count / (count - 1)), count - 1.0 if enough(sizes) else math.nan)
-    distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    kinds = np.stack([sizes, squares], axis=1)
+    distinct, place, counts = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
     known, rounded = enough(sizes), round(correlation, ROUNDED)
-    degrees = _degrees(tuple(distinct.tolist()), tuple(counts.tolist()), rounded) if known else math.nan
-    return Correction(_Model.of(distinct, counts, rounded).factors[place], degrees)
+    described = tuple(map(tuple, distinct.tolist())), tuple(counts.tolist())
+    degrees = _degrees(*described, rounded) if known else math.nan
+    return Correction(_Model.of(distinct, counts, rounded).factors[place.reshape(-1)], degrees)
 
 
 class _Model(NamedTuple):
-    """Clusters by size: how many there are of each, the variance of the sum of one, and its factor."""
+    """Clusters by kind: size, how many there are of each, the variance of the sum of one, and its factor."""
 
     sizes: Doubles
     counts: Doubles
@@ -99,9 +104,10 @@ class _Model(NamedTuple):
     factors: Doubles
 
     @classmethod
-    def of(cls, sizes: Doubles, counts: Numbers, correlation: float) -> _Model:
+    def of(cls, kinds: Doubles, counts: Numbers, correlation: float) -> _Model:
+        sizes, squares = kinds.T
         questions = float(counts @ sizes)
-        variances = sizes * (1 - correlation) + correlation * np.square(sizes)
+        variances = squares * (1 - correlation) + correlation * np.square(sizes)
         of_mean = float(counts @ variances) / questions**2
         left = variances - 2 * sizes * variances / questions + np.square(sizes) * of_mean
         return cls(sizes, counts.astype(np.float64), variances, variances / left)
@@ -120,12 +126,12 @@ class _Model(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _degrees(sizes: tuple[float, ...], counts: tuple[int, ...], correlation: float) -> float:
+def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], correlation: float) -> float:
     from scipy.optimize import brentq
     from scipy.special import stdtrit
 
-    most = _satterthwaite(_Model.of(np.array(sizes), np.array(counts), 0.0))
-    model = _Model.of(np.array(sizes), np.array(counts), correlation)
+    most = _satterthwaite(_Model.of(np.array(kinds), np.array(counts), 0.0))
+    model = _Model.of(np.array(kinds), np.array(counts), correlation)
     end = 2.0
     while _exceeds(model, end) > TAIL and end < 1e3:
         end *= 2

@@ -56,7 +56,7 @@ def model_confidence_set(matrix: Matrix, level: float = 0.95, resamples: int = R
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    data = cluster_scores(rows, matrix.clusters, compared=True)
+    data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
     if not data.enough:
         unknown = np.full(len(place), np.nan)
         note = f"fewer than {FEWEST} independent questions: nobody can be left out"

@@ -89,14 +89,15 @@ def compare_with_baseline(
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
-    bounds = max_t_intervals(differences, matrix.clusters, level, resamples)
+    bounds = max_t_intervals(differences, matrix.clusters, level, resamples, matrix.weights)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
+    known = enough_clusters(matrix.clusters, matrix.weights)
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
         _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
-        np.count_nonzero(differences, axis=1), _notes(differences, baseline, matrix.clusters),
+        np.count_nonzero(differences, axis=1), _notes(differences, baseline, known),
         ranked.variant, bounds.critical, bounds.degrees, np.zeros(len(differences), dtype=bool),
         matrix.higher_is_better,
     )  # fmt: skip
@@ -138,9 +139,7 @@ def _effects(differences: Doubles) -> Doubles:
         return np.where(flat, np.where(means == 0, 0.0, np.nan), means / spread)
 
 
-def _notes(differences: Doubles, baseline: int, clusters: Numbers) -> tuple[str, ...]:
-    known = enough_clusters(clusters)
-
+def _notes(differences: Doubles, baseline: int, known: bool) -> tuple[str, ...]:
     def note(row: int, scores: Doubles) -> str:
         if row == baseline:
             return BASELINE

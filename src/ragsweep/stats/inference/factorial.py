@@ -87,7 +87,9 @@ def effects(
     inverse = np.linalg.pinv(inputs)
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
-    bounds = max_t_intervals((contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples)
+    bounds = max_t_intervals(
+        (contrasts @ inverse)[known] @ matrix.values, matrix.clusters, level, resamples, matrix.weights
+    )
     numbers = np.full((len(terms), 4), math.nan)
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
     return Effects(
@@ -103,7 +105,7 @@ def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, level: floa
     if np.linalg.matrix_rank(inputs) == len(inputs):
         return "untestable"
     residuals = matrix.values - inputs @ (inverse @ matrix.values)
-    bounds = max_t_intervals(residuals, matrix.clusters, level, resamples)
+    bounds = max_t_intervals(residuals, matrix.clusters, level, resamples, matrix.weights)
     apart = (bounds.low > 0) | (bounds.high < 0)
     return (
         "present" if (apart & (np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max())).any() else "not shown"

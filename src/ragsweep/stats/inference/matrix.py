@@ -16,8 +16,8 @@ from ragsweep.core.results import Result
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-SOURCE = "source"
-"""The column of a table of outcomes that names the cluster of each question."""
+SOURCE, WEIGHT = "source", "weight"
+"""The columns of a table of outcomes that name the cluster of each question, and how much it counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Matrix:
 
     ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one
     cluster share their source document and are drawn together. ``asked`` counts the questions that any config was
-    scored on; those that not all of them were scored on are left out of the matrix.
+    scored on; those that not all of them were scored on are left out of the matrix. Of weighted questions ``values``
+    are scores times ``weights``, which have a mean of 1, so that plain means of them are weighted means.
     """
 
     values: Doubles
@@ -36,11 +37,17 @@ class Matrix:
     metric: str = ""
     higher_is_better: bool = True
     asked: int = 0
+    weights: Doubles | None = None  # (questions,)
 
     @property
     def coverage(self) -> float:
         """The share of the scored questions that all configs were scored on; NaN of none."""
         return len(self.questions) / self.asked if self.asked else math.nan
+
+    @property
+    def scores(self) -> Doubles:
+        """The scores themselves, without the weights of their questions."""
+        return self.values if self.weights is None else self.values / self.weights
 
     @property
     def better(self) -> Doubles:
@@ -54,10 +61,9 @@ class Matrix:
     def select_questions(self, chosen: NDArray[np.bool_]) -> Matrix:
         """Keep some of the questions: a slice."""
         names = tuple(name for name, kept in zip(self.questions, chosen.tolist(), strict=True) if kept)
-        return Matrix(
-            self.values[:, chosen], _numbered(self.clusters[chosen]), self.configs, names, self.metric,
-            self.higher_is_better, self.asked,
-        )  # fmt: skip
+        weights = None if self.weights is None else relative(self.weights[chosen])
+        values = self.scores[:, chosen] if weights is None else self.scores[:, chosen] * weights
+        return replace(self, values=values, clusters=_numbered(self.clusters[chosen]), questions=names, weights=weights)
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
@@ -75,15 +81,32 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     both = np.flatnonzero(known.all(axis=0))
     sources = dict(zip(results[0].outcomes["question_id"], _sources(results[0]), strict=True)) if results else {}
     names = tuple(ids[n] for n in both.tolist())
+    weights = _weights(results, names)
     return Matrix(
-        scores[:, both],
+        scores[:, both] if weights is None else scores[:, both] * weights,
         _numbered(np.array([sources[name] for name in names], dtype=np.str_)),
         tuple(result.name for result in results),
         names,
         metric,
         bool(results[0].summaries[metric].higher_is_better) if results else True,
         int(known.any(axis=0).sum()),
+        weights,
     )
+
+
+def relative(weights: Doubles) -> Doubles:
+    """Scale weights to a mean of 1."""
+    return np.asarray(weights / weights.mean()) if len(weights) else weights
+
+
+def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
+    """Return the weights of questions, with a mean of 1; None where all count alike."""
+    column = results[0].outcomes.get(WEIGHT) if results else None
+    if column is None:
+        return None
+    given = dict(zip(results[0].outcomes["question_id"], column, strict=True))
+    found = np.array([given[name] for name in names], dtype=np.float64)
+    return None if len(found) and (found == found[0]).all() else relative(found)
 
 
 def _check(result: Result, metric: str) -> None:

@@ -86,6 +86,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
     differences = matrix.better[1] - matrix.better[0]
+    spread *= 1.0 if matrix.weights is None else float(matrix.weights.max())
     if np.abs(differences).max() > spread * (1 + 1e-9):
         raise InputError(f"{matrix.metric}: differences of up to {np.abs(differences).max():g}, beyond {spread:g}")
     sums, sizes = cluster_differences(np.stack([differences, -differences]), matrix.clusters)
@@ -109,7 +110,7 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
 
     ``baseline`` of the result is the bound itself.
     """
-    fixed = np.full((1, matrix.values.shape[1]), bound)
+    fixed = np.full((1, matrix.values.shape[1]), bound) * (1.0 if matrix.weights is None else matrix.weights)
     both = replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
     return _decided(both, 0.0, False, level)
 
@@ -123,7 +124,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
             f"a margin of {margin:.0%} of {baseline:g}: give an absolute one, a share of this means nothing"
         )
     allowed = margin * baseline if relative else margin
-    if not enough_clusters(matrix.clusters):
+    if not enough_clusters(matrix.clusters, matrix.weights):
         return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
     each = _slack(matrix, margin, relative)
     slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
@@ -138,7 +139,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 
 def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     """Return one end of the interval of the mean slack: the lower for side -1, the upper for 1."""
-    apart, clusters = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters
+    apart, clusters, weights = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters, matrix.weights
     if not apart.any():
         share = 1 - (1 - level) ** (1 / len(np.unique(clusters)))
         return float(
@@ -147,7 +148,8 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
-    data = cluster_scores(slack[None, :], clusters)
+        weights = None if weights is None else np.append(weights, 1.0)
+    data = cluster_scores(slack[None, :], clusters, weights)
     return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])
 
 
@@ -155,7 +157,7 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
     """Return, a question, how much better the candidate is than the worst that would do."""
     baseline, candidate = matrix.better
     if not relative:
-        return np.asarray(candidate - baseline + margin)
+        return np.asarray(candidate - baseline + (margin if matrix.weights is None else margin * matrix.weights))
     return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
 
 

@@ -64,7 +64,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     19, 1995). For a comparison among many configs give the ``level`` of each one:
     :func:`each_level` of a sweep's critical value, or :func:`shared_level`.
     """
-    data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters)
+    data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
     if not data.enough:
         unknown = np.full(len(matrix.values), math.nan)

@@ -212,7 +212,7 @@ def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, l
 
     All are first compared at once; the gate, which allows for losses too rare to have been seen, has the last word.
     """
-    data = cluster_scores(matrix.better[rivals] - matrix.better[row], matrix.clusters)
+    data = cluster_scores(matrix.better[rivals] - matrix.better[row], matrix.clusters, matrix.weights)
     if (data.means + student_quantile(level, data.degrees) * data.errors > margin).any():
         return False
     others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -matrix.better[rival].mean())

@@ -59,8 +59,13 @@ class ClusteredScores:
         return np.asarray(varied / np.sqrt(np.square(varied).sum(axis=1, keepdims=True)))
 
 
-def cluster_scores(rows: Doubles, clusters: Numbers, *, compared: bool = False) -> ClusteredScores:
+def cluster_scores(
+    rows: Doubles, clusters: Numbers, weights: Doubles | None = None, *, compared: bool = False
+) -> ClusteredScores:
     """Sum up rows (rows, questions) by cluster (questions,), numbered from 0. NaN means and errors of no questions.
+
+    With ``weights`` (questions,), of mean 1, the rows are scores times weights: deviations are weighted, too, and the
+    size of a cluster is the sum of its weights.
 
     Where rows are ``compared`` with each other, what all of them share of a question is in no difference, and does not
     count to the correlation inside of clusters.
@@ -70,12 +75,15 @@ def cluster_scores(rows: Doubles, clusters: Numbers, *, compared: bool = False) 
         unknown = np.full(len(rows), np.nan)
         return ClusteredScores(unknown, np.zeros((len(rows), 0)), np.zeros(0), unknown, np.zeros(0), np.nan)
     means = rows.mean(axis=1)
-    apart = rows - means[:, None]
+    apart = rows - means[:, None] if weights is None else rows - means[:, None] * weights
     sums = cluster_sums(apart, clusters)
-    sizes = np.bincount(clusters, minlength=sums.shape[1]).astype(np.float64)
-    own = apart - apart.mean(axis=0) if compared else apart
-    correlation = intraclass_correlation(own, cluster_sums(own, clusters) if compared else sums, sizes)
-    factors, degrees = unequal_clusters(sizes, correlation)
+    counts = np.bincount(clusters, minlength=sums.shape[1]).astype(np.float64)
+    sizes = counts if weights is None else np.bincount(clusters, weights).astype(np.float64)
+    squares = None if weights is None else np.bincount(clusters, np.square(weights)).astype(np.float64)
+    own = apart if weights is None else apart / weights
+    own = own - own.mean(axis=0) if compared else own
+    correlation = intraclass_correlation(own, cluster_sums(own, clusters) if own is not apart else sums, counts)
+    factors, degrees = unequal_clusters(sizes, correlation, squares)
     errors = np.sqrt(np.square(sums) @ factors) / questions
     errors[errors <= NEGLIGIBLE * np.abs(rows).max(axis=1)] = 0.0
     return ClusteredScores(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors, factors, degrees)

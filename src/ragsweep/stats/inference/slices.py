@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.differences import Differences
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, relative
 from ragsweep.stats.inference.max_t import critical_value, largest_deviation
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.resampling import RESAMPLES, ClusteredScores, cluster_scores
@@ -96,7 +96,7 @@ def by_slice(
     differences = round_to_ties(differences) if differences.size else differences
     p_values = np.array([_tested(differences, matrix.clusters, mask, baseline) for *_, mask in chosen])
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
-    ends = _intervals(differences, matrix.clusters, [mask for *_, mask in chosen], level, resamples)
+    ends = _intervals(differences, matrix, [mask for *_, mask in chosen], level, resamples)
     return tuple(
         Slice(
             label, value, int(mask.sum()), int(mask.sum()) < SMALL, means, low, high, p, adjusted,
@@ -127,14 +127,14 @@ def _tested(differences: Doubles, clusters: Numbers, mask: Flags, baseline: int)
 
 
 def _intervals(
-    differences: Doubles, clusters: Numbers, masks: Sequence[Flags], level: float, resamples: int
+    differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
 ) -> list[tuple[Doubles, Doubles, Doubles]]:
     """Bound each slice's means, all together: means, low and high ends a slice.
 
     The slices are drawn together; each interval reaches out by its own slice's errors and degrees of freedom.
     """
-    parts = [_inside(differences, clusters, mask) for mask in masks]
-    known = [_over_all(part, clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
+    parts = [_inside(differences, matrix, mask) for mask in masks]
+    known = [_over_all(part, matrix.clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
     largest = 0.0
     if known:
         fewer = max(min(resamples, 1000), min(resamples, WORK // (len(known) * differences.size)))
@@ -147,8 +147,12 @@ def _intervals(
     return found
 
 
-def _inside(differences: Doubles, clusters: Numbers, mask: Flags) -> ClusteredScores:
-    return cluster_scores(differences[:, mask], np.unique(clusters[mask], return_inverse=True)[1])
+def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScores:
+    clusters = np.unique(matrix.clusters[mask], return_inverse=True)[1]
+    if matrix.weights is None:
+        return cluster_scores(differences[:, mask], clusters)
+    weights = matrix.weights[mask]
+    return cluster_scores(differences[:, mask] / weights.mean(), clusters, relative(weights))
 
 
 def _over_all(part: ClusteredScores, clusters: Numbers, mask: Flags) -> Doubles:
