@@ -51,4 +51,6 @@ class Recursive:
             rules=RecursiveRules(levels),
             min_characters_per_chunk=min(self.min_characters, self.size),
         )
-        return cut(corpus, lambda text: [(piece.start_index, piece.end_index) for piece in splitter(encodable(text))])
+        return cut(
+            corpus, lambda text: [(piece.start_index, piece.end_index) for piece in splitter.chunk(encodable(text))]
+        )

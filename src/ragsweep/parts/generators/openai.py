@@ -83,7 +83,11 @@ class OpenAI:
 
     async def _answer(self, request: Request) -> Answer:
         try:
-            sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
+            sampling: dict[str, Any] = {
+                "temperature": self.temperature,
+                "max_tokens": self.max_tokens,
+                "seed": self.seed,
+            }
             reply = await self.endpoint.chat(self.prompt.messages(request), **sampling, **(self.extra or {}))
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)

@@ -214,10 +214,11 @@ class Mlflow:
             path = database_path(self.uri)
             try:
                 self._client.create_experiment(self.experiment, (path.parent / "mlruns").as_uri() if path else None)
-            except MlflowException:
-                if self._client.get_experiment_by_name(self.experiment) is None:  # no other process was quicker
+            except MlflowException:  # unless another process was quicker
+                if (experiment := self._client.get_experiment_by_name(self.experiment)) is None:
                     raise
-            experiment = self._client.get_experiment_by_name(self.experiment)
+            else:
+                return self._experiment_id()
         if experiment.lifecycle_stage == "deleted":
             raise TrackingError(
                 f'{mask_uri(self.uri)}: the experiment "{self.experiment}" was deleted; bring it back with `mlflow '
