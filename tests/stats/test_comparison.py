@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
-from ragsweep.report.verdict import looks_line, verdict_lines
+from ragsweep.report.verdict import against_baseline, looks_line, luck, verdict_lines
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
 from weighed import METRIC, noisy, scored
 
@@ -393,3 +393,22 @@ def test_verdict_is_at_most_eight_lines_without_nan_whatever_the_scores(
     assert lines[0][0] == "verdict"
     assert not any(word in text for _, text in lines for word in ("nan", "inf ", "None"))
     assert Decision(found).summary(found)
+
+
+def test_the_luck_of_an_adaptive_search_is_a_lower_bound() -> None:
+    """Its configs were chosen by the same questions, which no fold leaves out."""
+    results = [scored(f"c{n}", noisy(0.5, seed=n)) for n in range(12)]
+    found = compare_configs(results)
+    assert isinstance(found, SweepComparison)
+    assert "expect" in next(luck(found))
+    assert "at least" in next(luck(replace(found, adaptive=True)))
+
+
+def test_a_lead_that_hardly_any_question_contradicts_is_withheld_with_the_reason() -> None:
+    base = [0.6] * 50
+    found = compare_configs([scored("a", base), scored("b", [0.65] * 20 + [0.6] * 30)])
+    assert isinstance(found, SweepComparison)
+    assert result_facts(found)["kind"] == "none"
+    assert "may not have been seen" in against_baseline(found)
+    assert "may not have been seen" in result_facts(found)["sentence"]
+    assert "would show" not in result_facts(found)["sentence"]

@@ -24,8 +24,13 @@ _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
     "full grid": "a full grid: differences of plain averages over its configs",
     "least squares": "not a full grid: main effects and interactions, fitted by least squares",
-    "least squares without interactions": "not a full grid: main effects alone, fitted by least squares; interactions"
-    " cannot be told from them",
+    "least squares without interactions": "not a full grid: main effects alone, fitted by least squares",
+}
+_INTERACTIONS = {
+    "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
+    " average over the configs that were run, which need not hold elsewhere; a full grid shows the interactions",
+    "not shown": "no interaction is shown; the effects assume that there is none",
+    "untestable": "the effects assume that no parameter changes the effect of another, which these configs cannot test",
 }
 
 
@@ -46,6 +51,7 @@ def effects(arguments: Sequence[str]) -> int:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
     found = factorial.effects(factor_values(results), score_matrix(results, metric))
+    note = _INTERACTIONS.get(found.interactions, "")
     ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
     cells = [_cells(effect, results[0].summaries[metric].unit) for effect in ordered]
     with ignore_closed_pipe():
@@ -54,6 +60,7 @@ def effects(arguments: Sequence[str]) -> int:
                 "format": FORMAT,
                 "metric": metric,
                 "method": found.method,
+                "interactions": found.interactions,
                 "confidence_level": found.level,
                 "effects": log_table([_row(effect) for effect in ordered]),
             }
@@ -61,10 +68,13 @@ def effects(arguments: Sequence[str]) -> int:
         elif options.markdown:
             rows = [dict(zip(_COLUMNS, row, strict=True)) for row in cells]
             print(f"Effects on {metric}; {method}\n\n{markdown(rows)}", end="")
+            print(f"\n{note}\n" if note else "", end="")
         else:
             terminal = Terminal.current()
             terminal.line("effects", f"{metric} of {len(results)} configs; {method}")
             terminal.aligned(cells or [["no parameter varies"]])
+            if note:
+                terminal.line("note", note)
             if hidden := sum(bool(effect.note) for effect in ordered):
                 terminal.line("note", f"{hidden} effects cannot be told from others with these configs")
     return 0

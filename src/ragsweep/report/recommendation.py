@@ -11,6 +11,7 @@ import numpy as np
 from ragsweep.report.numbers import number
 from ragsweep.report.verdict import against_baseline, between, change, name, score
 from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.inference.differences import UNSEEN
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE
 
@@ -144,10 +145,13 @@ def _unseparated(verdict: SweepComparison) -> str:
     some = verdict.worse.any() or verdict.differences.better.any()
     text = (
         f"no other config is shown better{_limits(verdict)}" if some
+        else f"no other config is shown better{_limits(verdict)}" if verdict.differences.exposed[found.best]
         else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
     lead = float(verdict.differences.estimate[found.best])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
+    if verdict.differences.exposed[found.best]:
+        return f"{text}; {highest}; {UNSEEN}"
     if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
         return f"{text}; {highest}; about {rounded:,} would show a lead as large as that"

@@ -13,6 +13,7 @@ from ragsweep.report.naming import ranges, short
 from ragsweep.report.numbers import ROUNDING, number, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
+from ragsweep.stats.inference.differences import UNSEEN
 
 MOST_NAMED = 3
 MOST_SLICES = 2
@@ -65,12 +66,13 @@ def against_baseline(verdict: SweepComparison) -> str:
     if math.isnan(found.critical):
         return f"{_metric(verdict)}: no conclusion, there are {found.notes[1 - found.baseline]}"
     better, worse = (_ordered(verdict, mask) for mask in (found.better, verdict.worse))
+    exposed = f"; {UNSEEN}" if found.exposed.any() and not better else ""
     if others == 1:
         word = "is better than" if better else "is worse than" if worse else "cannot be told from"
-        return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}"
+        return f"{_metric(verdict)}: {name(verdict, 1)} {word} {base}: {change(verdict, 1)}{exposed}"
     if not better:
         fewer = f"; {len(worse)} are worse" if worse else ""
-        return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}"
+        return f"{_metric(verdict)}: none of the {others} others is shown to be better than {base}{fewer}{exposed}"
     listed = ", ".join(f"{name(verdict, row)} {change(verdict, row)}" for row in better[:MOST_NAMED])
     more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
     fewer = f"; worse: {len(worse)}" if worse else ""
@@ -94,11 +96,15 @@ def best(verdict: SweepComparison) -> Iterator[str]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
-    """Describe the selection bias of the best config's lead."""
+    """Describe the selection bias of the best config's lead; a lower bound where the scores also chose the configs."""
     bias = verdict.selection_bias
     if bias.optimism > ROUNDING:  # which NaN is not
         lucky, value = score(verdict, bias.optimism, fine=True), score(verdict, bias.crossfitted, fine=True)
-        yield f"luck: as the best of {len(verdict.matrix.configs)} it looks {lucky} better than it is; expect {value}"
+        text = f"luck: as the best of {len(verdict.matrix.configs)} it looks"
+        if verdict.adaptive:
+            yield f"{text} at least {lucky} better than it is: the same questions chose which settings were tried"
+        else:
+            yield f"{text} {lucky} better than it is; expect {value}"
 
 
 def detectable(verdict: SweepComparison) -> Iterator[str]:

@@ -73,6 +73,7 @@ class SweepComparison:
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # of further metrics
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
+    adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
 
     @property
     def metric(self) -> str:
@@ -151,13 +152,13 @@ def _compare(
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    differences = compare_with_baseline(matrix, 0)
+    lengths = _context_lengths(results, matrix)
+    differences = compare_with_baseline(matrix, 0, rising=None if lengths is None else lengths.alone)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     by_mean = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
     slices = by_slice(matrix.select_configs(rows), labels_of(results[0], matrix.questions))
     constraints = results[0].config.get("constraints") or {}
-    lengths = _context_lengths(results, matrix)
     recommendation = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
     others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(

@@ -22,6 +22,8 @@ from ragsweep.stats.holdout_gap import Gap, holdout_gap
 from ragsweep.sweep.finalists import Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
+ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
+"""Samplers that choose a config by the scores of earlier ones."""
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"
 
 
@@ -140,7 +142,8 @@ def summarise_sweep(
     broken = study.broken() if study else {}
     excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
     allowed = _without_excluded(results, excluded)
-    verdict = _compare(allowed, failures, excluded) if weighed and results else None
+    adaptive = study is not None and study.sampler in ADAPTIVE
+    verdict = _compare(allowed, failures, excluded, adaptive) if weighed and results else None
     finalists = collect_finalists(
         [record.outcome for record in ledger.finalists(sweep)] if sweep else [],
         choose(allowed, verdict),
@@ -176,10 +179,11 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | N
 
 
 def _compare(
-    results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig]
+    results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig], adaptive: bool = False
 ) -> SweepComparison | NoComparison:
     try:
-        return compare_configs(results, failures, excluded)
+        found = compare_configs(results, failures, excluded)
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")
+    return replace(found, adaptive=True) if adaptive and isinstance(found, SweepComparison) else found

@@ -130,7 +130,10 @@ class Betting:
     def guarantee(self) -> str:
         """The guarantee of the rule in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
-        return f"the best config{within} is dropped with probability at most {1 - self.level:.3g}"
+        return (
+            f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if what it gains does"
+            " not depend on how many questions a document has"
+        )
 
     def decide(self, scores: Mapping[str, Sequence[float]], groups: Sequence[Hashable] | None = None) -> RaceDecision:
         """Decide from all scores so far; the same scores give the same decision.

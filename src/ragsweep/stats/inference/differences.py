@@ -78,14 +78,15 @@ class Differences:
 
 
 def compare_with_baseline(
-    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES
+    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES, rising: Flags | None = None
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
     treats questions one by one, the randomisation test flips clusters together; Holm's correction counts all other
     configs. With fewer than ten effective clusters there are no intervals: the tests stand alone. Where hardly any
-    question speaks against a difference, it must survive one more cluster with the largest loss (``exposed``).
+    question speaks against a difference, it must survive one more cluster with the largest loss (``exposed``), unless
+    the metric's definition excludes a loss (``rising``, one flag a config).
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -102,8 +103,9 @@ def compare_with_baseline(
         matrix.higher_is_better,
     )  # fmt: skip
     shown = others & ((found.low > 0) | (found.high < 0))
+    doubted = shown & found.confirmed & (True if rising is None else ~rising)
     exposed = np.array([bool(claim) and _exposed(matrix, differences[row], baseline, found)
-                        for row, claim in enumerate(shown & found.confirmed)], dtype=bool)  # fmt: skip
+                        for row, claim in enumerate(doubted)], dtype=bool)  # fmt: skip
     notes = [
         "; ".join(reason for reason in (note, UNSEEN if undone else "") if reason) if confirmed else UNCONFIRMED
         for note, undone, confirmed in zip(found.notes, exposed, found.confirmed | ~shown, strict=True)
