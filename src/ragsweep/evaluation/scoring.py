@@ -70,12 +70,22 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
     Raises:
         RagsweepError: The metric raised it: every config would fail.
     """
-    count = len(view.questions)
+    count, scores = len(view.questions), try_metric(metric, view)
+    return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
+
+
+def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
+    """Score every question; return the exception and its place where the metric fails."""
     try:
         scores = metric.score(view)
-        return scores if type(metric).__module__.startswith("ragsweep.") else _checked(scores, count)
+        return scores if is_ours(metric) else _checked(scores, len(view.questions))
     except Exception as fault:
-        return Scores(np.full(count, np.nan), np.full(count, _reason(fault, metric, "score")))
+        return _reason(fault, metric, "score")
+
+
+def is_ours(metric: object) -> bool:
+    """Return whether a metric belongs to this package."""
+    return type(metric).__module__.startswith("ragsweep.")
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:

@@ -12,6 +12,7 @@ from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Experiment
+from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.sweep import mlflow_sync
@@ -65,6 +66,7 @@ def _run(command: Command) -> int:
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
+    _try_metrics(experiments, terminal)
     if not command.multirun:
         terminal.plan(planned)
         status = _run_single(command, context, jobs[0])
@@ -115,6 +117,16 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
     nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
     found = [(node, planned.missing.get(node.address)) for node in nodes]
     return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
+
+
+def _try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
+    """Warn of metrics that fail on one question, before anything is paid for."""
+    faults: dict[str, str] = {}
+    for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
+        answered, routed = one.graph.answer is not None, one.graph.route is not None
+        faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed)
+    for name, fault in faults.items():
+        terminal.line("warning", f"the metric {name}, tried on one question, fails: {fault}; where it fails it is NaN")
 
 
 def _check_keys(nodes: Sequence[Node]) -> None:

@@ -1,0 +1,74 @@
+"""Try the metrics of other packages on one question, before anything is computed or paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragsweep.core.types import (
+    Answer,
+    Answers,
+    Chunks,
+    Corpus,
+    Dataset,
+    EvaluationView,
+    GoldenSet,
+    JudgedMetric,
+    Judgement,
+    Metric,
+    Passage,
+    Question,
+    Rankings,
+    Route,
+    Spans,
+)
+from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.scoring import is_ours, try_metric
+
+EXCERPT = 2000
+"""Characters of a document that stand for it."""
+
+
+def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
+    """Score one question, perfectly retrieved and answered, and return the errors of metrics that fail, by metric.
+
+    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers, and
+    routes. Metrics of our own are not tried.
+    """
+    foreign = [metric for metric in metrics if not is_ours(metric)]
+    if not foreign or not dataset.golden.questions:
+        return {}
+    judgements = {metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics
+                  if isinstance(metric, JudgedMetric)}  # fmt: skip
+    example = replace(_example(dataset, answered, routed), judgements=judgements)
+    outcomes = {metric.name: try_metric(metric, example) for metric in foreign}
+    return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, str)}
+
+
+def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
+    """Make a view of one question over excerpts of the documents that contain its evidence."""
+    questions, documents = dataset.golden.questions, dataset.corpus
+    question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
+    texts = _excerpts(question, documents) or {documents.ids[0]: documents.texts[0][:EXCERPT]}
+    count = len(texts)
+    ends = np.array([len(text) for text in texts.values()], dtype=np.int64)
+    spans = Spans(np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int64), ends)
+    chunks = Chunks(Corpus(list(texts), [""] * count, list(texts.values())), spans)
+    golden = GoldenSet((replace(question, evidence=tuple(replace(one, start=None) for one in question.evidence)),))
+    ranking = Rankings(np.arange(count, dtype=np.int32)[None, :], np.linspace(0.9, 0.1, count, dtype=np.float32)[None])
+    example = view(cover(chunks, golden), ranking, count, {"retrieve": np.array([0.01])})
+    passages = tuple(Passage(name, text) for name, text in texts.items())
+    answer = Answer(" ".join(question.expected[:1]) or passages[0].text)
+    answers = Answers([answer], [passages], np.zeros(1, dtype=np.int64)) if answered else None
+    return replace(example, answers=answers, routes=[Route()] if routed else None)
+
+
+def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
+    """Excerpt the documents of a question's evidence, by id."""
+    texts: dict[str, str] = {}
+    for one in question.evidence:
+        whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""
+        texts[one.document] = " ".join(filter(None, [texts.get(one.document), one.anchor or whole]))
+    return texts
