@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -102,6 +103,19 @@ def test_every_package_has_its_floor_and_a_sentence() -> None:
     assert {path.name for path in SOURCE.glob("*.py")} == {"__main__.py"}
     for name in packages:
         assert (ast.get_docstring(ast.parse((SOURCE / name / "__init__.py").read_text())) or "").endswith(".")
+
+
+def test_the_table_of_rooms_names_the_modules_there_are() -> None:
+    """Rows of docs/architecture.md: floor, package, sentence, modules; what stands in parentheses is an aside."""
+    rows = [line.split("|") for line in (ROOT / "docs" / "architecture.md").read_text().splitlines()]
+    table = {row[2].strip(" `"): row for row in rows if len(row) == 6 and row[1].strip().isdigit()}
+    assert {name: int(row[1]) for name, row in table.items()} == {
+        name: number for number, members in enumerate(FLOORS, start=1) for name in members
+    }
+    for name, row in table.items():
+        modules = {path.stem for path in (SOURCE / name).iterdir() if path.suffix == ".py" or list(path.glob("*.py"))}
+        named = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row[4])))
+        assert named == modules - {"__init__"}, name
 
 
 def test_imports_go_down_and_no_group_of_parts_imports_another() -> None:
