@@ -2,15 +2,17 @@
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/variances.py [--store FOLDER] [--write]
 
-Sweeps twelve configs over each collection with run.py and reads, for each metric, the standard deviation of the paired
-differences a question (median over pairs of configs) and their intraclass correlation within source documents: of
-configs that differ in a parameter, and of such that differ in the retriever. --write puts the table into
-docs/measurements.md between the markers; src/ragsweep/stats/inference/planning.py has its last row.
+Sweeps over each collection with run.py (four retrievers with three lengths of the context; RRF's k; the weight of a
+convex combination) and reads, for each metric, the standard deviation of the paired differences a question, the median
+over pairs of configs: of configs that differ in a parameter, and of such that differ in the retriever. The intraclass
+correlation of differences within source documents is that of all pairs, where questions share them often enough.
+--write puts the table into docs/measurements.md; src/ragsweep/stats/inference/planning.py has its last column.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import tempfile
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,32 +35,50 @@ ROOT = Path(__file__).resolve().parent.parent
 COLLECTIONS = ("python_faq_en", "python_faq_fr", "cranfield", "scifact", "squad2_dev")
 METRICS = ("ndcg_at_10", "recall_at_10", "precision_at_5", "hit_rate_at_5", "mrr", "map", "context_recall",
            "context_ndcg")  # fmt: skip
-SWEPT = ("retriever=bm25,vector,hybrid_rrf,hybrid_convex", "top_k=3,5,10", "tracking=none", "dataset.limit=600")
+SWEPT = (
+    ("retriever=bm25,vector,hybrid_rrf,hybrid_convex", "top_k=3,5,10"),
+    ("retriever=hybrid_rrf", "retriever.k=20,60"),
+    ("retriever=hybrid_convex", "retriever.alpha=0.3,0.5,0.7"),
+)
+SHARED = 30
+"""With fewer questions that are not the first of their source document no correlation is read."""
 
 
-def sweep(collection: str, store: str) -> list[Result]:
+class Spreads(NamedTuple):
+    """Of one metric in one collection; NaN where no pair of configs differs, or hardly any question shares a source."""
+
+    parameter: float
+    method: float
+    correlation: float
+
+
+def sweep(collection: str, store: str, swept: Sequence[str]) -> list[Result]:
     folder = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / collection
-    given = ["dataset=beir", f"dataset.path={folder}", "dataset.split=test", f"store.path={store}", *SWEPT]
-    subprocess.run([sys.executable, str(ROOT / "run.py"), "-m", *given], check=True, stdout=subprocess.DEVNULL)
-    ledger = Ledger(Path(store))
-    records = ledger.records(ledger.sweeps()[-1].id)
+    given = ["dataset=beir", f"dataset.path={folder}", "dataset.split=test", "dataset.limit=600", "tracking=none"]
+    command = [sys.executable, str(ROOT / "run.py"), "-m", *given, f"store.path={store}", *swept]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    ledger, words = Ledger(Path(store)), {given[1], *swept}
+    found = next(sweep.id for sweep in reversed(ledger.sweeps()) if words <= set(sweep.name.split()))
+    records = ledger.records(found)
     return [record.outcome for record in records if isinstance(record.outcome, Result)]
 
 
-def spreads(results: Sequence[Result], metric: str) -> dict[str, tuple[float, float]]:
-    """Return the median standard deviation of differences, and of their correlations, by what two configs differ in."""
-    matrix = score_matrix(results, metric)
-    sizes = np.bincount(matrix.clusters).astype(float)
-    found: dict[str, list[tuple[float, float]]] = {"parameter": [], "method": []}
-    for one, other in combinations(range(len(results)), 2):
-        apart = matrix.values[one] - matrix.values[other]
-        if not apart.any():
-            continue
-        deviations = (apart - apart.mean())[None, :]
-        correlation = intraclass_correlation(deviations, cluster_sums(deviations, matrix.clusters), sizes)
-        same = results[one].parameters["retriever"] == results[other].parameters["retriever"]
-        found["parameter" if same else "method"].append((float(apart.std(ddof=1)), correlation))
-    return {kind: tuple(np.median(np.array(rows), axis=0)) for kind, rows in found.items() if rows}
+def spreads(sweeps: Sequence[Sequence[Result]], metric: str) -> Spreads:
+    found: dict[str, list[float]] = {"parameter": [], "method": []}
+    correlations = []
+    for results in sweeps:
+        matrix = score_matrix(results, metric)
+        sizes = np.bincount(matrix.clusters).astype(float)
+        for one, other in combinations(range(len(results)), 2):
+            apart = matrix.values[one] - matrix.values[other]
+            if not apart.any():
+                continue
+            same = results[one].parameters["retriever"] == results[other].parameters["retriever"]
+            found["parameter" if same else "method"].append(float(apart.std(ddof=1)))
+            if len(apart) - len(sizes) >= SHARED:
+                rows = (apart - apart.mean())[None, :]
+                correlations.append(intraclass_correlation(rows, cluster_sums(rows, matrix.clusters), sizes))
+    return Spreads(*(float(np.median(one)) if one else math.nan for one in (*found.values(), correlations)))
 
 
 def main() -> None:
@@ -65,25 +86,22 @@ def main() -> None:
     parser.add_argument("--store", default="", help="where the sweeps are kept; a temporary folder by default")
     parser.add_argument("--write", action="store_true", help="put the table into docs/measurements.md")
     given = parser.parse_args()
-    kinds = [(metric, kind) for metric in METRICS for kind in ("parameter", "method")]
-    table: dict[str, dict[tuple[str, str], tuple[float, float]]] = {}
+    table: dict[str, list[Spreads]] = {metric: [] for metric in METRICS}
     with tempfile.TemporaryDirectory() as folder:
         for collection in COLLECTIONS:
-            results = sweep(collection, given.store or folder)
-            cells = {(metric, kind): values for metric in METRICS for kind, values in spreads(results, metric).items()}
-            table[collection] = cells
-    lines = [f"| | {' | '.join(f'{metric}, {kind}' for metric, kind in kinds)} |", "| --- " * (len(kinds) + 1) + "|"]
-    for collection, cells in table.items():
-        row = [f"{cells[key][0]:.2f} / {cells[key][1]:.2f}" if key in cells else "-" for key in kinds]
-        lines.append(f"| {collection} | {' | '.join(row)} |")
-    typical = []
-    for key in kinds:
-        known = np.array([cells[key] for cells in table.values() if key in cells])
-        typical.append(f"{np.median(known[:, 0]):.2f} / {np.median(known[:, 1]):.2f}" if len(known) else "-")
-    lines.append(f"| median | {' | '.join(typical)} |")
+            sweeps = [sweep(collection, given.store or folder, swept) for swept in SWEPT]
+            for metric, cells in table.items():
+                cells.append(spreads(sweeps, metric))
+    head = ["metric", *COLLECTIONS, "median"]
+    lines = ["parameter / retriever / correlation; - where it cannot be read.", ""]
+    lines += [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
+    for metric, cells in table.items():
+        cells.append(Spreads(*np.nanmedian(np.array(cells), axis=0).tolist()))
+        texts = [" / ".join("-" if math.isnan(one) else f"{one:.2f}" for one in cell) for cell in cells]
+        lines.append(f"| {' | '.join([metric, *texts])} |")
     print("\n".join(lines))
     if given.write:
-        fill("measurements.md", "variances", ["", *lines, ""])
+        fill("measurements.md", "variances", [*lines, ""])
 
 
 if __name__ == "__main__":

@@ -95,6 +95,41 @@ def test_few_questions_and_equal_scores_are_said(tmp_path: Path, capsys: pytest.
         assert said in capsys.readouterr().out
 
 
+def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = [
+        "--questions",
+        "200",
+        "--clusters",
+        "50",
+        "--configs",
+        "12",
+        "--metric",
+        "ndcg",
+        "--cost-per-question",
+        "2.5",
+    ]
+    found, rows = told(capsys, *plan)
+    assert (found["configs"], [row["change"] for row in rows]) == (12, ["a parameter", "another retriever"])
+    for row in rows:
+        assert (row["metric"], row["cost"]) == ("ndcg_at_10", 500)
+        assert row["cost_needed"] == 2.5 * row["questions_needed"]
+        assert row["questions_needed"] == 4 * row["clusters_needed"]
+    assert power(plan) == 0
+    printed = capsys.readouterr().out
+    assert "500 euros of annotation; 12 configs are compared with one" in printed
+    assert "independent ones; one question a document would show" in printed
+
+
+def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = normal(0.5), normal(0.6, seed=1)
+    runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
+    (row,) = told(capsys, *runs, "--questions", "40", "--path", str(tmp_path))[1]
+    assert row["detectable"] == pytest.approx(told(capsys, *runs, "--path", str(tmp_path))[1][0]["detectable"])
+    found, (alone,) = told(capsys, runs[0], "--questions", "40", "--path", str(tmp_path))
+    assert alone["spread"] == pytest.approx(np.std(before, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))
+    assert found["assumed_correlation"] == CORRELATION
+
+
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     one = scored({"ndcg": normal(0.5)})
     runs = record(tmp_path, one, replace(one, dataset=replace(FACTS, corpus_digest="e" * 64)), one)
@@ -104,6 +139,9 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "--configs: must be at least 1": [runs[0], "--configs", "0"],
         "one run or two": runs,
         'did you mean "ndcg"': [runs[0], "--metric", "ndgc"],
-        "RUN": [],
+        "give a RUN, or --questions": [],
+        "belong to a plan": [runs[0], "--clusters", "20"],
+        "9 are too few": ["--questions", "200", "--clusters", "9"],
+        "a plan with --questions has no repetitions": [runs[0], "--questions", "40", "--repeat", runs[0]],
         "rebaseline": runs[:2],
     }, "--path", str(tmp_path))  # fmt: skip

@@ -1,11 +1,12 @@
-"""``ragsweep power``: the smallest difference this golden set can show, and the questions for a smaller one."""
+"""``ragsweep power``: the smallest difference a golden set can show, annotated or planned, and what a smaller takes."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,18 +22,31 @@ from ragsweep.commands.command_line import (
     sweep_results,
     usual_metrics,
 )
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
+from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.planning import (
+    MEASURED,
+    Design,
+    Variation,
+    check_design,
+    detectable,
+    find_variation,
+    independent_questions,
+    pilot_variation,
+    questions_for,
+)
 from ragsweep.stats.inference.power import LEVEL, POWER, each_level, estimate_power, noise_floor, shared_level
 
 FORMAT = "ragsweep.power/1"
+PLAN_FORMAT = "ragsweep.power_plan/1"
 EFFECT = 0.02
 """A difference worth finding: two points of a share, or two hundredths of the mean of an amount."""
 CORRELATION = 0.8
@@ -43,12 +57,15 @@ _ABOUT = """Show how small a true difference between two configs this golden set
 95 % confidence, and how many questions would find a given one. Two runs show how much differences spread from question
 to question; with one run that is assumed. Among many configs a difference must be larger to be shown: for runs of one
 sweep it is judged as the sweep judges it, or for as many configs as --configs names. --repeat names further runs of the
-first config with another replicate or seed: how far chance alone moves its scores."""
+first config with another replicate or seed: how far chance alone moves its scores. --questions plans a golden set that
+is not annotated yet: from measured variances, or from those of a pilot RUN."""
 
 
 def power(arguments: Sequence[str]) -> int:
     """Run ``ragsweep power``; return the exit status: 0 done, 2 bad input."""
     options = _read(arguments)
+    if options.questions is not None:
+        return _plan(options)
     runs = [find_run(options.path, run) for run in options.runs]
     repeats = [find_run(options.path, run) for run in options.repeat]
     if len(runs) == 2 and _is_repeat(runs[0].result, runs[1].result):
@@ -99,16 +116,27 @@ def power(arguments: Sequence[str]) -> int:
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command's options; raises ConfigError, in one line, for what means nothing."""
     parser = Parser("ragsweep power", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--effect", type=float, metavar="X", help="a difference worth finding (.02; 2%% of an amount)")
     parser.add_argument("--configs", type=int, metavar="N", help="that are compared with one (as many as in the sweep)")
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="the first config once more")
+    parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of so many questions")
+    parser.add_argument("--clusters", type=int, metavar="N", help="source documents of the planned questions")
+    parser.add_argument("--cost-per-question", type=float, metavar="X", help="of annotation, in euros")
     parser.add_argument("--json", action="store_true", help="for programs")
     add_path(parser)
     options = parser.parse_args(arguments)
     if len(options.runs) > 2:
         raise ConfigError(f"power: takes one run or two, given {len(options.runs)}; repetitions go into --repeat")
+    if not options.runs and options.questions is None:
+        raise ConfigError("power: give a RUN, or --questions N to plan a golden set before it is annotated")
+    if options.questions is None and (options.clusters is not None or options.cost_per_question is not None):
+        raise ConfigError("--clusters and --cost-per-question: belong to a plan; give its --questions N, too")
+    if options.questions is not None and options.repeat:
+        raise ConfigError("--repeat: a plan with --questions has no repetitions; leave one of the two out")
+    if options.cost_per_question is not None and not 0 <= options.cost_per_question < math.inf:
+        raise ConfigError(f"--cost-per-question: must be 0 or more, given {options.cost_per_question:g}")
     if options.effect is not None and not (options.effect > 0 and math.isfinite(options.effect)):
         raise ConfigError(f"--effect: must be above 0, given {options.effect:g}")
     if options.configs is not None and options.configs < 1:
@@ -140,13 +168,8 @@ def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
 def _row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
     """Return the differences that one metric can show."""
     matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
-    scores = matrix.values[0]
-    if effect is None:
-        mean = float(scores.mean()) if matrix.questions else math.nan
-        effect = EFFECT * abs(mean) if unit else EFFECT
-    if len(results) == 1:  # differences that spread as those of two configs so correlated would
-        differences = np.stack([np.zeros_like(scores), scores * math.sqrt(2 * (1 - CORRELATION))])
-        matrix = replace(matrix, values=differences, configs=("", ""))
+    effect = _worth_finding(matrix, unit) if effect is None else effect
+    matrix = _paired(matrix)
     found = estimate_power(matrix, level=level)
     return {
         "metric": metric,
@@ -160,6 +183,20 @@ def _row(results: Sequence[Result], metric: str, effect: float | None, level: fl
         "note": found.note,
         "unit": unit,
     }
+
+
+def _worth_finding(matrix: Matrix, unit: str) -> float:
+    mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
+    return EFFECT * abs(mean) if unit else EFFECT
+
+
+def _paired(matrix: Matrix) -> Matrix:
+    """Return two rows; of one config's scores, differences that spread as if another's were so correlated with them."""
+    if len(matrix.values) > 1:
+        return matrix
+    scores = matrix.values[0]
+    differences = np.stack([np.zeros_like(scores), scores * math.sqrt(2 * (1 - CORRELATION))])
+    return replace(matrix, values=differences, configs=("", ""))
 
 
 def _cells(row: Row, compared: str) -> list[str]:
@@ -184,4 +221,145 @@ def _noise_text(noise: Noise, unit: str) -> str:
     return (
         f"means that differ by less than {amount(noise.of_the_mean, unit)} cannot be told from chance in one run;"
         f" {noise.changed:.0%} of {noise.n:,} questions changed"
+    )
+
+
+# --- plans -------------------------------------------------------------------------------------------------------
+
+
+class Planned(NamedTuple):
+    """A metric to plan for: how its differences vary, and which one is worth finding."""
+
+    metric: str
+    variation: Variation
+    effect: float
+    unit: str = ""
+
+
+def _plan(options: argparse.Namespace) -> int:
+    """Show what a golden set will show that is not annotated yet; raises RagsweepError for one that shows nothing."""
+    runs = [find_run(options.path, run) for run in options.runs]
+    clusters = options.questions if options.clusters is None else options.clusters
+    design = Design(options.questions, clusters, options.configs or 1)
+    check_design(design)
+    planned = _from_pilot(runs, options) if runs else _from_measured(options)
+    rows = [row for one in planned for row in _plan_rows(one, design, options.cost_per_question)]
+    with ignore_closed_pipe():
+        if options.json:
+            document = {
+                "format": PLAN_FORMAT,
+                "runs": [run.run for run in runs],
+                "power": POWER,
+                "confidence_level": LEVEL,
+                "configs": design.comparisons,
+                "assumed_correlation": CORRELATION if len(runs) == 1 else None,
+                "table": log_table(rows),
+            }
+            print(to_json(document))
+            return 0
+        terminal = Terminal.current()
+        terminal.lines(_plan_lines(runs, design, options.cost_per_question))
+        terminal.aligned([_plan_cells(row) for row in rows])
+        terminal.lines(("clusters", _clusters_text(one, design)) for one in planned)
+    return 0
+
+
+def _from_measured(options: argparse.Namespace) -> list[Planned]:
+    found = dict(find_variation(metric) for metric in options.metric or MEASURED)
+    return [Planned(metric, variation, options.effect or EFFECT) for metric, variation in found.items()]
+
+
+def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
+    """Read a pilot's variation; raises InputError where it has too few independent questions."""
+    results = [run.result for run in runs]
+    for result in results:
+        check_same_questions(results[0], result)
+        check_whole(result)
+    planned = []
+    for metric in shared_metrics(results, options.metric, usual_metrics(results)):
+        matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+        if not enough_clusters(matrix.clusters, matrix.weights):
+            raise InputError(
+                f"{runs[0]}: fewer than {FEWEST} independent questions have a score of {metric}, too few for a pilot;"
+                " plan without it, from measured variances"
+            )
+        kind = "another config" if len(runs) == 1 else "such a change"
+        effect = options.effect or _worth_finding(matrix, unit)
+        planned.append(Planned(metric, pilot_variation(_paired(matrix), kind), effect, unit))
+    return planned
+
+
+def _plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row]:
+    """Yield a row for each kind of change: what the design shows, and what the effect takes."""
+    for kind, spread in one.variation.spreads.items():
+        correlation = one.variation.correlation
+        needed = questions_for(one.effect, spread, correlation, design)
+        yield {
+            "metric": one.metric,
+            "change": kind,
+            "detectable": detectable(spread, correlation, design),
+            "effect": one.effect,
+            "questions": design.questions,
+            "clusters": design.clusters,
+            "cost": None if price is None else price * design.questions,
+            "questions_needed": needed and needed.questions,
+            "clusters_needed": needed and needed.clusters,
+            "cost_needed": None if price is None or needed is None else price * needed.questions,
+            "spread": spread,
+            "correlation": correlation,
+            "unit": one.unit,
+        }
+
+
+def _plan_lines(runs: Sequence[RecordedRun], design: Design, price: float | None) -> Iterator[tuple[str, str]]:
+    cost = "" if price is None else f", {price * design.questions:,.0f} euros of annotation"
+    compared = f"; {design.comparisons} configs are compared with one" if design.comparisons > 1 else ""
+    yield "plan", f"{design.questions:,} questions from {design.clusters:,} source documents{cost}{compared}"
+    if not runs:
+        yield "measured", "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
+        return
+    yield "pilot", " and ".join(map(str, runs))
+    if len(runs) == 1:
+        yield (
+            "assumed",
+            (
+                f"another config's scores spread as the pilot's do and correlate with them at {CORRELATION}; name a"
+                " second run to measure it instead"
+            ),
+        )
+
+
+def _plan_cells(row: Row) -> list[str]:
+    unit, needed = row["unit"], row["questions_needed"]
+    if not row["spread"] > 0:
+        return [
+            row["metric"],
+            row["change"],
+            "the pilot's differences do not vary: nothing can be planned from them",
+            "",
+        ]
+    cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
+    sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
+    count = f"{needed:,}" if needed else "unknown how many"
+    return [
+        row["metric"],
+        row["change"],
+        f"shows differences of {amount(row['detectable'], unit)} or more",
+        f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}",
+    ]
+
+
+def _clusters_text(one: Planned, design: Design) -> str:
+    """Describe what questions that share a source document are worth."""
+    correlation = one.variation.correlation
+    if design.clusters == design.questions:
+        return f"{one.metric}: one question a source document; two of one correlate by {amount(correlation)}"
+    worth = independent_questions(correlation, design)
+    alone = ", ".join(
+        f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
+        for kind, spread in one.variation.spreads.items()
+    )
+    return (
+        f"{one.metric}: differences of one source document correlate by {amount(correlation)}, so that these questions"
+        f" are worth {worth:,.0f} independent ones; one question a document would show {alone}"
     )

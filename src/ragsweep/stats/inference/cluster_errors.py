@@ -20,6 +20,8 @@ FEWEST = 10
 """With fewer effective clusters no spread is claimed to be known."""
 TAIL = 0.02
 """The two-sided tail by which degrees of freedom are fitted: between that of one 95 % interval and that of many."""
+FAR = 700.0
+"""The logarithm of a number whose reciprocal is 0 in an integral; e to a little more is no double."""
 ROUNDED = 2
 """Digits of a correlation: its estimate is never so exact, and what follows from it is remembered."""
 
@@ -163,7 +165,9 @@ def _exceeds(model: _Model, value: float) -> float:
 
     def height(at: float) -> float:
         turned = eigenvalues * at
-        length = math.exp(0.25 * float(times @ np.log1p(np.square(turned))))
-        return math.sin(0.5 * float(times @ np.arctan(turned))) / (at * length)
+        logarithm = 0.25 * float(times @ np.log1p(np.square(turned)))
+        if logarithm > FAR:
+            return 0.0
+        return math.sin(0.5 * float(times @ np.arctan(turned))) / (at * math.exp(logarithm))
 
     return 0.5 + float(quad(height, 0, np.inf, limit=500, epsabs=1e-8)[0]) / math.pi

@@ -1,0 +1,142 @@
+"""Plan a golden set before it is annotated: what so many questions would show, and how many a difference takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.stats.inference.cluster_errors import FEWEST, intraclass_correlation
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.max_t import student_quantile
+from ragsweep.stats.inference.power import POWER, questions_needed, shared_level
+from ragsweep.stats.inference.resampling import cluster_sums
+
+PARAMETER, METHOD = "a parameter", "another retriever"
+"""Kinds of changes whose variation was measured."""
+
+
+class Variation(NamedTuple):
+    """How differences between two configs vary, question by question.
+
+    ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
+    correlation of the differences within a source document.
+    """
+
+    spreads: Mapping[str, float]
+    correlation: float
+
+
+class Design(NamedTuple):
+    """A planned golden set: its questions, the source documents they come from, and the configs compared with one."""
+
+    questions: int
+    clusters: int
+    comparisons: int = 1
+
+    @property
+    def size(self) -> float:
+        """The questions of one source document."""
+        return self.questions / self.clusters
+
+
+class Needed(NamedTuple):
+    """How many questions, of how many source documents, show a difference."""
+
+    questions: int
+    clusters: int
+
+
+def find_variation(metric: str) -> tuple[str, Variation]:
+    """Return a metric's measured variation, and the name of the metric that was measured: the cutoff may be another.
+
+    Raises:
+        ConfigError: A metric whose variation was not measured.
+    """
+    family = metric.partition("_at_")[0]
+    for name, variation in MEASURED.items():
+        if name == metric or name.startswith(f"{family}_at_"):
+            return name, variation
+    raise ConfigError(
+        f'--metric: the variation of "{metric}" was not measured{nearest(metric, MEASURED)}; name a pilot RUN instead'
+    )
+
+
+def pilot_variation(matrix: Matrix, kind: str) -> Variation:
+    """Return the variation of the differences between the first two rows, as one kind of change; weights count."""
+    differences = matrix.values[1] - matrix.values[0]
+    weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
+    deviations = (differences - weights * differences.mean())[None, :]
+    sizes = np.bincount(matrix.clusters).astype(np.float64)
+    correlation = intraclass_correlation(deviations, cluster_sums(deviations, matrix.clusters), sizes)
+    return Variation({kind: float(np.sqrt(np.square(deviations).sum() / (len(differences) - 1)))}, correlation)
+
+
+def check_design(design: Design) -> None:
+    """Raise ConfigError for a golden set that cannot be planned."""
+    if design.clusters > design.questions:
+        raise ConfigError(
+            f"--clusters: {design.questions:,} questions come from as many source documents at most, given"
+            f" {design.clusters:,}"
+        )
+    if design.clusters < FEWEST:
+        raise ConfigError(
+            f"--clusters: {design.clusters} are too few to show any difference, however many questions there are; take"
+            f" questions from {FEWEST} source documents or more"
+        )
+
+
+def detectable(spread: float, correlation: float, design: Design) -> float:
+    """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
+
+    (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), alpha shared among the comparisons
+    (``shared_level``). The variance of a mean over clusters of one size is 1 + (size - 1) times the correlation of that
+    over independent questions (Kish, Survey Sampling, 1965).
+    """
+    factor = sum(
+        student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)
+    )
+    return factor * _of_a_cluster(spread, correlation, design.size) / math.sqrt(design.clusters)
+
+
+def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
+    """Return how large a golden set shows a difference of ``effect``, its clusters as large as the design's.
+
+    None where no number does, or it is not known.
+    """
+    one = _of_a_cluster(spread, correlation, design.size)
+    clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
+    return None if clusters is None else Needed(math.ceil(clusters * design.size), clusters)
+
+
+def independent_questions(correlation: float, design: Design) -> float:
+    """Return how many independent questions have a mean as exact as that of a design."""
+    return design.questions / _design_effect(correlation, design.size)
+
+
+def _design_effect(correlation: float, size: float) -> float:
+    return 1 + (size - 1) * correlation
+
+
+def _of_a_cluster(spread: float, correlation: float, size: float) -> float:
+    """Return the standard deviation of the mean difference of one cluster."""
+    return spread * math.sqrt(_design_effect(correlation, size) / size)
+
+
+MEASURED: Mapping[str, Variation] = {
+    metric: Variation({PARAMETER: parameter, METHOD: method}, correlation)
+    for metric, parameter, method, correlation in (
+        ("ndcg_at_10", 0.13, 0.22, 0.41),
+        ("recall_at_10", 0.17, 0.28, 0.29),
+        ("precision_at_5", 0.05, 0.07, 0.19),
+        ("hit_rate_at_5", 0.20, 0.29, 0.19),
+        ("mrr", 0.15, 0.26, 0.26),
+        ("map", 0.15, 0.25, 0.26),
+        ("context_recall", 0.23, 0.30, 0.35),
+        ("context_ndcg", 0.09, 0.25, 0.29),
+    )
+}
+"""Medians over five collections: ``benchmarks/variances.py`` measures them, docs/measurements.md has the table."""
