@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 
+from ragsweep.stats.inference import cluster_errors
 from ragsweep.stats.inference.cluster_errors import (
     FEWEST,
     effective_clusters,
@@ -126,3 +127,21 @@ def test_what_compared_rows_share_counts_to_no_correlation() -> None:
     values = scores(sizes, 0.0, 1, seed=1) * 5 + scores(sizes, 0.9, 6, seed=2)
     apart, together = (cluster_scores(values, of_size(sizes), compared=flag) for flag in (False, True))
     assert together.degrees < apart.degrees
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_integral_of_the_tail_is_that_of_scipy(name: str) -> None:
+    kinds, counts = np.unique(np.array([[size, size] for size in LAYOUTS[name]], float), axis=0, return_counts=True)
+    model = cluster_errors._Model.of(kinds, counts, 0.3)
+    mean, form, apart = model.mean_and_variance()
+    for value in (0.5, 2.0, 4.0):
+        single = np.linalg.eigvalsh(np.outer(mean, mean) - value**2 * form)
+        eigenvalues, times = np.append(single, -(value**2) * apart), np.append(np.ones(len(single)), model.counts - 1)
+        eigenvalues /= np.abs(eigenvalues).max()
+
+        def height(at: float) -> float:
+            turned = eigenvalues * at  # noqa: B023
+            return math.sin(0.5 * times @ np.arctan(turned)) / at * math.exp(-0.25 * times @ np.log1p(turned**2))  # noqa: B023
+
+        expected = 0.5 + integrate.quad(height, 0, np.inf, limit=500)[0] / math.pi
+        assert cluster_errors._exceeds(model, value) == pytest.approx(expected, abs=1e-6)

@@ -6,12 +6,15 @@ and no spread of the drawn scores shows it. The remedy needs bounds: how much on
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.stats.inference.resampling import cluster_sums
 
 Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
 SEEN = 10
@@ -54,6 +57,12 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     observation more at the worst value.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
-    added = loss * len(gains) / len(sums)
-    weights = np.random.default_rng((SEED, len(sums))).exponential(size=(DRAWS, len(sums) + 1))
-    return float((np.count_nonzero(weights[:, :-1] @ sums <= weights[:, -1] * added) + 1) / (DRAWS + 1))
+    weights = _weights(len(sums))
+    lost = loss * len(gains) / len(sums) * weights[:, -1]
+    return float((np.count_nonzero(weights[:, :-1] @ sums.astype(np.float32) <= lost) + 1) / (DRAWS + 1))
+
+
+@lru_cache(maxsize=4)
+def _weights(clusters: int) -> Floats:
+    """Draw weights of so many clusters and one more: (draws, clusters + 1)."""
+    return np.random.default_rng((SEED, clusters)).exponential(size=(DRAWS, clusters + 1)).astype(np.float32)
