@@ -46,6 +46,16 @@ def bounded(draw: Callable[[np.random.Generator], Planted], generator: np.random
     return planted(values, drawn.truth, drawn.matrix.clusters, drawn.labels)
 
 
+def large_documents(generator: np.random.Generator) -> Planted:
+    """The best config gains .15 on documents of 15 questions and loses .12 on those of one: .02 on average."""
+    sizes = [15] * 9 + [1] * (QUESTIONS - 135)
+    source = np.repeat(generator.permutation(len(sizes)), sizes)
+    drawn = normal(np.zeros(4), QUESTIONS, generator).matrix.values
+    gain = np.where(np.repeat(np.array(sizes) > 1, sizes), 0.15, -0.12)
+    drawn[-1] += gain
+    return planted(drawn, np.array([0.5, 0.5, 0.5, 0.5 + gain.mean()]), source)
+
+
 def opposed(gain: float, generator: np.random.Generator) -> Planted:
     """Each config is strong in one of four categories (.3) and weak in the next; categories take turns.
 
@@ -67,6 +77,8 @@ def scenarios() -> list[Scenario]:
         *found,
         Scenario("16, spread 0 to .15", partial(bounded, partial(normal, spread, QUESTIONS))),
         Scenario("4, best by .05, ties", partial(tied, one_better(4, 0.05), QUESTIONS), continuous=False),
+        Scenario("4, best by .10, ties", partial(tied, one_better(4, 0.10), QUESTIONS), continuous=False),
+        Scenario("4, best by .02, from documents of 15 questions", partial(bounded, large_documents)),
         Scenario("4 equal, 86 sources of 3", partial(bounded, partial(sources, 0.0))),
         Scenario("4, best by .10, 86 sources of 3", partial(bounded, partial(sources, 0.1))),
         Scenario("4, best by .02, categories opposed", partial(bounded, partial(opposed, 0.02))),
