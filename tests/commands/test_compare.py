@@ -18,6 +18,7 @@ from scipy import stats
 from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.numbers import signed
+from ragsweep.stats.inference.differences import UNSEEN
 from scored import FACTS, normal, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
@@ -163,3 +164,16 @@ def test_better_is_not_said_beside_exact_tests_that_disagree(
 @pytest.mark.parametrize(("value", "told"), [(0.0004, "+.0004"), (-4e-5, "-.00004"), (1e-17, "+.000"), (0.2, "+.200")])
 def test_number_near_zero_shows_on_which_side_it_lies(value: float, told: str) -> None:
     assert signed(value) == told
+
+
+def test_a_lead_that_unseen_losses_could_undo_is_withheld_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    after = [0.65] * 20 + [0.6] * 30
+    runs = [*record(tmp_path, scored({"ndcg": [0.6] * 50}), scored({"ndcg": after})), "--path", str(tmp_path)]
+    assert compare(runs) == 0
+    printed = capsys.readouterr().out
+    assert "cannot tell" in printed
+    assert f"note     ndcg: {UNSEEN}" in printed
+    assert compare([*runs, "--markdown"]) == 0
+    assert f"- ndcg: {UNSEEN}" in capsys.readouterr().out

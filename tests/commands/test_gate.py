@@ -7,9 +7,11 @@ import math
 import re
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +21,8 @@ from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
 from ragsweep.sweep.command import compose_jobs, read_command
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
@@ -329,3 +333,112 @@ def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="less of it is better; bound it by --at-most"):
         gate(["--candidate", run, "--path", str(tmp_path), "--at-least", "latency_ms=3"])
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
+
+
+# --- suites that grow, and an anchor against creep -----------------------------------------------------------------
+
+NDCG = {"metrics": {"ndcg_at_10": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": 10}}}
+WHOLE = {"config": NDCG}
+
+
+def flips(count: int, lost: float, won: float, seed: int) -> tuple[list[float], list[float]]:
+    generator = np.random.default_rng(seed)
+    hit, chance = generator.random(count) < 0.6, generator.random(count)
+    after = np.where(hit, chance >= lost, chance < won)
+    return hit.astype(float).tolist(), after.astype(float).tolist()
+
+
+def grown(folder: Path, count: int, lost: float, won: float, seed: int = 1, **changes: Any) -> list[str]:
+    before, after = flips(count, lost, won, seed)
+    labels = {"half": ["odd", "even"] * (count // 2)}
+    changes = {**WHOLE, **changes}
+    return named(folder, *(scored({"ndcg_at_10": one}, labels, **changes) for one in (before, after)))
+
+
+def test_a_sequential_gate_decides_by_bets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [*grown(tmp_path, 300, 0.12, 0.18), "--margin", "ndcg_at_10=.05"]
+    plain, sequential = decided(tmp_path, *options), decided(tmp_path, *options, "--sequential")
+    before, after = flips(300, 0.12, 0.18, 1)
+    expected = sequential_gate(score_matrix([scored({"m": before}), scored({"m": after})], "m"), 0.05, 1.0)
+    assert (plain[0], sequential[0], sequential[2][0]["low"]) == (0, 3, pytest.approx(expected.low))
+    assert sequential[2][0]["low"] < plain[2][0]["low"]
+    assert "takes more questions" in capsys.readouterr().out
+    assert sequential[1]["sequential"]
+
+
+def test_a_sequential_gate_decides_gains_levels_and_slices(tmp_path: Path) -> None:
+    options = [*grown(tmp_path, 400, 0.02, 0.6), "--sequential"]
+    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=+.05")[0] == 0
+    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=+.5")[0] == 1
+    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=.6")[0] == 0
+    assert decided(tmp_path, *options, "--at-least", "ndcg_at_10=.95")[0] == 1
+    status, _, checks = decided(tmp_path, *options, "--margin", "ndcg_at_10=.05", "--slice", "half")
+    assert (status, [check["decision"] for check in checks]) == (0, ["pass"] * 3)
+
+
+def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
+    options, margin = [*grown(tmp_path, 40, 0.1, 0.1), "--sequential"], ["--margin", "ndcg_at_10=.05"]
+    for name in ("unbounded", "undefined", "part"):
+        (tmp_path / name).mkdir()
+    tokens = {"metrics": {"context_tokens": {"_target_": "ragsweep.parts.metrics.ContextTokens"}}}
+    amounts = scored({"context_tokens": normal(500)}, config=tokens)
+    amounts = replace(amounts, summaries={"context_tokens": replace(amounts.summaries["context_tokens"],
+                                                                   higher_is_better=False)})  # fmt: skip
+    unbounded = [*named(tmp_path / "unbounded", amounts, amounts), "--sequential"]
+    undefined = [*grown(tmp_path / "undefined", 40, 0.1, 0.1, config={}), "--sequential"]
+    part = [*grown(tmp_path / "part", 40, 0.1, 0.1, dataset=replace(FACTS, partition="tune")), "--sequential"]
+    refuse(gate, {
+        "ndcg_at_10=5% is a share of a mean that differs": [*options, "--margin", "ndcg_at_10=5%"],
+        "--sequential and --each": [*options, *margin, "--each"],
+        "--sequential and --questions": [*options, *margin, *listed(tmp_path, "q1")],
+        "2 is not below the metric's range, 1": [*options, "--margin", "ndcg_at_10=2"],
+        "context_tokens has no bounds": [*unbounded, "--margin", "context_tokens=5"],
+        "the bounds of ndcg_at_10 are unknown": [*undefined, *margin],
+        "run it with partition=all": [*part, *margin],
+    })  # fmt: skip
+
+
+def test_releases_that_are_each_a_little_worse_are_caught_by_the_anchor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five releases, each worse by .03: within the margin of .05 of the last one, and .15 below the first."""
+    results = [scored({"ndcg": normal(0.7 - 0.03 * n, 40, 0.02, n)}, name=f"v{n}") for n in range(6)]
+    runs = record(tmp_path, *results)
+    margin, path = ["--margin", "ndcg=.05", "--path", str(tmp_path)], tmp_path / "gate.md"
+    for last, candidate in pairwise(runs):
+        assert gate(["--baseline", last, "--candidate", candidate, *margin]) == 0
+    options = ["--baseline", runs[4], "--anchor", runs[0], "--candidate", runs[5], *margin, "--markdown", str(path)]
+    capsys.readouterr()
+    status, found, checks = decided(tmp_path, *options)
+    assert (status, found["decisions"]) == (1, {"baseline": "pass", "anchor": "fail"})
+    assert found["anchor"]["run_id"] == runs[0]
+    assert [(check["against"], check["decision"]) for check in checks] == [("baseline", "pass"), ("anchor", "fail")]
+    printed = capsys.readouterr().out
+    assert "anchor   fail against v0" in printed
+    assert "baseline pass against v4" in printed
+    assert "ndcg against the anchor" in printed
+    assert "- fail against the anchor v0" in path.read_text()
+
+
+def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) -> None:
+    one = scored({"ndcg": normal(0.5)})
+    first, last, old = record(tmp_path, one, one, replace(one, dataset=replace(FACTS, golden_digest="e" * 64)))
+    options = ["--baseline", first, "--candidate", last, "--path", str(tmp_path), "--margin", "ndcg=.05"]
+    _, _, checks = decided(tmp_path, *options, "--anchor", first, "--at-least", "ndcg=.4")
+    assert [check["against"] for check in checks] == ["baseline", "", "anchor"]
+    status, found, _ = decided(tmp_path, *options, "--anchor", old)
+    assert (status, found["reason"][:31]) == (3, "against the anchor: rebaseline:")
+    refuse(gate, {
+        "name the last release with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
+        "--anchor: is compared with the candidate by": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
+    })  # fmt: skip
+
+
+def test_a_pass_withheld_for_losses_that_may_be_unseen_states_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = pair(tmp_path, [-1.0] + [0.0] * 99, 100)
+    status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.03")
+    assert (status, check["note"]) == (3, FEW_DIFFER)
+    assert FEW_DIFFER in capsys.readouterr().out
+    assert decided(tmp_path, *options, "--margin", "ndcg=.2")[2][0]["note"] == ""

@@ -291,4 +291,5 @@ def _as_markdown(comparison: Comparison) -> str:
         }
         for part in comparison.slices
     ]
-    return "\n".join(part for part in (head + changed + warned, markdown(rows), markdown(slices)) if part)
+    notes = "".join(f"- {row['metric']}: {row['note']}\n" for row in comparison.metrics if row["note"])
+    return "\n".join(part for part in (head + changed + warned, markdown(rows), notes, markdown(slices)) if part)

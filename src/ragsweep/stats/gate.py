@@ -61,7 +61,7 @@ class Check:
     """One condition, for all questions or in one slice.
 
     ``needed`` is how many such questions would decide in four of five cases, were the two equal; None if unknown, or if
-    there are as many.
+    there are as many. ``against`` names the baseline of several, "" where the condition has none.
     """
 
     condition: Condition
@@ -71,6 +71,7 @@ class Check:
     found: noninferiority.Gate
     small: bool = False
     needed: int | None = None
+    against: str = ""
 
     @property
     def counts(self) -> bool:
@@ -94,6 +95,18 @@ def check_direction(condition: Condition, result: Result) -> None:
     if not condition.paired and (condition.kind == MOST) == higher:
         option, more = ("--at-least", "more") if higher else ("--at-most", "less")
         raise ConfigError(f"{condition.metric}: {more} of it is better; bound it by {option}")
+
+
+class Scope(NamedTuple):
+    """Which questions a condition is checked on: the chosen ones as a whole, or ``each``, and the slices of labels.
+
+    ``spread``: where bets decide (see ``noninferiority.sequential_gate``), the metric's highest value less its lowest.
+    """
+
+    chosen: Collection[str]
+    labels: Sequence[str] = ()
+    each: bool = False
+    spread: float | None = None
 
 
 class FilledCandidate(NamedTuple):
@@ -125,48 +138,49 @@ def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) ->
     return FilledCandidate(replace(candidate, outcomes={**candidate.outcomes, metric: scores.tolist()}), names, ())
 
 
-def run_checks(
-    condition: Condition,
-    before: Result,
-    filled: FilledCandidate,
-    chosen: Collection[str],
-    labels: Sequence[str],
-    each: bool,
-) -> Iterator[Check]:
-    """Check a condition on the chosen questions as a whole, or ``each``, and in the slices of some labels."""
+def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
+    """Check a condition on the questions of a scope, and in its slices."""
     unit, results = before.summaries[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
-    matrix = matrix.select_questions(np.array([name in chosen for name in matrix.questions], dtype=bool))
-    missing = [name for name in filled.missing if name in chosen]
-    if each:
+    matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
+    missing = [name for name in filled.missing if name in scope.chosen]
+    if scope.each:
         yield Check(condition, unit, "each", "by itself", _check_each(matrix, condition, missing))
         return
-    same = condition.kind == MARGIN and before.signature == filled.result.signature
-    yield _check(condition, unit, ("", ""), matrix, missing, same)
+    parts = [("", "", matrix, missing)]
     values = comparable.labels_of(before, matrix.questions)
-    for label in labels:
+    for label in scope.labels:
         for value in sorted(set(values[label]) - {""}):
             part = matrix.select_questions(np.array([one == value for one in values[label]]))
-            yield _check(condition, unit, (label, value), part, (), same)
+            parts.append((label, value, part, []))
+    same = condition.kind == MARGIN and before.signature == filled.result.signature
+    for label, value, part, lost in parts:
+        found = _decide(condition, part, scope.spread)
+        if same and found.note == noninferiority.SAME:  # no sample: it is the same config
+            found = replace(found, decision="pass")
+        elif lost and found.decision == "pass":
+            found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
+        needed = None if scope.spread else _questions_needed(condition, part, found)
+        yield Check(condition, unit, label, value, found, bool(label) and len(part.questions) < SMALL, needed)
 
 
-def _check(
-    condition: Condition, unit: str, where: tuple[str, str], matrix: Matrix, missing: Sequence[str], same: bool
-) -> Check:
-    if condition.kind == MARGIN:
-        found = noninferiority.gate(matrix, condition.size, relative=condition.relative)
-    else:
+def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
+    """Decide a condition by one look, or where a ``spread`` is given by bets."""
+    if spread is None:
+        if condition.kind == MARGIN:
+            return noninferiority.gate(matrix, condition.size, relative=condition.relative)
         test = noninferiority.superior if condition.kind == GAIN else noninferiority.reaches
-        found = test(matrix, condition.size)
-    if same and found.note == noninferiority.SAME:  # no sample: it is the same config
-        found = replace(found, decision="pass")
-    elif missing and found.decision == "pass":
-        found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(missing)}")
-    needed = None
-    if found.decision == "inconclusive" and condition.kind == MARGIN and matrix.questions:
-        needed = questions_needed(found.margin, float(estimate_power(matrix).spread[1]), level=_ONE_SIDED)
-        needed = needed if needed and needed > len(matrix.questions) else None
-    return Check(condition, unit, *where, found, bool(where[0]) and len(matrix.questions) < SMALL, needed)
+        return test(matrix, condition.size)
+    if condition.paired:
+        return noninferiority.sequential_gate(matrix, (-1 if condition.kind == GAIN else 1) * condition.size, spread)
+    return noninferiority.sequential_gate(noninferiority.beside_bound(matrix, condition.size), 0.0, spread)
+
+
+def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiority.Gate) -> int | None:
+    if found.decision != "inconclusive" or condition.kind != MARGIN or not matrix.questions:
+        return None
+    needed = questions_needed(found.margin, float(estimate_power(matrix).spread[1]), level=_ONE_SIDED)
+    return needed if needed and needed > len(matrix.questions) else None
 
 
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> noninferiority.Gate:

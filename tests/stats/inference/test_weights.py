@@ -113,3 +113,13 @@ def test_a_cluster_counts_by_its_weights() -> None:
     once = cluster_scores(values, np.arange(40))
     many = cluster_scores(tripled, np.repeat(np.arange(40), 3), np.ones(120))
     assert many.errors == pytest.approx(once.errors)
+
+
+def test_bets_are_in_proportion_to_weights() -> None:
+    """Questions of hardly any weight change nothing."""
+    values, weights = scores(9, 2, 200), np.where(np.arange(200) % 2, 1.0, 1e-9)
+    odd = np.arange(200) % 2 == 1
+    found, alone = sequential_gate(weighted(values, weights), 0.1, 1.0), sequential_gate(matrix(values[:, odd]), 0.1, 1)
+    assert (found.low, found.high) == (pytest.approx(alone.low, abs=1e-6), pytest.approx(alone.high, abs=1e-6))
+    turned = replace(weighted(-values, weights), higher_is_better=False)
+    assert sequential_gate(turned, 0.1, 1.0).low == pytest.approx(found.low)

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
-UNSEEN = "hardly any question loses: a large loss on a few others may not have been seen"
+UNSEEN = "hardly any question speaks against it: a few that do, by much, may not have been seen"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 FEW = f"fewer than {FEWEST} independent questions"
 

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.confidence_sequence import cluster_differences, lower_bound
+from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
 from ragsweep.stats.inference.rare_losses import largest_loss
-from ragsweep.stats.inference.resampling import cluster_scores
+from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
 
 Doubles = NDArray[np.float64]
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
+FEW_DIFFER = "hardly any question differs: a large loss on a few others may not have been seen"
 SPARSE = 30
 """Where fewer questions differ, a normal approximation underestimates rare and large losses."""
 
@@ -76,27 +77,32 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     than ``margin``, and one that it is. Where all questions of an earlier look are still there, the capital exceeds
     1 / (1 - level) at any look in at most 1 - level of all cases in which the bet's claim is false (Ville 1939),
     whatever decided when to look, as long as new questions come with new clusters. Their order does not matter.
-    ``low`` and ``high`` bound the slack at all looks together. ``spread``: the metric's highest value less its lowest.
+    ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+
+    ``spread``: the metric's highest value less its lowest. Of weighted questions each stakes its share of the largest
+    weight, which must be the same at every look.
 
     Raises:
-        InputError: A margin that is negative, no number, or not below ``spread``; a difference beyond ``spread``.
+        InputError: A margin that is no number, or not within ``spread``; a difference beyond ``spread``.
     """
-    if not 0 <= margin < spread or not math.isfinite(spread):
-        raise InputError(f"a margin of {margin:g}: give a number from 0 to below the metric's range, {spread:g}")
+    if not abs(margin) < spread or not math.isfinite(spread):
+        raise InputError(f"{matrix.metric}: {abs(margin):g} is not below the metric's range, {spread:g}; give less")
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
-    differences = matrix.better[1] - matrix.better[0]
-    spread *= 1.0 if matrix.weights is None else float(matrix.weights.max())
+    sign = 1.0 if matrix.higher_is_better else -1.0
+    differences = sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
         raise InputError(f"{matrix.metric}: differences of up to {np.abs(differences).max():g}, beyond {spread:g}")
-    sums, sizes = cluster_differences(np.stack([differences, -differences]), matrix.clusters)
+    weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
+    sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
+    sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
     low, below = lower_bound(sums, sizes, level, spread, ordered=False).tolist()
     baseline, candidate = (float(row.mean()) for row in matrix.values)
-    slack = float(differences.mean()) + margin
+    slack = sign * (candidate - baseline) + margin
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
     return Gate(
         decision, baseline, candidate, candidate - baseline, margin, slack, low + margin, -below + margin,
-        matrix.values.shape[1], level,
+        matrix.values.shape[1], level, "" if differences.any() else SAME,
     )  # fmt: skip
 
 
@@ -110,9 +116,13 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
 
     ``baseline`` of the result is the bound itself.
     """
+    return _decided(beside_bound(matrix, bound), 0.0, False, level)
+
+
+def beside_bound(matrix: Matrix, bound: float) -> Matrix:
+    """Put a baseline before the only row that has the score ``bound`` for every question."""
     fixed = np.full((1, matrix.values.shape[1]), bound) * (1.0 if matrix.weights is None else matrix.weights)
-    both = replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
-    return _decided(both, 0.0, False, level)
+    return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 
 
 def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
@@ -130,7 +140,11 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
     slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
     near = 1e-9 * max(abs(slack), abs(allowed))
     decision: Decision = "pass" if low >= -near else "fail" if high < -near else "inconclusive"
-    note = "" if (matrix.values[0] != matrix.values[1]).any() else SAME
+    apart = matrix.values[0] != matrix.values[1]
+    note = "" if apart.any() else SAME
+    if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
+        seen = _bound(each, matrix.clusters, matrix.weights, level, -1.0)
+        note = FEW_DIFFER if seen >= 0 else ""
     return Gate(
         decision, baseline, candidate, candidate - baseline, allowed, slack, low, high, matrix.values.shape[1], level,
         note,
@@ -149,6 +163,11 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
         weights = None if weights is None else np.append(weights, 1.0)
+    return _bound(slack, clusters, weights, level, side)
+
+
+def _bound(slack: Doubles, clusters: NDArray[np.int64], weights: Doubles | None, level: float, side: float) -> float:
+    """Return one end of Student's interval of the mean slack."""
     data = cluster_scores(slack[None, :], clusters, weights)
     return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])
 
