@@ -3,13 +3,15 @@
     python benchmarks/planted_designs.py [--replications 2000] [--only gates] [--write]
 
 Gates that are examined again as their suite grows; a judge's scores corrected by a few labels; ten slices of twenty
-questions; the luck of an adaptive search; costs with a long tail. Prints the tables; --write puts them into
+questions; the luck of an adaptive search; costs with a long tail;
+repeated answers. Prints the tables; --write puts them into
 docs/measurements.md between the markers. Deterministic: a replication has a seed of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +22,15 @@ from scipy import stats
 
 from doc_pages import fill
 from planted_scores import planted
+from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.calibration import corrected_mean
 from ragsweep.stats.inference.best import selection_bias
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.noninferiority import gate, sequential_gate
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.slices import by_slice
+from ragsweep.stats.repetition import COLUMN, variance_shares
 
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
@@ -248,12 +252,73 @@ def costs(replications: int) -> list[str]:
                  "ratio"], rows)  # fmt: skip
 
 
+# --- repeated answers ----------------------------------------------------------------------------------------------
+
+ASKED, SAMPLES = 200, 2
+SPREADS = ((0.3, 0.0, 0.0), (0.0, 0.4, 0.0), (0.3, 0.4, 0.0), (0.3, 0.4, 0.2), (0.2, 0.2, 0.4))
+"""Standard deviations of the questions' true differences, of one answer, and of one sample of the judge."""
+
+
+def repeats(replications: int) -> list[str]:
+    rows = []
+    for spreads in SPREADS:
+        for repetitions in (2, 3, 5):
+            held, told = 0, np.zeros(3)
+            for replication in range(replications):
+                pair = _repeated(spreads, repetitions, np.random.default_rng([replication, 6]))
+                matrix = score_matrix(pair, "m")
+                found = max_t_intervals((matrix.values[1] - matrix.values[0])[None, :], matrix.clusters,
+                                        resamples=RESAMPLES)  # fmt: skip
+                held += bool(found.low[0] <= 0.05 <= found.high[0])
+                shares = variance_shares(pair, matrix)
+                assert shares is not None
+                told += [shares.questions, shares.answers, shares.judge]
+            parts = np.square(spreads) * [1, 2 / repetitions, 2 / repetitions / SAMPLES]
+            truth = [f"{100 * part:.0f}" for part in parts / parts.sum()]
+            rows.append([" / ".join(f"{one:g}" for one in spreads), str(repetitions), share(held, replications),
+                         " / ".join(truth),
+                         " / ".join(f"{100 * one / replications:.0f}" for one in told)])  # fmt: skip
+    title = (
+        f"**Repeated answers**, {ASKED} questions, each answer judged {SAMPLES} times, a true difference of .05: how"
+        " often its interval holds (93 to 97), and the mean of the estimated shares of its variance"
+    )
+    return table(title, ["sd of questions / answers / judge", "repetitions", "holds", "true shares", "estimated"], rows)
+
+
+def _repeated(spreads: Sequence[float], repetitions: int, generator: np.random.Generator) -> list[Result]:
+    question, answer, judge = spreads
+    level = generator.normal(0, 0.3, (ASKED, 1))
+    means = np.stack([level, level + generator.normal(0.05, question, (ASKED, 1))])
+    answers = means + generator.normal(0, answer, (2, ASKED, repetitions))
+    samples = answers[..., None] + generator.normal(0, judge, (2, ASKED, repetitions, SAMPLES))
+    errors = samples.std(axis=3, ddof=1) / math.sqrt(SAMPLES)
+    return [
+        _result(f"c{n}", scores, errors[n]) for n, scores in enumerate(samples.mean(axis=3))
+    ]  # fmt: skip
+
+
+def _result(name: str, scores: Doubles, errors: Doubles) -> Result:
+    ids = [f"q{n}" for n in range(len(scores))]
+    cases = [[[f"{name} {n} {r}", error] for r, error in enumerate(row)] for n, row in enumerate(errors.tolist())]
+    column = [json.dumps({"scores": {"m": row}, "judged": {"m": judged}})
+              for row, judged in zip(scores.tolist(), cases, strict=True)]  # fmt: skip
+    means = scores.mean(axis=1)
+    value = float(means.mean())
+    known = Summary("m", value, value, value, len(ids), len(ids), 0, 0, "", True)
+    outcomes = {"question_id": ids, "m": means.tolist(), COLUMN: column}
+    facts = DatasetFacts("planted", "", "", 0, len(ids), len(ids), 0)
+    return Result(signature=name, name=name, overrides=(), config={}, parameters={}, dataset=facts,
+                  summaries={"m": known}, groups={}, outcomes=outcomes,
+                  rankings={}, stages={})  # fmt: skip
+
+
 PARTS: Mapping[str, Callable[[int], list[str]]] = {
     "gates": gates,
     "labels": labels,
     "slices": slices,
     "luck": luck,
     "costs": costs,
+    "repeats": repeats,
 }
 
 

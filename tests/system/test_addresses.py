@@ -69,7 +69,8 @@ JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_t
                           "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
-OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed"), "generate"),
+OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",
+                           "replicates"), "generate"),
           **dict.fromkeys(("key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute",
                            "tokens_per_minute"), "-")}  # fmt: skip
 KEYS: Mapping[str, Mapping[str, str]] = {
@@ -111,7 +112,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     **{f"prompt/{name}": dict.fromkeys(("_target_", *PROMPT), "-") for name in ("default", "cite", "concise")},
     "llm/none": {"_target_": "-"},
     "llm/extractive": dict.fromkeys(("_target_", "sentences", "threshold", "language"), "generate"),
-    "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype"),
+    "llm/transformers": {**dict.fromkeys(("_target_", "model", "max_new_tokens", "temperature", "seed", "dtype",
+                                        "replicates"),
                                          "generate"), "device": "-", "download": "-"},
     "llm/openai": OPENAI,
     "llm/ollama": OPENAI,
@@ -170,7 +172,7 @@ CHANGES: Mapping[str, str] = {
     "system": "Speak.", "system_alone": "Alone.", "question": "'{{passages}} {{question}}'",
     "passage": "'{{text}}, {{number}}'",
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
-    "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9",
+    "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9", "replicates": "3",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
     "temperature": ".5", "max_tokens": "9", "extra.random_seed": "3", "deadline": "7", "requests_per_minute": "5",
     "tokens_per_minute": "5", "budget.calls": "5", "budget.tokens": "5", "budget.money": "5",
@@ -389,6 +391,7 @@ MUTATIONS = [
     for key in known
     # changed in test_reranked_pipeline.py and in test_judge_addresses.py, where they can be built
     if not option.startswith(("reranker/", "judge/")) and option not in TWINS
+    if (option, key) != ("llm/transformers", "replicates")  # refused at its temperature of 0
     if not key.endswith("_target_") and not (option == "retriever/hybrid_convex" and key.startswith("legs."))
 ]
 

@@ -35,6 +35,7 @@ from ragsweep.stats.inference.differences import Differences, compare_with_basel
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice
+from ragsweep.stats.repetition import VarianceShares, variance_shares
 
 FORMAT = "ragsweep.compare/1"
 MOST_QUESTIONS = 3
@@ -56,6 +57,7 @@ class Comparison:
     metrics: list[Row]  # one a metric
     slices: list[Row]  # one a metric and a value of a label
     questions: list[Row]  # one a metric and a question whose score differs, most helped first
+    variance: dict[str, VarianceShares]  # by metric, where answers are repeated
 
 
 def compare(arguments: Sequence[str]) -> int:
@@ -104,7 +106,8 @@ def _compare(baseline: RecordedRun, candidate: RecordedRun, wanted: Sequence[str
         questions += _question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
-    return Comparison(baseline, candidate, differing, warnings, metrics, slices, questions)
+    variance = {matrix.metric: shares for matrix in matrices if (shares := variance_shares(results, matrix))}
+    return Comparison(baseline, candidate, differing, warnings, metrics, slices, questions, variance)
 
 
 def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) -> Row:
@@ -192,6 +195,7 @@ def _show(comparison: Comparison, terminal: Terminal) -> None:
     terminal.aligned([_cells(row) for row in comparison.metrics])
     for row in comparison.metrics:
         terminal.lines(_details(row, [part for part in comparison.slices if part["metric"] == row["metric"]]))
+    terminal.lines(("variance", f"{metric}: {shares}") for metric, shares in comparison.variance.items())
     terminal.lines(_most_moved(comparison))
 
 
@@ -267,6 +271,11 @@ def _as_json(comparison: Comparison) -> str:
             for name in numbers
             if np.isfinite(row[name])
         },
+        **(
+            {"variance": {metric: one.facts for metric, one in comparison.variance.items()}}
+            if comparison.variance
+            else {}
+        ),
         "table": log_table(comparison.metrics),
         "slices": log_table(comparison.slices),
         "questions": log_table(comparison.questions),
@@ -292,4 +301,6 @@ def _as_markdown(comparison: Comparison) -> str:
         for part in comparison.slices
     ]
     notes = "".join(f"- {row['metric']}: {row['note']}\n" for row in comparison.metrics if row["note"])
-    return "\n".join(part for part in (head + changed + warned, markdown(rows), notes, markdown(slices)) if part)
+    variance = "".join(f"- {metric}: {shares}\n" for metric, shares in comparison.variance.items())
+    parts = (head + changed + warned, markdown(rows), notes, variance, markdown(slices))
+    return "\n".join(part for part in parts if part)

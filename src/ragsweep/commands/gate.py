@@ -267,6 +267,7 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
         for metric in dict.fromkeys(check.condition.metric for check in checks):
             if (label, metric) not in sliced:
                 yield f"{metric}: no question that has it has a {label}, so that there is no slice"
+    yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
     if small := sum(not check.counts for check in checks):
         yield f"{small} slices of fewer than {SMALL} questions do not count, as they do not fail"
 
@@ -349,6 +350,11 @@ def _as_json(decision: GateDecision) -> str:
         "confidence_level": decision.checks[0].found.level if decision.checks else None,
         "factors": [vars(factor) for factor in decision.factors],
         "notes": decision.notes,
+        **(
+            {"variance": {str(one.condition): one.variance.facts for one in decision.checks if one.variance}}
+            if any(one.variance for one in decision.checks)
+            else {}
+        ),
         "checks": log_table([_row(check) for check in decision.checks]),
     }
     return to_json(document) + "\n"

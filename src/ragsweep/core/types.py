@@ -196,6 +196,21 @@ class Generator(Protocol):
         """
 
 
+@runtime_checkable
+class RepeatingGenerator(Generator, Protocol):
+    """A generator that draws its answers, so that each request may be answered several times.
+
+    ``replicates`` is OPERATIONAL: a repetition has its own address, and is the same however many others there are.
+    """
+
+    @property
+    def replicates(self) -> int:
+        """How often every request is answered, 1 or more."""
+
+    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
+        """Answer as ``generate`` does, with the draws of one repetition; number 0 is ``generate`` itself."""
+
+
 class Router(Protocol):
     """Decide which questions need the corpus; the others are answered without it."""
 

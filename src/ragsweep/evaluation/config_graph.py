@@ -27,6 +27,13 @@ class PaidStage(NamedTuple):
     uses: tuple[str, ...] = ("question",)  # fields of Case that its requests contain
 
 
+class Repetition(NamedTuple):
+    """A further answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
+
+    answer: Node
+    verdicts: Mapping[str, Node]  # by metric
+
+
 @dataclass(frozen=True)
 class ConfigGraph:
     """The nodes of one config."""
@@ -48,6 +55,7 @@ class ConfigGraph:
     route: Node | None = None  # None where the golden set says which questions need the corpus
     query: Node | None = None  # what questions with a history are searched with; None where that is their text
     paid_stages: tuple[PaidStage, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()  # beyond the first answer
 
     @property
     def own(self) -> tuple[Node, ...]:
@@ -63,7 +71,8 @@ class ConfigGraph:
     @property
     def asked(self) -> tuple[Node, ...]:
         """List the nodes of routes, answers, and verdicts."""
-        return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values())
+        repeated = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
+        return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values(), *repeated)
 
     @property
     def wanted(self) -> tuple[Node, ...]:

@@ -33,6 +33,7 @@ from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.generation import drop_unwritten, passages, write_queries
 from ragsweep.evaluation.question_table import (
+    REPEATED,
     ChunkNames,
     QuestionTable,
     RunTexts,
@@ -42,6 +43,7 @@ from ragsweep.evaluation.question_table import (
     run_text,
     tabulate,
 )
+from ragsweep.evaluation.repetition import lost_warning, repeated_views, score_repetitions
 from ragsweep.evaluation.scoring import compare, score_metric
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.targets import TargetRule, evaluate_targets
@@ -88,6 +90,9 @@ class Experiment:
         if graph.answer:
             wanted.append(Wanted(graph.answer, table.answered))
         wanted += [Wanted(node, table.judged) for node in graph.verdicts.values()]
+        for one in graph.repetitions:
+            wanted.append(Wanted(one.answer, table.answered))
+            wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
         return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
 
 
@@ -118,7 +123,9 @@ class Evaluator:
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
         view = replace(self._view(experiment, table, rankings, queries), routes=routes, queries=queries)
-        scores = {one.name: drop_unwritten(score_metric(one, view), queries) for one in experiment.metrics}
+        views = repeated_views(self.executor.get, graph, table, view)
+        repeated = score_repetitions(experiment.metrics, views)
+        scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores)
         summaries = collected.summarise()
         address = content_hash([graph.ranking.address, table.written]) if table.written else graph.ranking.address
@@ -135,20 +142,21 @@ class Evaluator:
                 label: {value: collected.summarise(rows) for value, rows in values.items()}
                 for label, values in table.groups.items()
             },
-            outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names),
+            outcomes=outcomes(view, table, scores, dict(zip(scores, collected.reasons, strict=True)), names)
+            | ({REPEATED: repeated.column} if repeated.column else {}),
             rankings=RunTexts({address: lambda: run_text(table.questions, rankings, names, experiment.name)}),
             qrels=RunTexts({address: lambda: qrels_text(coverage, names)}),
             stages=self._stages(before, graph),
             latency=_stage_latency(view),
             indexes=self._indexes(graph),
             **self._reranked(experiment, table, rankings),
-            warnings=tuple(self._warnings(experiment, view.answers)),
+            warnings=(*self._warnings(experiment, views), *lost_warning(repeated.lost, len(table.questions))),
             started=started,
             ended=time.time(),
             addresses={
                 "chunk": graph.chunks.address, "ranking": graph.ranking.address, "context": graph.context.address,
             },
-            usage=_usage(table, view, experiment.price),
+            usage=_usage(table, views, experiment.price),
             state=PARTIAL if any(one.coverage < experiment.coverage for one in summaries.values()) else COMPLETE,
         )  # fmt: skip
 
@@ -244,7 +252,7 @@ class Evaluator:
                 }
         return indexes
 
-    def _warnings(self, experiment: Experiment, answers: Answers | None) -> Iterator[str]:
+    def _warnings(self, experiment: Experiment, views: Sequence[EvaluationView]) -> Iterator[str]:
         located = experiment.graph.located
         if located and (unknown := self.executor.get(located).unknown):
             yield (
@@ -260,7 +268,8 @@ class Evaluator:
                     f"the embedder never read {share:.0%} of the tokens: {cut} of {len(embeddings.tokens)} chunks are"
                     " longer than its window; choose a smaller chunker.size"
                 )
-        models = sorted({answer.model for answer in answers.answers if answer.model} if answers else ())
+        answers = [answer for view in views if view.answers for answer in view.answers.answers]
+        models = sorted({answer.model for answer in answers if answer.model})
         if len(models) > 1:  # of one address
             named = ", ".join(models)
             yield f"the answers are of several models ({named}): what the service serves has changed; name one"
@@ -280,10 +289,12 @@ def _cut_share(embeddings: Embeddings) -> float:
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
-def _usage(table: QuestionTable, view: EvaluationView, price: Pricing) -> dict[str, dict[str, float]]:
+def _usage(table: QuestionTable, views: Sequence[EvaluationView], price: Pricing) -> dict[str, dict[str, float]]:
     """Add up what answers and verdicts cost when they were first made; what several questions share counts once."""
-    items: list[tuple[str, Sequence[Any]]] = [("judge", verdicts) for verdicts in view.judgements.values()]
-    items += [("generate", view.answers.answers)] if view.answers else []
+    view, items = views[0], list[tuple[str, Sequence[Any]]]()
+    for one in views:
+        items += [("judge", verdicts) for verdicts in _new_verdicts(table, views, one)]
+        items += [("generate", one.answers.answers)] if one.answers else []
     items += [("route", view.routes)] if view.routes else []
     items += [("query", view.queries)] if view.queries else []
     usage: dict[str, dict[str, float]] = {}
@@ -299,6 +310,21 @@ def _usage(table: QuestionTable, view: EvaluationView, price: Pricing) -> dict[s
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
             total.pop("money", None)
     return usage
+
+
+def _new_verdicts(
+    table: QuestionTable, views: Sequence[EvaluationView], view: EvaluationView
+) -> Iterator[list[Judgement]]:
+    """Yield a repetition's verdicts by metric; equal answers to a question are judged once, and cost nothing again."""
+    before = views[: next(n for n, one in enumerate(views) if one is view)]
+    for name, verdicts in view.judgements.items():
+        known = [one for one in before if one.answers]
+        if any(one.judgements[name] is verdicts for one in before):
+            continue
+        texts = [{one.answers.answers[n].text for one in known if one.answers} for n in range(len(verdicts))]
+        assert view.answers is not None or not before
+        own = [one.text for one in view.answers.answers] if view.answers else [""] * len(verdicts)
+        yield [Judgement() if text in seen else one for one, text, seen in zip(verdicts, own, texts, strict=True)]
 
 
 @memoize_by_identity

@@ -176,7 +176,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         stored=False, cacheable=cacheable(Answer), input_rows=lambda node, rows: _wording_keys(rows),
     )  # fmt: skip
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
-    verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
+    verdicts = answering.verdicts(parts.judged)
     return ConfigGraph(
         corpus=searched,
         chunks=chunks,

@@ -22,6 +22,7 @@ from ragsweep.core.types import (
     Judgement,
     Passage,
     Rankings,
+    RepeatingGenerator,
     Request,
     Scores,
 )
@@ -37,7 +38,7 @@ from ragsweep.evaluation.answering import (
     unpacked,
     wording_node,
 )
-from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage
+from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, Repetition
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, tabulate
 from ragsweep.evaluation.scoring import catch_judge_errors
 from ragsweep.stages.executor import Executor
@@ -125,6 +126,7 @@ class Answering:
     context: Context
     generator: BuiltPart | None = None
     system_answer: Node | None = None  # the answers of an external system
+    replicate: int = 0  # the number of this repetition of all answers
     contents: dict[str, Any] = field(default_factory=dict)
     """Requests and cases by their hash, which is a row's key: written by the reading stage, within one process."""
 
@@ -133,13 +135,17 @@ class Answering:
         """Build the node of the generator's answers to requests."""
         if self.generator is None:
             return None
-        part, contents = self.generator.value, self.contents
+        part, contents, spec = self.generator.value, self.contents, self.generator.spec
+        ask = part.generate
+        if self.replicate:
+            ask = partial(part.repeat, replicate=self.replicate)
+            spec = replace(spec, parameters={**spec.parameters, "replicate": self.replicate})
 
         def compute(work: StageContext, rows: Rows) -> Packed:
-            return ask_all(work, rows, contents, part.generate)
+            return ask_all(work, rows, contents, ask)
 
         return Node(
-            "generate", self.generator.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
+            "generate", spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
             check=key_check(part),
         )  # fmt: skip
 
@@ -164,13 +170,31 @@ class Answering:
             result=np.ndarray, cacheable=cacheable(Answer), input_rows=_input_rows,
         )  # fmt: skip
 
-    def paid_stages(self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node]) -> list[PaidStage]:
+    def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
+        """Build the further repetitions of all answers, with the verdicts that read them."""
+        part = self.generator.value if self.generator else None
+        if not isinstance(part, RepeatingGenerator):
+            return ()
+        reading = {name: metric for name, metric in metrics.items() if "answer" in metric.value.uses}
+        others = [replace(self, replicate=number) for number in range(1, part.replicates)]
+        return tuple(Repetition(one.answer, one.verdicts(reading)) for one in others if one.answer)
+
+    def paid_stages(
+        self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
+    ) -> list[PaidStage]:
         """List the paid stages: the generator, where there is one, and the judges, with what their verdicts read."""
-        judges = [(metrics[name].value, verdict) for name, verdict in verdicts.items()]
-        stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judges]
-        if self.generator and self.generate:
-            stages.insert(0, PaidStage(self.generator.value, self.generate, self.answer, ("question", "contexts")))
+        judged = [(metrics[name].value, node) for some in (verdicts, *(one.verdicts for one in repeated))
+                  for name, node in some.items()]  # fmt: skip
+        stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
+        if self.generator and self.answer:
+            answers = (self.answer, *(one.answer for one in repeated))
+            uses = ("question", "contexts")
+            stages[:0] = [PaidStage(self.generator.value, node.inputs[-1], node, uses) for node in answers]
         return stages
+
+    def verdicts(self, metrics: Mapping[str, BuiltPart]) -> dict[str, Node]:
+        """Build the nodes of the verdicts of judged metrics, by name."""
+        return {name: self.verdict(metric) for name, metric in metrics.items()}
 
     def verdict(self, metric: BuiltPart) -> Node:
         """Build the node of a judged metric's verdicts on this config, by question."""

@@ -64,7 +64,8 @@ def graph(parts: Parts) -> ConfigGraph:
     ranking = stages.map_to_parents(reranked)
     context = stages.context(ranking)
     answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
-    verdicts = {name: answering.verdict(metric) for name, metric in parts.judged.items()}
+    verdicts = answering.verdicts(parts.judged)
+    repeated = answering.repeated(parts.judged)
     route = query = None
     paid_stages = []
     if parts.router:
@@ -91,7 +92,8 @@ def graph(parts: Parts) -> ConfigGraph:
         verdicts=verdicts,
         route=route,
         query=query,
-        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, verdicts)),
+        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, verdicts, repeated)),
+        repetitions=repeated,
     )
 
 

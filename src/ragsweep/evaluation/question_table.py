@@ -22,11 +22,15 @@ from ragsweep.golden.trec import Run, write_qrels, write_run
 from ragsweep.stages.latency import sample
 
 COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
-           "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored")  # fmt: skip
+           "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored",
+           "answer_repetitions")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
 """A label with more values than this identifies questions rather than grouping them."""
+
+REPEATED = "answer_repetitions"
+"""The column with all scores of repeated answers, as JSON (see ``repetition.RepeatedScores``)."""
 
 Numbers = NDArray[np.int64]
 

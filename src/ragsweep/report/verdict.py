@@ -24,12 +24,19 @@ Lines = Iterator[tuple[str, str]]
 
 
 def verdict_lines(verdict: SweepComparison | NoComparison) -> Lines:
-    """Yield the verdict as labels and texts: at most seven lines, to which the result is added."""
+    """Yield the verdict as labels and texts: at most eight lines, to which the result is added."""
     if isinstance(verdict, NoComparison):
         yield "verdict", verdict.why
         return
     yield "verdict", against_baseline(verdict)
-    sentences = (*best(verdict), *luck(verdict), *detectable(verdict), *slices(verdict), *rest(verdict))
+    sentences = (
+        *best(verdict),
+        *luck(verdict),
+        *detectable(verdict),
+        *variance(verdict),
+        *slices(verdict),
+        *rest(verdict),
+    )
     yield from (("", sentence) for sentence in sentences)
 
 
@@ -117,6 +124,13 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     among = f" among these {configs:,} configs; between two alone, of {alone}" if configs > 2 else ""
     questions = f"{power.questions:,} questions{clusters}"
     yield f"power: in 4 of 5 cases these {questions} would show a true difference of {least} or more{among}"
+
+
+def variance(verdict: SweepComparison) -> Iterator[str]:
+    """Describe where the variance of the best other config's difference comes from, if answers are repeated."""
+    rows = [row for row in _ordered(verdict, np.ones(len(verdict.matrix.configs), dtype=bool)) if row]
+    if found := next((row for row in rows if row in verdict.variance), None):
+        yield f"variance: {name(verdict, found)} against {name(verdict, 0)}: {verdict.variance[found]}"
 
 
 def slices(verdict: SweepComparison) -> Iterator[str]:

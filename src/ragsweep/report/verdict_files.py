@@ -65,6 +65,9 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
         "questions": len(verdict.matrix.questions),
         "asked": verdict.matrix.asked,
         "clusters": len(np.unique(verdict.matrix.clusters)),
+        **(
+            {"variance": {configs[row]: one.facts for row, one in verdict.variance.items()}} if verdict.variance else {}
+        ),
         "left_out": [one._asdict() for one in verdict.left_out],
         "not_compared": dict(verdict.skipped),
     }

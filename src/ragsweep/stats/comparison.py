@@ -24,6 +24,7 @@ from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
+from ragsweep.stats.repetition import VarianceShares, variance_shares
 
 SLICED = 20
 """Configs compared by slice: the baseline and those with the best means; more would widen every interval."""
@@ -74,6 +75,7 @@ class SweepComparison:
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
+    variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # of a row's difference; repeated answers only
 
     @property
     def metric(self) -> str:
@@ -179,7 +181,15 @@ def _compare(
         others={name: (other, compare_with_baseline(other, 0)) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
+        variance=_variances(results, matrix),
     )
+
+
+def _variances(results: Sequence[Result], matrix: Matrix) -> dict[int, VarianceShares]:
+    """Divide the variance of each config's difference from the baseline, where answers are repeated."""
+    found = {row: variance_shares([results[0], results[row]], matrix.select_configs((0, row)))
+             for row in range(1, len(results))}  # fmt: skip
+    return {row: shares for row, shares in found.items() if shares}
 
 
 def _reason_incomparable(results: Sequence[Result]) -> str:

@@ -18,6 +18,7 @@ from ragsweep.stats.inference import noninferiority
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import estimate_power, questions_needed
 from ragsweep.stats.inference.slices import SMALL
+from ragsweep.stats.repetition import VarianceShares, variance_shares
 
 MARGIN, GAIN, LEAST, MOST = "margin", "gain", "at least", "at most"
 
@@ -72,6 +73,7 @@ class Check:
     small: bool = False
     needed: int | None = None
     against: str = ""
+    variance: VarianceShares | None = None  # of the difference, or of the mean, where answers are repeated
 
     @property
     def counts(self) -> bool:
@@ -161,7 +163,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
         needed = None if scope.spread else _questions_needed(condition, part, found)
-        yield Check(condition, unit, label, value, found, bool(label) and len(part.questions) < SMALL, needed)
+        shares = None if label else variance_shares(results if condition.paired else results[1:], part)
+        small = bool(label) and len(part.questions) < SMALL
+        yield Check(condition, unit, label, value, found, small, needed, variance=shares)
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:

@@ -195,7 +195,11 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int) -> R
         evaluator.executor.get(experiment.graph.context, tabulate(whole.golden.questions).queries)
     metrics = tuple(metric for metric in experiment.metrics if metric.name == objective or _is_cheap(metric))
     verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
-    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts}
+    repeated = tuple(
+        one._replace(verdicts={name: node for name, node in one.verdicts.items() if name in verdicts})
+        for one in experiment.graph.repetitions
+    )
+    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts, "repetitions": repeated}
     if not any("exact" in metric.needs for metric in metrics):
         kept["approximate"] = {}
     shortened = replace(

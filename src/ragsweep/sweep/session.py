@@ -114,7 +114,8 @@ class Session:
         threshold = float(plain["evidence"]["threshold"])
         definitions = [part.spec.digest for part in built.parts]
         exact = [leg.exact.address for leg in graph.approximate.values()]
-        answered = [node.address for node in (graph.answer, graph.route, graph.query) if node]
+        answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions))
+        answered = [node.address for node in answers if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
         signature = content_hash(
             [graph.context.address, exact, dataset.golden.digest, threshold, definitions, *answered, *expected]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
@@ -18,6 +19,9 @@ from ragsweep.services.replies import estimate_tokens
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Keys of the request that have an option of their own, or that would change the response."""
 
+_SEEDS = 100_000
+"""Distance between the seeds of two repetitions of an answer."""
+
 
 @dataclass(eq=False)
 class OpenAI:
@@ -25,12 +29,14 @@ class OpenAI:
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails for good is a failed answer; a wrong
     key, an unknown model or an unavailable endpoint fails the config. An answer cut at ``max_tokens`` is a failed one.
-    An answer declines where it begins with the prompt's refusals.
+    An answer declines where it begins with the prompt's refusals. Of ``replicates`` answers to a request each has a
+    seed of its own (also ``extra.random_seed``); without any seed the service draws by itself.
     """
 
     VERSION: ClassVar[str] = "1"
     OPERATIONAL: ClassVar[frozenset[str]] = frozenset({
         "key_env", "timeout", "deadline", "retries", "concurrency", "requests_per_minute", "tokens_per_minute",
+        "replicates",
     })  # fmt: skip
 
     base_url: str
@@ -47,10 +53,11 @@ class OpenAI:
     concurrency: int = 16
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    replicates: int = 1
 
     def __post_init__(self) -> None:
         """Set up the service, without any call."""
-        limits = {name: getattr(self, name) for name in self.OPERATIONAL}
+        limits = {name: getattr(self, name) for name in self.OPERATIONAL - {"replicates"}}
         self.endpoint = Endpoint(self.base_url, self.model, **limits)
 
     def check(self) -> None:
@@ -66,13 +73,20 @@ class OpenAI:
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"llm.max_tokens is {self.max_tokens}; it must be 1 or more, or null")
 
+        if self.replicates < 1:
+            raise ConfigError(f"llm.replicates is {self.replicates}; it must be 1 or more")
+
     def check_key(self) -> None:
         """Raise ConfigError where the key is not in the environment, without any call."""
         self.endpoint.check_key("llm")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises EndpointFailed or ConfigError where none can be answered."""
-        self.endpoint.each(requests, self._answer, done)
+        self.repeat(requests, done, 0)
+
+    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
+        """Answer every request with the seed of one repetition; raises as ``generate`` does."""
+        self.endpoint.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return the highest cost of one answer: the prompt around the passages, their tokens, and ``max_tokens``."""
@@ -81,14 +95,15 @@ class OpenAI:
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
         return CostEstimate(1, prompt + size.context + size.rest, self.max_tokens or math.nan, self.model)
 
-    async def _answer(self, request: Request) -> Answer:
+    def _sampling(self, replicate: int) -> Mapping[str, Any]:
+        options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
+        options |= self.extra or {}
+        seeds = {name: seed for name in ("seed", "random_seed") if isinstance(seed := options.get(name), int)}
+        return options | {name: seed + replicate * _SEEDS for name, seed in seeds.items()}
+
+    async def _answer(self, replicate: int, request: Request) -> Answer:
         try:
-            sampling: dict[str, Any] = {
-                "temperature": self.temperature,
-                "max_tokens": self.max_tokens,
-                "seed": self.seed,
-            }
-            reply = await self.endpoint.chat(self.prompt.messages(request), **sampling, **(self.extra or {}))
+            reply = await self.endpoint.chat(self.prompt.messages(request), **self._sampling(replicate))
         except CallFailed as failure:
             return Answer(failed=failure.reason, usage=failure.usage, model=self.model)
         abstained = self.prompt.is_refusal(reply.text)

@@ -19,6 +19,9 @@ from ragsweep.parts.prompts import Prompt
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of classes that generate text; any other class would get a head of random weights."""
 
+_SEEDS = 100_000
+"""Distance between the seeds of two repetitions of an answer."""
+
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
@@ -29,7 +32,7 @@ class Transformers(LocalModel):
     """
 
     VERSION: ClassVar[str] = "1"
-    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "download"})
+    OPERATIONAL: ClassVar[frozenset[str]] = frozenset({"model", "device", "dtype", "download", "replicates"})
     KEY: ClassVar[str] = "llm"
 
     model: str
@@ -40,13 +43,23 @@ class Transformers(LocalModel):
     device: str = "auto"
     dtype: str = "auto"
     download: bool = False
+    replicates: int = 1
 
     def check(self) -> None:
         """Raise ConfigError where the model cannot be loaded or generates no text, without loading it."""
         self._resolved_dtype()
-        for name, value, least in (("max_new_tokens", self.max_new_tokens, 1), ("temperature", self.temperature, 0)):
+        for name, value, least in (
+            ("max_new_tokens", self.max_new_tokens, 1),
+            ("temperature", self.temperature, 0),
+            ("replicates", self.replicates, 1),
+        ):
             if value < least:
                 raise ConfigError(f"{name} is {value}; it must be {least} or more")
+        if self.replicates > 1 and not self.temperature:
+            raise ConfigError(
+                f"replicates is {self.replicates} and temperature is 0: every repetition would be the same answer; set"
+                " llm.temperature above 0, or llm.replicates=1"
+            )
         architecture = str((self._config().get("architectures") or ["nothing"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
@@ -55,14 +68,18 @@ class Transformers(LocalModel):
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer one request after the other."""
+        self.repeat(requests, done, 0)
+
+    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
+        """Answer one request after the other, with the seed of one repetition."""
         if requests:
             self._loaded  # noqa: B018 (loading is no part of a question's time)
         for number, request in enumerate(requests):
             begin = time.perf_counter()
-            answer = self._answer(request)
+            answer = self._answer(request, self.seed + replicate * _SEEDS)
             done(number, answer._replace(seconds=time.perf_counter() - begin))
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request, seed: int) -> Answer:
         import torch
 
         tokenizer, model = self._loaded
@@ -70,7 +87,7 @@ class Transformers(LocalModel):
         length = read.shape[1]
         if length + self.max_new_tokens > (self._longest_input or math.inf):
             return Answer(failed=TOO_LONG)
-        torch.manual_seed(self.seed)
+        torch.manual_seed(seed)
         drawn = {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
         with torch.inference_mode():
             whole = model.generate(

@@ -99,6 +99,11 @@ class JudgeMetric(Proportion):
         """Return the model that prices the calls."""
         return str(getattr(self._judge, "model", None) or "")
 
+    @property
+    def samples(self) -> int:
+        """Return how often a case is judged."""
+        return int(self._judge.samples)
+
     def check(self) -> None:
         """Raise ConfigError where the judge cannot decide this metric, without any call."""
         self._judge.check_metric(self.name, self.embeddings)

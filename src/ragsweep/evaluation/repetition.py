@@ -1,0 +1,115 @@
+"""Scores of repeated answers: the mean of a question's repetitions, and all of them beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ragsweep.core.identity import Node, Rows, content_hash
+from ragsweep.core.missing import failed
+from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Scores
+from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.question_table import QuestionTable
+from ragsweep.evaluation.scoring import score_metric
+
+_OF_FIRST = {"latency", "exact"}
+"""Needs of metrics that are measured once: of the first answer, or of no answer."""
+
+
+def repeated_views(
+    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView
+) -> list[EvaluationView]:
+    """Return the view of every repetition, the first one first; without repetitions that alone."""
+    views = [first]
+    for one in graph.repetitions:
+        assert first.answers is not None
+        answers = first.answers._replace(answers=unpacked(get(one.answer, table.answered), Answer))
+        verdicts = {name: unpacked(get(node, table.judged), Judgement) for name, node in one.verdicts.items()}
+        views.append(replace(first, answers=answers, judgements={**first.judgements, **verdicts}))
+    return views
+
+
+@dataclass(frozen=True)
+class RepeatedScores:
+    """The scores of every question over all repetitions.
+
+    ``column`` is one JSON object a question, empty without repetitions: ``answers`` (the number of the first repetition
+    with the same text), ``scores`` (by metric, null where there is none) and, where a judge judged more than once,
+    ``judged`` (by metric: a hash of the judged case, and the standard error of its judgement).
+    """
+
+    scores: Mapping[str, Scores]
+    column: list[str]
+    lost: Mapping[str, int]  # metric -> questions scored by some repetitions though another one failed
+
+
+def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
+    """Score every repetition. A question's score is the mean of those that have one.
+
+    Where none has one, the reason is that of a repetition that failed, if there is one, else that of the first. Metrics
+    of latency are those of the first answers, and so are quantiles.
+    """
+    scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
+    for metric in metrics:
+        scores[metric.name] = score_metric(metric, views[0])
+        if len(views) == 1 or metric.quantile is not None or _OF_FIRST & set(metric.needs):
+            continue
+        each = [scores[metric.name], *(score_metric(metric, view) for view in views[1:])]
+        values = np.stack([one.values for one in each])
+        if {"answer", "judge"} & set(metric.needs) or not np.array_equal(values[1:], values[:-1], equal_nan=True):
+            scores[metric.name], lost[metric.name] = _averaged(each)
+            repeated[metric.name] = values
+    column = list(_column(metrics, views, repeated)) if len(views) > 1 else []
+    return RepeatedScores(scores, column, {name: count for name, count in lost.items() if count})
+
+
+def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
+    """Average the repetitions, and count the questions of which only some could be scored as others failed."""
+    values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
+    known = ~np.isnan(values)
+    count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
+    means = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
+    why = reasons[np.argmax(broken, axis=0), np.arange(reasons.shape[1])]
+    return Scores(means, np.where(count > 0, "", why).astype(np.str_)), int(((count > 0) & broken.any(axis=0)).sum())
+
+
+def _column(
+    metrics: Sequence[Metric], views: Sequence[EvaluationView], repeated: Mapping[str, np.ndarray]
+) -> Iterator[str]:
+    samples = {one.name: int(getattr(one, "samples", 1)) for one in metrics if isinstance(one, JudgedMetric)}
+    sampled = [one for one in metrics if one.name in repeated and samples.get(one.name, 1) > 1]
+    for n in range(len(views[0].questions)):
+        texts = [view.answers.answers[n].text for view in views if view.answers]
+        row: dict[str, Any] = {"answers": [texts.index(text) for text in texts]}
+        row["scores"] = {name: [_or_null(value) for value in values[:, n]] for name, values in repeated.items()}
+        if sampled:
+            row["judged"] = {one.name: [_judged(one, view, n, samples[one.name]) for view in views] for one in sampled}
+        yield json.dumps(row)
+
+
+def _judged(metric: Any, view: EvaluationView, question: int, samples: int) -> tuple[str, float | None]:
+    """Return a hash of what was judged of a question, and the standard error of the judgement."""
+    assert view.answers is not None
+    contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
+    case = content_hash([view.answers.answers[question].text, contexts])[:12]
+    return case, _or_null(view.judgements[metric.name][question].spread / math.sqrt(samples))
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
+    """Describe how many questions lack the score of a repetition that failed; nothing where none does."""
+    if lost:
+        listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
+        yield (
+            f"of {questions:,} questions some have repetitions that failed, and are scored by the others: {listed}; run"
+            " it with rerun=true to repeat the failed calls alone"
+        )

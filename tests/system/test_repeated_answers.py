@@ -1,0 +1,76 @@
+"""Repeated answers of a scripted service: what is asked, what is stored, and whose noise it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import write_dataset
+from configs import evaluate
+from llm_server import LlmServer
+from ragsweep.core.results import COMPLETE
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
+from ragsweep.sweep.session import Session
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    with LlmServer(lambda asked: f"It rests on mat {asked.body['seed'] // 100_000}.") as made:
+        yield made
+
+
+def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
+    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
+
+
+def session(folder: Path) -> Session:
+    return Session(Evaluator(Executor(open_store(folder / "stages", lambda text: None))))
+
+
+def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServer, tmp_path: Path) -> None:
+    once = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    assert len(server.log) == 4
+    assert "answer_repetitions" not in once.outcomes
+    thrice = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    assert len(server.log) == 12  # the first repetition is the answer that is there
+    assert thrice.signature != once.signature
+    assert (thrice.state, thrice.usage["generate"]["calls"]) == (COMPLETE, 12)
+    assert thrice.usage["generate"]["money"] == pytest.approx(3 * once.usage["generate"]["money"], rel=0.1)
+    assert sorted({one.request.body["seed"] for one in server.log}) == [0, 100_000, 200_000]
+    assert thrice.outcomes["answer"] == once.outcomes["answer"]
+    again = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    assert len(server.log) == 12
+    assert again.usage == thrice.usage
+
+
+def test_score_is_the_mean_of_the_repetitions_and_all_are_kept(server: LlmServer, tmp_path: Path) -> None:
+    result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    rows = [json.loads(text) for text in result.outcomes["answer_repetitions"]]
+    assert all(row["answers"] == [0, 1, 2] for row in rows)
+    for mean, row in zip(result.outcomes["token_f1"], rows, strict=True):
+        scores = row["scores"]["token_f1"]
+        assert len(scores) == 3
+        known = [one for one in scores if one is not None]
+        assert mean == pytest.approx(sum(known) / len(known)) if known else mean != mean
+
+
+def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmServer, tmp_path: Path) -> None:
+    good = server.answer
+    server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
+    typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0")
+    few = evaluate(session(tmp_path), *typed)
+    assert any("have repetitions that failed" in warning for warning in few.warnings)
+    assert few.summaries["token_f1"].n_failed == 0
+    server.answer, asked = good, len(server.log)
+    whole = evaluate(session(tmp_path), *typed)
+    assert len(server.log) == asked + 4
+    assert not any("repetitions" in warning for warning in whole.warnings)
