@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -177,3 +178,21 @@ def test_a_lead_that_unseen_losses_could_undo_is_withheld_with_its_reason(
     assert f"note     ndcg: {UNSEEN}" in printed
     assert compare([*runs, "--markdown"]) == 0
     assert f"- ndcg: {UNSEEN}" in capsys.readouterr().out
+
+
+def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, gains = normal(3, 40, 1.0), normal(0.25, 40, 0.1, 1)
+    after = [one + more for one, more in zip(before, gains, strict=True)]
+    columns = [{"latency_ms": np.exp(one).tolist()} for one in (before, after)]
+    labels = {"category": CATEGORY}
+    runs = record(tmp_path, scored(columns[0], labels), scored(columns[1], labels, parameters={"top_k": "9"}))
+    found = told(capsys, *runs, "--path", str(tmp_path))
+    (row,) = table_rows(found["table"])
+    assert row["ratio"] == pytest.approx(math.exp(np.mean(gains)))
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    assert (row["low"], row["high"]) == (None, None)
+    assert row["difference"] == pytest.approx(row["candidate"] - row["baseline"])
+    assert all(part["ratio_low"] < part["ratio"] for part in table_rows(found["slices"]))
+    for form in ([], ["--markdown"]):
+        assert compare([*runs, *form, "--path", str(tmp_path)]) == 0
+        assert f"x {row['ratio']:.2f} [" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from ragsweep.commands.command_line import (
     usual_metrics,
 )
 from ragsweep.core.results import Result
-from ragsweep.report.numbers import amount, chance, signed, verdict_word, with_interval
+from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, verdict_word, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import (
@@ -31,7 +32,7 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
-from ragsweep.stats.inference.differences import Differences, compare_with_baseline
+from ragsweep.stats.inference.differences import Differences, compare_amounts, take_logarithms
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice
@@ -96,13 +97,13 @@ def _compare(baseline: RecordedRun, candidate: RecordedRun, wanted: Sequence[str
         check_whole(result)
     names = shared_metrics(results, wanted, usual_metrics(results))
     matrices = [score_matrix(results, name) for name in names]
-    differences = [compare_with_baseline(matrix, 0) for matrix in matrices]
+    units = [before.summaries[name].unit for name in names]
+    differences = [compare_amounts(matrix, 0, unit) for matrix, unit in zip(matrices, units, strict=True)]
     corrected = holm(np.array([found.randomisation[1] for found in differences]))
     metrics, slices, questions = list[Row](), list[Row](), list[Row]()
-    for matrix, found, p_holm in zip(matrices, differences, corrected, strict=True):
-        unit = before.summaries[matrix.metric].unit
+    for matrix, unit, found, p_holm in zip(matrices, units, differences, corrected, strict=True):
         metrics.append(_metric_row(matrix, found, float(p_holm), unit))
-        slices += _slice_rows(matrix, before, unit)
+        slices += _slice_rows(matrix, found.ratios, before, unit)
         questions += _question_rows(matrix)
     differing = factors(before, after)
     warnings = _warnings(before, after, differing, names)
@@ -118,9 +119,8 @@ def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) ->
         "metric": matrix.metric,
         "baseline": means[0],
         "candidate": means[1],
-        "difference": float(found.estimate[1]),
-        "low": float(found.low[1]),
-        "high": float(found.high[1]),
+        "difference": means[1] - means[0],
+        **_ends(found.estimate[1], found.low[1], found.high[1], found.ratios),
         "verdict": verdict_word(found.better[1], found.worse[1], not found.apart[1]),
         "p_wilcoxon": float(found.wilcoxon[1]),
         "p_randomisation": float(found.randomisation[1]),
@@ -133,12 +133,29 @@ def _metric_row(matrix: Matrix, found: Differences, p_holm: float, unit: str) ->
         "scored": matrix.asked,
         "coverage": matrix.coverage,
         "higher_is_better": matrix.higher_is_better,
-        "note": found.notes[1],
+        "note": found.notes[1] or _disagreement(found, means),
         "unit": unit,
     }
 
 
-def _slice_rows(matrix: Matrix, baseline: Result, unit: str) -> list[Row]:
+def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
+    """Return the interval: of the difference, or that of the ratio beside it, which is None where there is none."""
+    ends = [float(low), float(high)]
+    ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
+    shown = [math.nan] * 2 if ratios else ends
+    return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
+
+
+def _disagreement(found: Differences, means: Sequence[float]) -> str:
+    """Return a note where most questions and the mean disagree on the side of a difference that is shown."""
+    if found.ratios and (found.better[1] or found.worse[1]) and (means[1] - means[0]) * found.estimate[1] < 0:
+        return "the typical question and the mean differ in opposite directions: a few large values decide the mean"
+    return ""
+
+
+def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
+    compared = take_logarithms(matrix) if ratios else matrix
+    values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
     return [
         {
             "metric": matrix.metric,
@@ -146,15 +163,19 @@ def _slice_rows(matrix: Matrix, baseline: Result, unit: str) -> list[Row]:
             "value": part.value,
             "questions": part.questions,
             "small": part.small,
-            "difference": float(part.estimate[1]),
-            "low": float(part.low[1]),
-            "high": float(part.high[1]),
+            "difference": _mean_difference(matrix, values[part.label] == part.value),
+            **_ends(part.estimate[1], part.low[1], part.high[1], ratios),
             "p_holm": float(part.p_holm[1]),
             "verdict": verdict_word(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
             "unit": unit,
         }
-        for part in by_slice(matrix, labels_of(baseline, matrix.questions))
+        for part in by_slice(compared, labels_of(baseline, matrix.questions))
     ]
+
+
+def _mean_difference(matrix: Matrix, chosen: np.ndarray) -> float:
+    baseline, candidate = matrix.select_questions(chosen).values.mean(axis=1).tolist()
+    return float(candidate - baseline)
 
 
 def _question_rows(matrix: Matrix) -> list[Row]:
@@ -219,6 +240,8 @@ def _cells(row: Row) -> list[str]:
 
 
 def _difference(row: Row) -> str:
+    if row["ratio"] is not None:
+        return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
     return with_interval(row["difference"], row["low"], row["high"], row["unit"])
 
 
@@ -256,7 +279,8 @@ def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def _as_json(comparison: Comparison) -> str:
     """Write all of it: ``metrics`` as MLflow's log_metrics takes them, tables as its log_table writes them."""
-    numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size")
+    numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size", "ratio",
+               "ratio_low", "ratio_high")  # fmt: skip
     document: dict[str, Any] = {
         "format": FORMAT,
         "baseline": comparison.baseline.facts,
@@ -269,7 +293,7 @@ def _as_json(comparison: Comparison) -> str:
             f"{row['metric']}.{name}": row[name]
             for row in comparison.metrics
             for name in numbers
-            if np.isfinite(row[name])
+            if row[name] is not None and np.isfinite(row[name])
         },
         **(
             {"variance": {metric: one.facts for metric, one in comparison.variance.items()}}

@@ -61,6 +61,14 @@ def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
     return f"{signed(value, unit)} [{signed(low, unit)}, {signed(high, unit)}]"
 
 
+def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
+    """Write a ratio with its interval, given their logarithms: ``x 1.30 [1.21, 1.40]``."""
+    if not math.isfinite(logarithm):
+        return NOT_MEASURED
+    value, *ends = (f"{math.exp(one):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
+    return f"x {value} [{', '.join(ends)}]" if math.isfinite(low) and math.isfinite(high) else f"x {value}"
+
+
 def verdict_word(better: bool, worse: bool, same: bool) -> str:
     """Return a word or two on whether a config is better than another."""
     return "better" if better else "worse" if worse else "the same" if same else "cannot tell"

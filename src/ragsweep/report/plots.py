@@ -138,8 +138,9 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
-    unit = f", {verdict.unit}" if verdict.unit else ""
-    axes.set_xlabel(f"mean difference over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
+    unit = f", {verdict.unit}" if verdict.unit and not found.ratios else ""
+    what = "mean difference of logarithms" if found.ratios else "mean difference"
+    axes.set_xlabel(f"{what} over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
     _style(axes, "top", "right", "left")
     more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
     figure.supxlabel(

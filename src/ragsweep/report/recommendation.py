@@ -87,6 +87,11 @@ def result_facts(decision: Decision) -> dict[str, Any]:
 def from_baseline(verdict: SweepComparison, row: int) -> dict[str, float]:
     """Return a config's improvement on the baseline: positive is better, whichever direction the metric has."""
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    if found.ratios:
+        ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
+        gained = sign * float(verdict.means[row] - verdict.means[0])
+        return {"estimate": gained, "low": math.nan, "high": math.nan,
+                "ratio": ratio, "ratio_low": low, "ratio_high": high}  # fmt: skip
     low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
     return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}
 
@@ -148,7 +153,7 @@ def _unseparated(verdict: SweepComparison) -> str:
         else f"no other config is shown better{_limits(verdict)}" if verdict.differences.exposed[found.best]
         else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
-    lead = float(verdict.differences.estimate[found.best])
+    lead = float(verdict.means[found.best] - verdict.means[0])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
     if verdict.differences.exposed[found.best]:
         return f"{text}; {highest}; {UNSEEN}"

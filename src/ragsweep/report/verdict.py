@@ -10,7 +10,7 @@ import numpy as np
 
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import ranges, short
-from ragsweep.report.numbers import ROUNDING, number, signed, telling
+from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 from ragsweep.stats.inference.differences import UNSEEN
@@ -177,8 +177,10 @@ def _metric(verdict: SweepComparison) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Write how much better a config is than the baseline, with its interval; negative where it is worse."""
+    """Write how much better a config is than the baseline (negative: worse), or the ratio of amounts, with interval."""
     found = verdict.differences
+    if found.ratios:
+        return ratio_with_interval(float(found.estimate[row]), float(found.low[row]), float(found.high[row]))
     return _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
 
 

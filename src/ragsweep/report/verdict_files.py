@@ -23,6 +23,7 @@ DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standar
 SET = ("in_best_set", "best_set_p", "probability_of_best")
 SLICES = ("label", "value", "questions", "small", "config", "difference", "low", "high", "randomisation_p",
           "randomisation_p_holm")  # fmt: skip
+RATIOS = ("ratio", "ratio_low", "ratio_high")
 MOST_ROWS = 50
 
 
@@ -90,19 +91,37 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 def differences_csv(verdict: SweepComparison) -> bytes:
     """Write one line a metric and config: the difference to the baseline, and whether it may be the best."""
     rows = [
-        [*row, bool(verdict.may_be_best[n]), float(verdict.confidence_set.p_values[n]), float(verdict.probability[n])]
+        [
+            *row,
+            bool(verdict.may_be_best[n]),
+            float(verdict.confidence_set.p_values[n]),
+            float(verdict.probability[n]),
+            *_ratios(verdict.differences, n),
+        ]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
     ]
-    rows += [[*row, "", "", ""] for matrix, found in verdict.others.values() for row in _rows(matrix, found)]
-    return csv_table([*DIFFERENCES, *SET], rows)
+    rows += [
+        [*row, "", "", "", *_ratios(found, n)]
+        for matrix, found in verdict.others.values()
+        for n, row in enumerate(_rows(matrix, found))
+    ]
+    return csv_table([*DIFFERENCES, *SET, *RATIOS], rows)
 
 
 def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
-    columns = (matrix.values.mean(axis=1), found.estimate, found.low, found.high, found.standard_error, found.effect,
-               found.wilcoxon, found.wilcoxon_holm, found.randomisation, found.randomisation_holm)  # fmt: skip
+    means, unknown = matrix.values.mean(axis=1), np.full(len(matrix.values), math.nan)
+    estimate, ends = (means - means[0], [unknown] * 3) if found.ratios else (
+        found.estimate, [found.low, found.high, found.standard_error],
+    )  # fmt: skip
+    columns = (means, estimate, *ends, found.effect, found.wilcoxon, found.wilcoxon_holm, found.randomisation,
+               found.randomisation_holm)  # fmt: skip
     for n, config in enumerate(matrix.configs):
         values = [float(column[n]) for column in columns]
         yield [matrix.metric, config, *values, len(matrix.questions), int(found.apart[n]), found.notes[n]]
+
+
+def _ratios(found: Differences, n: int) -> list[Any]:
+    return [math.exp(one[n]) for one in (found.estimate, found.low, found.high)] if found.ratios else [""] * 3
 
 
 def page(verdict: SweepComparison, decision: Decision) -> str:
@@ -123,7 +142,8 @@ def page(verdict: SweepComparison, decision: Decision) -> str:
     sentences = "".join(f"- {text}\n" for _, text in (*verdict_lines(verdict), *decision.lines()))
     return (
         f"# Verdict on {verdict.metric}\n\n{sentences}\n"
-        f"Differences to `{verdict.matrix.configs[0]}`, better is positive; 95 % intervals, all together."
+        f"{'Ratios' if verdict.differences.ratios else 'Differences'} to `{verdict.matrix.configs[0]}`,"
+        f"{'' if verdict.differences.ratios else ' better is positive;'} 95 % intervals, all together."
         " p: paired randomisation, after Holm. In the set: cannot be told from the best. P(best): share of"
         f" resamples.\n\n{markdown(rows)}"
     )

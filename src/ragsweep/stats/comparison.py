@@ -19,7 +19,7 @@ from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, o
 from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
-from ragsweep.stats.inference.differences import Differences, compare_with_baseline
+from ragsweep.stats.inference.differences import Differences, compare_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
@@ -155,7 +155,8 @@ def _compare(
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
     lengths = _context_lengths(results, matrix)
-    differences = compare_with_baseline(matrix, 0, rising=None if lengths is None else lengths.alone)
+    units = {metric: results[0].summaries[metric].unit for metric in metrics}
+    differences = compare_amounts(matrix, 0, units[metrics[0]], None if lengths is None else lengths.alone)
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     by_mean = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
@@ -166,7 +167,7 @@ def _compare(
     return SweepComparison(
         matrix=matrix,
         objective=(*objectives(results[0].config), metrics[0])[0],
-        unit=results[0].summaries[metrics[0]].unit,
+        unit=units[metrics[0]],
         differences=differences,
         confidence_set=model_confidence_set(matrix, SET_LEVEL),
         probability=probability_of_best(matrix),
@@ -178,7 +179,7 @@ def _compare(
         sliced=rows,
         slices=slices,
         reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
-        others={name: (other, compare_with_baseline(other, 0)) for name, other in others.items()},
+        others={name: (other, compare_amounts(other, 0, units[name])) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
         variance=_variances(results, matrix),

@@ -18,6 +18,7 @@ from ragsweep.stats.inference.differences import (
     IDENTICAL,
     UNSEEN,
     Differences,
+    compare_amounts,
     compare_with_baseline,
 )
 from ragsweep.stats.inference.matrix import Matrix
@@ -146,3 +147,31 @@ def test_better_is_where_the_metric_says(one: Matrix) -> None:
     assert found.estimate == pytest.approx(-other.estimate)
     assert (found.better == other.better).all()
     assert (found.worse == other.worse).all()
+
+
+def test_intervals_of_ratios_hold_for_long_tails() -> None:
+    held = 0
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        base = generator.normal(0, 1.5, 60)
+        logarithms = np.stack([base, base + generator.normal(0.2, 1.5, 60)])
+        found = compare_amounts(matrix(np.exp(logarithms)), 0, "ms", resamples=399)
+        assert found.ratios
+        held += bool(found.low[1] <= 0.2 <= found.high[1])
+    assert held / 200 > 0.91  # .95 less 2.6 standard errors; the mean difference's interval holds in 58 of 100
+
+
+def test_ratios_do_not_depend_on_the_unit_and_need_amounts_above_0() -> None:
+    amounts = np.exp(np.random.default_rng(3).normal(0, 1, (2, 40)))
+    amounts[1, :-1] = amounts[0, :-1] * 1.1
+    seconds, milliseconds = (compare_amounts(matrix(values), 0, "s") for values in (amounts, 1000 * amounts))
+    assert (seconds.estimate[1], seconds.exposed[1]) == (
+        pytest.approx(milliseconds.estimate[1]),
+        milliseconds.exposed[1],
+    )
+    assert not compare_amounts(matrix(amounts), 0, "").ratios
+    amounts[0, 0] = 0.0
+    plain = compare_amounts(matrix(amounts), 0, "ms")
+    assert not plain.ratios
+    assert "assumes no long tail" in plain.notes[1]
+    assert plain.low[1] == compare_with_baseline(matrix(amounts), 0).low[1]

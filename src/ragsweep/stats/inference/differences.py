@@ -23,6 +23,7 @@ IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
 UNSEEN = "hardly any question speaks against it: a few that do, by much, may not have been seen"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
+NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
 FEW = f"fewer than {FEWEST} independent questions"
 
 
@@ -34,6 +35,8 @@ class Differences:
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences. ``apart`` counts
     the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
+
+    With ``ratios`` all of these are of logarithms: e to the ``estimate`` is the typical ratio to the baseline.
     """
 
     baseline: int
@@ -54,6 +57,7 @@ class Differences:
     degrees: float  # degrees of freedom of the differences' t statistics
     exposed: Flags  # where a loss too rare to have been seen could undo what the interval shows
     higher_is_better: bool = True
+    ratios: bool = False
 
     @property
     def better(self) -> Flags:
@@ -111,6 +115,35 @@ def compare_with_baseline(
         for note, undone, confirmed in zip(found.notes, exposed, found.confirmed | ~shown, strict=True)
     ]
     return replace(found, notes=tuple(notes), exposed=exposed)
+
+
+def compare_amounts(
+    matrix: Matrix, baseline: int, unit: str, rising: Flags | None = None, resamples: int = RESAMPLES
+) -> Differences:
+    """Compare with the row ``baseline``: amounts in a ``unit`` that are all above 0 by their ratios, else differences.
+
+    Milliseconds, tokens and money have long tails, so that intervals of mean differences contain the true one too
+    seldom; on logarithms both tests and intervals hold. Where a value is 0 or less, ``notes`` has what is assumed.
+    """
+    if not unit or not matrix.values.size:
+        return compare_with_baseline(matrix, baseline, resamples=resamples, rising=rising)
+    if (matrix.scores > 0).all():
+        found = compare_with_baseline(take_logarithms(matrix), baseline, resamples=resamples, rising=rising)
+        return replace(found, ratios=True)
+    found = compare_with_baseline(matrix, baseline, resamples=resamples, rising=rising)
+    notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]
+    notes[baseline] = found.notes[baseline]
+    return replace(found, notes=tuple(notes))
+
+
+def take_logarithms(matrix: Matrix) -> Matrix:
+    """Return the natural logarithms of scores that are all above 0, weighted as the scores are.
+
+    Less the first config's mean, so that the unit (seconds or milliseconds) changes nothing.
+    """
+    logarithms = np.log(matrix.scores)
+    logarithms -= logarithms[0].mean()
+    return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
 
 
 def _exposed(matrix: Matrix, differences: Doubles, baseline: int, found: Differences) -> bool:
