@@ -15,7 +15,6 @@ from ragsweep.stats.calibration import (
     Confusion,
     Share,
     confusion,
-    corrected_mean,
     corrected_share,
     kappa,
     kappa_interval,
@@ -103,23 +102,6 @@ def test_the_corrected_share_covers_the_truth(
     assert covered / trials >= 0.93
     if sensitivity < 1 and abs(truth * sensitivity + (1 - truth) * (1 - specificity) - truth) > 0.05:
         assert judged_covered / trials < 0.8  # the plain interval ignores the judge's errors
-
-
-def test_the_corrected_mean_covers_the_truth() -> None:
-    chance, covered, trials = np.random.default_rng(7), 0, 2000
-    for _ in range(trials):
-        truth = chance.beta(4, 2, 560)
-        judge = np.clip(truth * 0.6 + 0.35 + chance.normal(0, 0.1, 560), 0, 1)
-        _, low, high = corrected_mean(judge[60:], judge[:60], truth[:60])
-        covered += low <= 4 / 6 <= high
-    assert 0.93 <= covered / trials <= 0.97
-
-
-def test_the_corrected_mean_by_hand() -> None:
-    value, low, high = corrected_mean(np.array([0.5, 0.7]), np.array([0.5, 0.5]), np.array([0.4, 0.6]))
-    assert value == pytest.approx(0.6)
-    assert high - value == pytest.approx(value - low) == pytest.approx(1.959964 * (0.02 / 2 + 0.02 / 2) ** 0.5)
-    assert math.isnan(corrected_mean(np.array([0.5]), np.array([1.0]), np.array([1.0])).value)
 
 
 def test_the_noise_floor_is_the_spread_of_the_differences() -> None:

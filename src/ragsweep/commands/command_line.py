@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import Result, objectives
+from ragsweep.core.results import HumanLabel, Result, objectives
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.tables import headline
 
 RUN = "MLflow run id of an evaluated config, or its beginning"
 METRIC = "only this metric; may be given several times (the objective, and those that tables show)"
+
+LABELS = """people's labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer): they
+correct the difference of a judged metric, and the corrected one decides"""
 
 
 class RecordedRun(NamedTuple):
@@ -110,6 +113,15 @@ def usual_metrics(results: Sequence[Result]) -> list[str]:
     """Name the metrics to show first: the objective, then the columns of the table at the end."""
     named = [name for result in results for name in objectives(result.config)]
     return list(dict.fromkeys([*named, *headline(results)]))
+
+
+def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
+    """Raise InputError where all labels are of metrics that the command does not compare by."""
+    named = list(dict.fromkeys(label.metric for label in labels))
+    if named and not set(named) & set(metrics):
+        raise InputError(
+            f"--labels: are of {', '.join(named)}, and compared are {', '.join(metrics)}; label one of these"
+        )
 
 
 def _sweep_ids(ledger: Ledger, run: str) -> list[str]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragsweep.commands.command_line import (
+    LABELS,
     METRIC,
     RUN,
     Parser,
     RecordedRun,
     add_path,
+    check_labelled,
     find_run,
     ignore_closed_pipe,
     usual_metrics,
 )
-from ragsweep.core.results import Result
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, verdict_word, with_interval
 from ragsweep.report.tables import Row, log_table, markdown, to_json
 from ragsweep.report.terminal import Terminal
@@ -31,6 +35,14 @@ from ragsweep.stats.comparable import (
     labels_of,
     redefined_metrics,
     shared_metrics,
+)
+from ragsweep.stats.human_labels import (
+    MARKS,
+    are_marks,
+    check_corrected,
+    correct_difference,
+    match_labels,
+    reason_uncorrected,
 )
 from ragsweep.stats.inference.differences import Differences, compare_amounts, take_logarithms
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
@@ -66,6 +78,7 @@ def compare(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep compare", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
+    parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--json", action="store_true", help="for programs, in the forms of MLflow's log_metrics and log_table"
@@ -74,7 +87,8 @@ def compare(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
-    comparison = _compare(baseline, candidate, options.metric)
+    labels = read_labels(options.labels) if options.labels else []
+    comparison = _compare(baseline, candidate, options.metric, labels)
     with ignore_closed_pipe():
         if options.json:
             print(_as_json(comparison))
@@ -85,24 +99,32 @@ def compare(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _compare(baseline: RecordedRun, candidate: RecordedRun, wanted: Sequence[str] | None) -> Comparison:
-    """Compare two configs.
+def _compare(
+    baseline: RecordedRun, candidate: RecordedRun, wanted: Sequence[str] | None, labels: Sequence[HumanLabel]
+) -> Comparison:
+    """Compare two configs; where there are labels of a metric, they decide.
 
     Raises:
-        RagsweepError: Their questions differ, one is PARTIAL, or a wanted metric cannot be compared.
+        RagsweepError: Their questions differ, one is PARTIAL, a wanted metric cannot be compared, or labels are of no
+            metric that is compared, or of no answer.
     """
     results = before, after = baseline.result, candidate.result
     check_same_questions(before, after)
     for result in results:
         check_whole(result)
-    names = shared_metrics(results, wanted, usual_metrics(results))
+    labelled = dict.fromkeys(label.metric for label in labels)
+    names = shared_metrics(results, wanted, [*usual_metrics(results), *labelled])
+    check_labelled(labels, names)
     matrices = [score_matrix(results, name) for name in names]
     units = [before.summaries[name].unit for name in names]
     differences = [compare_amounts(matrix, 0, unit) for matrix, unit in zip(matrices, units, strict=True)]
     corrected = holm(np.array([found.randomisation[1] for found in differences]))
     metrics, slices, questions = list[Row](), list[Row](), list[Row]()
     for matrix, unit, found, p_holm in zip(matrices, units, differences, corrected, strict=True):
-        metrics.append(_metric_row(matrix, found, float(p_holm), unit))
+        row = _metric_row(matrix, found, float(p_holm), unit)
+        if labels:
+            row = {**row, **_corrected(labels, matrix, (baseline, candidate), row)}
+        metrics.append(row)
         slices += _slice_rows(matrix, found.ratios, before, unit)
         questions += _question_rows(matrix)
     differing = factors(before, after)
@@ -151,6 +173,31 @@ def _disagreement(found: Differences, means: Sequence[float]) -> str:
     if found.ratios and (found.better[1] or found.worse[1]) and (means[1] - means[0]) * found.estimate[1] < 0:
         return "the typical question and the mean differ in opposite directions: a few large values decide the mean"
     return ""
+
+
+def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[RecordedRun], row: Row) -> Row:
+    """Return the corrected difference of a metric, and the verdict that it decides; NaN where there are no labels."""
+    nothing = math.nan
+    if not any(label.metric == matrix.metric for label in labels):
+        return {"judged_verdict": row["verdict"], "corrected": nothing, "corrected_low": nothing,
+                "corrected_high": nothing, "labels": 0}  # fmt: skip
+    matched = match_labels(labels, matrix.metric, [run.result for run in runs], [run.run for run in runs], matrix)
+    found = correct_difference(matrix, matched, (0, 1))
+    check_corrected(matched, found, matrix.metric)
+    above, below = bool(found.low > 0), bool(found.high < 0)
+    up, down = (above, below) if matrix.higher_is_better else (below, above)
+    notes = [row["note"], reason_uncorrected(matched, found, matrix.metric)]
+    notes += [matched.why_unused()] if found.value == found.value else []
+    notes += [MARKS] if are_marks(labels, matrix.metric, matrix) else []
+    return {
+        "verdict": verdict_word(up, down, found.low == found.high == 0),
+        "judged_verdict": row["verdict"],
+        "corrected": found.value,
+        "corrected_low": found.low,
+        "corrected_high": found.high,
+        "labels": found.labels,
+        "note": "; ".join(filter(None, notes)),
+    }
 
 
 def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
@@ -242,7 +289,11 @@ def _cells(row: Row) -> list[str]:
 def _difference(row: Row) -> str:
     if row["ratio"] is not None:
         return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
-    return with_interval(row["difference"], row["low"], row["high"], row["unit"])
+    judged = with_interval(row["difference"], row["low"], row["high"], row["unit"])
+    if not np.isfinite(row.get("corrected", math.nan)):
+        return judged
+    found = with_interval(row["corrected"], row["corrected_low"], row["corrected_high"], row["unit"])
+    return f"judged {judged} ({row['judged_verdict']}), corrected by {row['labels']} labels {found}"
 
 
 def _details(row: Row, slices: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -280,7 +331,7 @@ def _most_moved(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def _as_json(comparison: Comparison) -> str:
     """Write all of it: ``metrics`` as MLflow's log_metrics takes them, tables as its log_table writes them."""
     numbers = ("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size", "ratio",
-               "ratio_low", "ratio_high")  # fmt: skip
+               "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high")  # fmt: skip
     document: dict[str, Any] = {
         "format": FORMAT,
         "baseline": comparison.baseline.facts,
@@ -293,7 +344,7 @@ def _as_json(comparison: Comparison) -> str:
             f"{row['metric']}.{name}": row[name]
             for row in comparison.metrics
             for name in numbers
-            if row[name] is not None and np.isfinite(row[name])
+            if row.get(name) is not None and np.isfinite(row[name])
         },
         **(
             {"variance": {metric: one.facts for metric, one in comparison.variance.items()}}

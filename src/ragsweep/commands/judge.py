@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ragsweep.commands.command_line import RUN, Parser, add_path, find_run, ignore_closed_pipe
-from ragsweep.core.errors import Faults, InputError, nearest
-from ragsweep.core.results import Result
-from ragsweep.golden.reading import UniqueIds, plain_number, read_rows
-from ragsweep.golden.tables import Columns, is_table, read_table
+from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, ignore_closed_pipe
+from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.tables import to_json
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import (
@@ -22,24 +22,26 @@ from ragsweep.stats.calibration import (
     Noise,
     Share,
     confusion,
-    corrected_mean,
     corrected_share,
     kappa_interval,
     noise,
 )
 from ragsweep.stats.comparable import differing_parameters
+from ragsweep.stats.human_labels import WAY_OUT, match_labels
+from ragsweep.stats.inference.matrix import Matrix, clusters_of
+from ragsweep.stats.inference.prediction_powered import prediction_powered
 
 FEW = 30
 """Fewer labels than this of either kind are called few."""
 _JUDGED = "ragas_"
 _REPLICATE = "judge.replicate"
-_WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 
 _CALIBRATE = """Compare a judge's verdicts with labels by people: agreement beyond chance (kappa), how much of the right
 it passes (sensitivity) and of the wrong it fails (specificity), and its score corrected for these errors, with an
 interval that includes how few labels there are. LABELS is CSV, TSV or JSON lines with question_id, metric and label:
 1 for right and 0 for wrong, or a score on the metric's own scale. Labels are for the answers and contexts of the run
-that they are compared with; draw the questions to label at random."""
+that they are compared with; draw the questions to label at random. The optional columns run (a run id, or a config's
+name) and answer (the text) say whose answer was labelled: labels of other answers do not count."""
 
 _NOISE = """Compare two runs of one config that were judged twice (judge.replicate=0,1): differences smaller than the
 ones shown here are noise of the judge, whatever their cause seems to be."""
@@ -103,17 +105,21 @@ def judge(arguments: Sequence[str]) -> int:
 
 def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
     """Print what the judge of every labelled metric is worth."""
-    labels = read_scores(options.labels, "label")
-    if options.verdicts:
-        verdicts = read_scores(options.verdicts, "value")
-    else:
-        verdicts = _scores(find_run(options.path, options.run).result)
+    given = read_labels(options.labels)
+    labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
+    run = None if options.verdicts else find_run(options.path, options.run)
+    verdicts = _scores(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
     metrics = options.metric or list(labels)
     for metric in metrics:
         for kind, known in (("labels", labels), ("verdicts", verdicts)):
             if metric not in known:
                 raise InputError(f'no {kind} of the metric "{metric}"{nearest(metric, known)}')
-    found = [measure(metric, verdicts[metric], labels[metric], options.threshold) for metric in metrics]
+    sources = dict(zip(run.result.outcomes["question_id"], clusters_of(run.result), strict=True)) if run else {}
+    found = [
+        measure(metric, verdicts[metric], _labels_of(run, given, metric) if run else by_metric(given)[metric],
+                options.threshold, sources)
+        for metric in metrics
+    ]  # fmt: skip
     if options.json:
         print(to_json([vars(calibration) for calibration in found]))
     else:
@@ -121,34 +127,37 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
             terminal.lines(_lines(calibration))
 
 
-def read_scores(path: Path, column: str) -> Scores:
-    """Read a table (CSV, TSV) or JSON lines with ``question_id``, ``metric`` and a number in ``column``.
+def by_metric(labels: Sequence[HumanLabel]) -> Scores:
+    """Return labels as metric -> question -> number.
 
-    The number may be a text (a table's cell), or true or false.
-
-    Raises:
-        InputError: The file cannot be read, is empty, or has unusable rows; all of them at once.
+    Raises InputError for several answers to one question: without a run there is one.
     """
-    faults, unique = Faults(), UniqueIds("question and metric")
     scores: dict[str, dict[str, float]] = {}
-    names = ("question_id", "metric", column)
-    rows = (
-        read_table(path, Columns("the file", {}, names, names), faults) if is_table(path) else read_rows(path, faults)
-    )
-    for row in rows:
-        question, metric = row.identifier("question_id"), row.identifier("metric")
-        text = row.scalars().get(column, "").strip().lower()
-        number = _WORDS[text] if text in _WORDS else plain_number(text) if text else math.nan
-        if not text:
-            row.fault(f'has no "{column}", a number')
-        elif not math.isfinite(number):
-            row.fault(f'"{column}" is "{text}", not a number')
-        unique.check(f"{question} / {metric}" if question and metric else "", row)
-        scores.setdefault(metric, {})[question] = number
-    faults.raise_any()
-    if not scores:
-        raise InputError(f"{path}: has no {column}; give rows with question_id, metric and {column}")
+    for label in labels:
+        if label.question in (known := scores.setdefault(label.metric, {})):
+            raise InputError(
+                f'{label.metric}: "{label.question}" has labels of several answers; give --run, the run that is meant'
+            )
+        known[label.question] = label.value
     return scores
+
+
+def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
+    """Return the labels of a metric that belong to a run's answers."""
+    chosen = [label for label in labels if label.metric == metric]
+    if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries:
+        return dict(by_metric(chosen)[metric])
+    matrix = Matrix(np.empty((1, 0)), np.empty(0, dtype=np.int64), (run.result.name,),
+                    tuple(run.result.outcomes["question_id"]), metric)  # fmt: skip
+    matched = match_labels(chosen, metric, [run.result], [run.run], matrix)
+    (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
+    given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
+    if not given:
+        raise InputError(
+            f"{metric}: no label belongs to an answer of {run}, or not all of those that were drawn together:"
+            f" {matched.why_unused()}; {WAY_OUT}"
+        )
+    return given
 
 
 def _scores(result: Result) -> Scores:
@@ -164,8 +173,11 @@ def _scores(result: Result) -> Scores:
     }
 
 
-def measure(metric: str, verdicts: Mapping[str, float], labels: Mapping[str, float], threshold: float) -> Calibration:
-    """Compare the verdicts of a metric with the labels for the same questions.
+def measure(
+    metric: str, verdicts: Mapping[str, float], labels: Mapping[str, float], threshold: float,
+    sources: Mapping[str, str] | None = None,
+) -> Calibration:  # fmt: skip
+    """Compare the verdicts of a metric with the labels for the same questions; ``sources``: question -> its cluster.
 
     Raises:
         InputError: No labelled question has a verdict.
@@ -181,7 +193,9 @@ def measure(metric: str, verdicts: Mapping[str, float], labels: Mapping[str, flo
     passed = Share(int((everything >= threshold).sum()), len(everything))
     # Labels of 1 and 0 beside fractions are marks of right and wrong, and no scores that could correct a mean.
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
-    unlabelled = np.array([value for question, value in verdicts.items() if question not in labels])
+    clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
+    scores = np.array([labels.get(question, math.nan) for question in verdicts])
+    corrected = prediction_powered(everything[None, :], scores[None, :], clusters, (1.0,))
     return Calibration(
         metric, len(verdicts), len(labels), len(both), threshold,
         kappa=kappa_interval(passes, right, "none"),
@@ -193,7 +207,7 @@ def measure(metric: str, verdicts: Mapping[str, float], labels: Mapping[str, flo
         passed=passed.interval,
         corrected_passed=corrected_share(passed, errors),
         mean=float(everything.mean()),
-        corrected_mean=Interval() if marks else corrected_mean(unlabelled, judge, people),
+        corrected_mean=Interval() if marks else Interval(*corrected[:3]),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError
 
@@ -143,6 +143,20 @@ class Failure:
     traceback: str = ""
     started: float = 0.0
     ended: float = 0.0
+
+
+class HumanLabel(NamedTuple):
+    """A person's score of one answer: on the metric's scale, or 1 for right and 0 for wrong.
+
+    ``run`` (an MLflow run id, its beginning, or a config's name) and ``answer`` (the text) name the answer that was
+    labelled; "" where the file does not.
+    """
+
+    question: str
+    metric: str
+    value: float
+    run: str = ""
+    answer: str = ""
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -129,27 +129,6 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
     return Interval(*(min(max(value, 0.0), 1.0) for value in (point, low, high)))
 
 
-def corrected_mean(judged: NDArray[Any], labelled: NDArray[Any], people: NDArray[Any]) -> Interval:
-    """Correct a judge's mean score by people's scores of a random part.
-
-    The judge's mean over the unlabelled items, moved by the mean difference on what people labelled: the difference
-    estimator, as used by Angelopoulos and others, "Prediction-powered inference" (Science 382, 2023), with the normal
-    interval of two independent samples. NaN from fewer than two labels or two others.
-
-    Args:
-        judged: The judge's scores of unlabelled items.
-        labelled: The judge's scores of the items that people labelled.
-        people: Their labels, on the same scale.
-    """
-    scores = np.asarray(judged, dtype=np.float64)
-    gaps = np.asarray(people, dtype=np.float64) - np.asarray(labelled, dtype=np.float64)
-    if len(scores) < 2 or len(gaps) < 2:
-        return Interval()
-    middle = float(scores.mean() + gaps.mean())
-    half = Z * math.sqrt(scores.var(ddof=1) / len(scores) + gaps.var(ddof=1) / len(gaps))
-    return Interval(middle, middle - half, middle + half)
-
-
 class Noise(NamedTuple):
     """The difference of two judgings of the same questions; all but ``n`` is NaN with fewer than two questions."""
 

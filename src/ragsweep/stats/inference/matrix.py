@@ -79,7 +79,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     scores = np.array(rows, dtype=np.float64).reshape(len(results), len(ids))
     known = ~np.isnan(scores)
     both = np.flatnonzero(known.all(axis=0))
-    sources = dict(zip(results[0].outcomes["question_id"], _sources(results[0]), strict=True)) if results else {}
+    sources = dict(zip(results[0].outcomes["question_id"], clusters_of(results[0]), strict=True)) if results else {}
     names = tuple(ids[n] for n in both.tolist())
     weights = _weights(results, names)
     return Matrix(
@@ -125,7 +125,7 @@ def _scores(result: Result, metric: str, ids: Sequence[str]) -> Sequence[float]:
     return [scored.get(name, math.nan) for name in ids]
 
 
-def _sources(result: Result) -> Sequence[str]:
+def clusters_of(result: Result) -> Sequence[str]:
     """Name each question's cluster; records of a time when none was kept have each question by itself."""
     return result.outcomes.get(SOURCE) or result.outcomes["question_id"]
 

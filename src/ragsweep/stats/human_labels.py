@@ -1,0 +1,221 @@
+"""Match people's labels with the answers that they were given to, and correct differences of configs by them.
+
+A label belongs to an answer. It counts for a config only if that config gave the very answer: the config is named by
+``run``, or gave the text in ``answer``, or its case (what the metric reads) equals that of the run that is named.
+Without either column a label counts where one config is corrected, or where all of them have the same case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
+
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+READS: Mapping[str, tuple[str, ...]] = {
+    "ragas_answer_correctness": ("answer",),
+    "ragas_answer_relevancy": ("answer",),
+    "ragas_factual_correctness": ("answer",),
+    "ragas_semantic_similarity": ("answer",),
+    "ragas_context_precision": ("context",),
+    "ragas_context_recall": ("context",),
+}
+"""What a metric reads of a config's outcome; others read the answer and the context."""
+
+UNNAMED = "name neither run nor answer, which two different answers need"
+NO_RUN = "name a run that is none of these configs"
+OTHER_ANSWER = "are of an answer that none of these configs gave"
+TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
+NO_QUESTION = "are of questions without a score in all configs"
+MARKS = "the labels are 0 and 1: corrected is the difference of the shares that people pass, not of mean scores"
+WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedLabels:
+    """The labels of one metric, by config and question of a matrix; NaN where there is none.
+
+    ``own`` are labels of the config's run, or of its only possible answer. ``shared`` has, by the source of the labels,
+    those of an equal answer of another run or of a text alone; ``drawn`` the questions that a source labelled.
+    ``cases`` numbers the answers: equal numbers of one question are equal cases.
+    """
+
+    own: Doubles  # (configs, questions)
+    shared: Mapping[str, Doubles]
+    drawn: Mapping[str, Flags]
+    cases: NDArray[np.int64]  # (configs, questions)
+    total: int
+    unused: Mapping[str, int]  # reason -> labels
+
+    def of(self, rows: Sequence[int], among: Flags) -> Doubles:
+        """Return the labels of some configs on some questions.
+
+        Labels of a source count for a config only together: were those of equal answers taken, and the different
+        answers to the other questions of the source not labelled, the labelled questions would be no random sample.
+        """
+        found = self.own[list(rows)].copy()
+        for place, row in enumerate(rows):
+            with_all = found[place].copy()
+            sources = [(source, labels[row]) for source, labels in self.shared.items()]
+            for _, labels in sources:
+                with_all = np.where(np.isnan(with_all), labels, with_all)
+            for source, labels in sources:
+                if not np.isnan(with_all[self.drawn[source] & among]).any():
+                    found[place] = np.where(np.isnan(found[place]), labels, found[place])
+        return np.asarray(np.where(among, found, np.nan))
+
+    def why_unused(self) -> str:
+        """Describe the labels that count for no answer; "" where all count."""
+        parts = [f"{count} {reason}" for reason, count in self.unused.items()]
+        return f"{sum(self.unused.values())} of {self.total} labels do not count: {', '.join(parts)}" if parts else ""
+
+
+def match_labels(
+    labels: Sequence[HumanLabel], metric: str, results: Sequence[Result], runs: Sequence[str], matrix: Matrix
+) -> MatchedLabels:
+    """Match the labels of a metric with the answers of configs (the rows of ``matrix``); ``runs``: their MLflow runs.
+
+    Raises:
+        InputError: A label's run names two configs.
+    """
+    position = {name: n for n, name in enumerate(matrix.questions)}
+    numbers = [{name: n for n, name in enumerate(result.outcomes["question_id"])} for result in results]
+    reads = READS.get(metric, ("answer", "context"))
+    shape = (len(results), len(position))
+    own, shared, drawn = np.full(shape, np.nan), dict[str, Doubles](), dict[str, Flags]()
+    unused, chosen = Counter[str](), [label for label in labels if label.metric == metric]
+    for label in chosen:
+        if (n := position.get(label.question)) is None:
+            unused[NO_QUESTION] += 1
+            continue
+        places = [row[label.question] for row in numbers]
+        keys = [_case(result, place, reads) for result, place in zip(results, places, strict=True)]
+        answers = [_text(result, place) for result, place in zip(results, places, strict=True)]
+        owner = _owner(label.run, results, runs)
+        rows, reason = _rows(label, owner, keys, answers)
+        if reason:
+            unused[reason] += 1
+        elif owner is not None or (len(results) == 1 and not label.answer):
+            own[owner or 0, n] = label.value
+        if owner is None or not reason:
+            source = label.run or "-"
+            values = shared.setdefault(source, np.full(shape, np.nan))
+            values[rows, n] = label.value
+            drawn.setdefault(source, np.zeros(shape[1], dtype=bool))[n] = True
+    cases = np.array(
+        [_numbered([_case(result, row[name], reads) for result, row in zip(results, numbers, strict=True)])
+         for name in matrix.questions], dtype=np.int64,
+    ).reshape(shape[::-1]).T  # fmt: skip
+    return MatchedLabels(own, shared, drawn, cases, len(chosen), unused)
+
+
+def _rows(
+    label: HumanLabel, owner: int | None, keys: Sequence[Hashable], answers: Sequence[str]
+) -> tuple[list[int], str]:
+    """Return the configs to whose answer a label was given, and why there is none."""
+    text = _plain(label.answer)
+    if owner is not None:
+        if text and answers[owner] != text:
+            return [], OTHER_ANSWER
+        return [row for row, key in enumerate(keys) if key == keys[owner]], ""
+    if text:
+        rows = [row for row, answer in enumerate(answers) if answer == text]
+        if not rows:
+            return [], OTHER_ANSWER
+        return (rows, "") if len({keys[row] for row in rows}) == 1 else ([], TWO_CONTEXTS)
+    if label.run:
+        return [], NO_RUN
+    return (list(range(len(keys))), "") if len(set(keys)) == 1 else ([], UNNAMED)
+
+
+def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
+    """Return the config that a label's run names; None where it names none of these."""
+    if not name:
+        return None
+    owners = [row for row, result in enumerate(results) if result.name == name]
+    owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]
+    if len(owners) > 1:
+        raise InputError(f'labels: the run "{name}" names {len(owners)} of the configs; give more of the run id')
+    return owners[0] if owners else None
+
+
+def _case(result: Result, place: int, reads: Sequence[str]) -> Hashable:
+    """Return what a metric reads of the outcome of one question."""
+    parts = {"answer": _text(result, place), "context": tuple(_cell(result, "context", place) or ())}
+    return tuple(parts[name] for name in reads)
+
+
+def _text(result: Result, place: int) -> str:
+    return _plain(_cell(result, "answer", place) or "")
+
+
+def _cell(result: Result, name: str, place: int) -> Any:
+    column = result.outcomes.get(name)
+    return column[place] if column else None
+
+
+def _plain(text: str) -> str:
+    """Return a text without differences of whitespace, which spreadsheets change."""
+    return " ".join(str(text).split())
+
+
+def _numbered(keys: Sequence[Hashable]) -> list[int]:
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(key, len(first)) for key in keys]
+
+
+# --- corrections ---------------------------------------------------------------------------------------------------
+
+
+def correct_difference(
+    matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95,
+    signs: tuple[float, float] = (-1.0, 1.0), worst: Flags | None = None,
+) -> Corrected:  # fmt: skip
+    """Correct the second row less the first, in the metric's own direction (see ``prediction_powered``).
+
+    Questions with the same case in both differ by 0, whatever a judge says: the labels correct the others. ``signs``:
+    others than (-1, 1) where a share of the first row is taken off. ``worst`` marks questions on which the second row
+    failed: its score there is known.
+    """
+    alike = matched.cases[rows[0]] == matched.cases[rows[1]]
+    settled = np.where(alike, 0.0, np.nan) if signs == (-1.0, 1.0) else None
+    labels = matched.of(rows, np.ones_like(alike) if settled is None else ~alike)
+    scaled = labels if matrix.weights is None else labels * matrix.weights
+    if worst is not None:
+        scaled[1] = np.where(worst & ~np.isnan(scaled[0]), matrix.values[rows[1]], scaled[1])
+    return prediction_powered(matrix.values[list(rows)], scaled, matrix.clusters, signs, level, settled)
+
+
+def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
+    """Return why the labels corrected nothing; "" where they did."""
+    if found.value == found.value:
+        return ""
+    reason = f"{found.labels} labels of {metric} count for the config that has fewest; {FEWEST_LABELS} are needed"
+    unused = matched.why_unused()
+    incomplete = "" if unused or not matched.shared else (
+        "labels of one config's answers count for another only where all of its answers to these questions are labelled"
+    )  # fmt: skip
+    return "; ".join(part for part in (reason, unused, incomplete, WAY_OUT) if part)
+
+
+def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
+    """Raise InputError where no label counts for an answer of one of the configs that could be corrected."""
+    if not found.labels and found.value != found.value:
+        raise InputError(f"labels: {reason_uncorrected(matched, found, metric)}")
+
+
+def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:
+    """Return whether labels are marks of right and wrong beside scores that are fractions."""
+    given = [label.value for label in labels if label.metric == metric]
+    return bool(given and np.isin(given, (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all())

@@ -1,0 +1,170 @@
+"""Labels count for the very answers that they were given to, and decide differences of configs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.commands.compare import compare
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.golden.human_labels import read_labels
+from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
+from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.prediction_powered import prediction_powered
+from scored import record, scored, table_rows
+
+M = "ragas_faithfulness"
+COUNT = 300
+ALL = np.ones(4, dtype=bool)
+
+
+def answered(name: str, answers: list[str], scores: list[float] | None = None, contexts: str = "") -> Result:
+    result = scored({M: scores or [0.5] * len(answers)}, name=name, signature=name)
+    context = [[f"{contexts}{n}"] for n in range(len(answers))]
+    return replace_outcomes(result, answer=answers, context=context)
+
+
+def replace_outcomes(result: Result, **columns: Any) -> Result:
+    return replace(result, outcomes={**result.outcomes, **columns})
+
+
+def matched(labels: list[HumanLabel], *results: Result) -> MatchedLabels:
+    matrix = score_matrix(results, M)
+    return match_labels(labels, M, results, [f"{n}{result.name}" for n, result in enumerate(results)], matrix)
+
+
+def label(question: int, value: float = 1.0, run: str = "", answer: str = "") -> HumanLabel:
+    return HumanLabel(f"q{question}", M, value, run, answer)
+
+
+FIRST = answered("a", ["same", "x", "y", "z"])
+SECOND = answered("b", ["same", "u", "v", "w"])
+
+
+def test_a_label_without_run_or_answer_counts_for_no_answer_that_differs() -> None:
+    found = matched([label(0), label(1)], FIRST, SECOND)
+    assert np.isnan(found.of((0, 1), ALL)).all()  # the one that fits was selected by being the same
+    assert "1 name neither run nor answer" in found.why_unused()
+    assert matched([label(0), label(1)], FIRST).of((0,), ALL)[0, :2].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["a", "0a"])
+def test_a_label_of_a_run_counts_for_it_and_for_equal_answers_only_together(name: str) -> None:
+    found = matched([label(0, run=name), label(1, run=name)], FIRST, SECOND)
+    labels = found.of((0, 1), ALL)
+    assert labels[0, :2].tolist() == [1, 1]
+    assert np.isnan(labels[1]).all()
+    whole = matched([label(0, run=name), label(1, run=name), label(1, 0.0, run="b")], FIRST, SECOND)
+    assert whole.of((0, 1), ALL)[1, :2].tolist() == [1, 0]
+
+
+def test_an_answer_names_its_config_whatever_its_whitespace_and_a_stale_one_none() -> None:
+    found = matched([label(1, answer=" x\n"), label(1, 0.0, answer="u")], FIRST, SECOND)
+    assert found.of((0, 1), ALL)[:, 1].tolist() == [1, 0]
+    stale = matched([label(1, run="a", answer="old")], FIRST, SECOND)
+    assert np.isnan(stale.of((0, 1), ALL)).all()
+    assert "an answer that none of these configs gave" in stale.why_unused()
+    part = matched([label(1, answer="x"), label(2, answer="v")], FIRST, SECOND)
+    assert np.isnan(part.of((0, 1), ALL)).all()  # each config's labels were selected by whose answer they are
+
+
+def test_equal_answers_from_other_contexts_are_other_cases() -> None:
+    other = answered("b", ["same", "u", "v", "w"], contexts="c")
+    assert np.isnan(matched([label(0, run="a")], FIRST, other).of((1,), ALL)).all()
+    assert matched([label(0, answer="same")], FIRST, other).unused
+    assert matched([label(0, run="a")], FIRST, SECOND).of((1,), ALL)[0, 0] == 1
+
+
+def test_a_run_that_names_two_configs_is_refused() -> None:
+    with pytest.raises(InputError, match='"a" names 2 of the configs'):
+        matched([label(0, run="a")], FIRST, FIRST)
+
+
+def test_columns_run_and_answer_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text('question_id,metric,label,run,answer\nq1,m,1,7f3a,"a, b"\nq1,m,0,7f3b,\n', "utf-8")
+    assert read_labels(path) == [HumanLabel("q1", "m", 1, "7f3a", "a, b"), HumanLabel("q1", "m", 0, "7f3b")]
+    path.write_text("question_id,metric,label,run\nq1,m,1,a\nq1,m,0,a\n", "utf-8")
+    with pytest.raises(InputError, match=r"labels\.csv:3: .* is given twice"):
+        read_labels(path)
+
+
+# --- differences ---------------------------------------------------------------------------------------------------
+
+
+def biased(seed: int, alike: float = 0.4, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two configs, the same on some questions; a judge that passes 9 of 10 answers of the second one."""
+    generator = np.random.default_rng(seed)
+    people = (generator.random((2, COUNT)) < [[0.5], [0.5 + gain]]).astype(float)
+    passed = [np.where(people[0] == 1, generator.random(COUNT) < 0.9, generator.random(COUNT) < 0.2),
+              generator.random(COUNT) < 0.9]  # fmt: skip
+    judged = np.array(passed, dtype=float)
+    same = generator.random(COUNT) < alike
+    people[1, same], judged[1, same] = people[0, same], judged[0, same]
+    return people, judged, same
+
+
+def test_intervals_hold_where_some_answers_are_the_same_and_those_of_both_were_labelled_apart() -> None:
+    held = 0
+    for seed in range(400):
+        people, judged, same = biased(seed)
+        chosen = np.random.default_rng([seed, 1]).random((2, COUNT)) < 0.25
+        settled = np.where(same, 0.0, np.nan)
+        found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(COUNT), (-1, 1), settled=settled)
+        held += found.low <= 0 <= found.high
+    assert 0.91 <= held / 400 <= 0.98
+
+
+def pair(seed: int = 1, gain: float = 0.0) -> tuple[list[Result], list[HumanLabel]]:
+    people, judged, same = biased(seed, gain=gain)
+    first = answered("a", [f"a{n}" for n in range(COUNT)], judged[0].tolist())
+    texts = [f"a{n}" if one else f"b{n}" for n, one in enumerate(same.tolist())]
+    second = answered("b", texts, judged[1].tolist())
+    drawn = np.random.default_rng(2).permutation(COUNT)[:120].tolist()
+    labels = [label(n, float(people[row, n]), run) for n in drawn for row, run in ((0, "a"), (1, "b"))]
+    return [first, second], labels
+
+
+def written(path: Path, labels: list[HumanLabel]) -> str:
+    lines = [{"question_id": one.question, "metric": one.metric, "label": one.value, "run": one.run} for one in labels]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return str(path)
+
+
+def test_compare_decides_by_the_corrected_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, labels = pair()
+    runs = record(tmp_path, *results)
+    options = [*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "l.jsonl", labels)]
+    assert compare([*options, "--json"]) == 0
+    (row,) = table_rows(json.loads(capsys.readouterr().out)["table"])
+    assert (row["judged_verdict"], row["verdict"]) == ("better", "cannot tell")
+    assert row["corrected_low"] < 0 < row["corrected_high"]
+    assert row["difference"] > 0.1
+    for form in ([], ["--markdown"]):
+        assert compare([*options, *form]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "(better), corrected by" in printed
+        assert "cannot tell" in printed
+    nameless = [one._replace(run="") for one in labels[::2]]
+    with pytest.raises(InputError, match=r'neither run nor answer.*give the labels a column "run"'):
+        compare([*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "n.jsonl", nameless)])
+    other = [one._replace(metric="mrr") for one in labels]
+    with pytest.raises(InputError, match="are of mrr, and compared are ragas_faithfulness"):
+        compare([*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "o.jsonl", other)])
+
+
+def test_weights_count_in_corrections() -> None:
+    results, _ = pair()
+    weights = np.tile([0.5, 1.5], COUNT // 2).tolist()
+    weighed = [replace_outcomes(one, weight=weights) for one in results]
+    matrix: Matrix = score_matrix(weighed, M)
+    whole = [label(n, results[row].outcomes[M][n], run) for n in range(COUNT) for row, run in ((0, "a"), (1, "b"))]
+    found = correct_difference(matrix, match_labels(whole, M, weighed, ["", ""], matrix), (0, 1))
+    differences = matrix.scores[1] - matrix.scores[0]
+    assert found.value == pytest.approx(np.average(differences, weights=weights))
