@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from command_line import write_dataset
 from configs import evaluate
 from llm_server import LlmServer
+from llm_server.requests import ModelRequest
 from ragsweep.core.results import COMPLETE
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.session import Session
 
 
@@ -74,3 +78,21 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     whole = evaluate(session(tmp_path), *typed)
     assert len(server.log) == asked + 4
     assert not any("repetitions" in warning for warning in whole.warnings)
+
+
+@pytest.mark.parametrize("by_seed", [True, False])
+def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_they_do(
+    server: LlmServer, tmp_path: Path, by_seed: bool
+) -> None:
+    def answer(asked: ModelRequest) -> str:
+        drawn = Random(json.dumps([asked.body["messages"], asked.body["seed"] if by_seed else 0]))
+        return " ".join(drawn.sample(["warm", "mat", "dog", "on", "the", "cat", "river", "sun"], 4))
+
+    server.answer = answer
+    own = session(tmp_path)
+    typed = overrides(server, tmp_path, "llm.replicates=8")
+    pair = [evaluate(own, *typed), evaluate(own, *typed, "prompt=concise")]
+    assert len(server.log) == 64
+    shares = variance_shares(pair, score_matrix(pair, "grounding_lexical"))
+    assert shares is not None
+    assert shares.answers > 0.5 if by_seed else shares.answers == 0
