@@ -14,24 +14,46 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 
 
 def blocks(path: Path) -> dict[str, str]:
-    """Take the Python blocks that name their file in the first line."""
-    found = re.findall(r"^ *```python\n(.*?)^ *```$", path.read_text(), re.DOTALL | re.MULTILINE)
+    """Take the blocks of Python and YAML that name their file in the first line."""
+    found = re.findall(r"^ *```(?:python|yaml)\n(.*?)^ *```$", path.read_text(), re.DOTALL | re.MULTILINE)
     dedented = [textwrap.dedent(block) for block in found]
     return {block.splitlines()[0].removeprefix("# "): block for block in dedented}
 
 
-def test_own_retriever_passes_its_contract_and_runs(tmp_path: Path) -> None:
+CONTRACTS = """
+from my_llm import FirstPassage
+from my_metrics import FirstChunk
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.metrics import MetricContract
+
+
+class TestFirstPassage(GeneratorContract):
+    part = FirstPassage
+
+
+class TestFirstChunk(MetricContract):
+    metric = FirstChunk()
+"""
+
+
+def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     for name, block in blocks(ROOT / "CONTRIBUTING.md").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(block)
     (tmp_path / "conf" / "retriever").mkdir(parents=True)
     (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
-    trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts", "PYTHONPATH": "."}
-    contract = call(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_parts.py", **trusted)
+    (tmp_path / "test_others.py").write_text(CONTRACTS)
+    trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts,my_metrics,my_llm", "PYTHONPATH": "."}
+    files = ("test_my_parts.py", "test_others.py")
+    contract = call(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, **trusted)
     assert contract.returncode == 0, contract.stdout
     assert " passed" in contract.stdout
-    swept = call(tmp_path, "-m", "ragsweep", "run", "-m", "retriever=bm25,shortest", "tracking=none", **trusted)
+    metric = ("+metrics.mine={_target_: my_metrics.FirstChunk}", "headline=[first_chunk]")
+    overrides = ("retriever=bm25,shortest", *metric)
+    swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
     assert swept.returncode == 0, swept.stderr
     assert "retriever=shortest" in swept.stdout
+    assert "first_chunk" in swept.stdout
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

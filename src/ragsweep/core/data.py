@@ -256,7 +256,7 @@ class Answer(NamedTuple):
     abstained: bool = False
     failed: str = ""
     support: float = float("nan")  # the generator's confidence, where it has one; used by the risk-coverage curve
-    seconds: float = float("nan")  # of this answer alone
+    seconds: float = float("nan")  # of this answer alone; needed unless it failed: without them it has no latency
     usage: Usage = Usage()
     model: str = ""  # as the service names it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,16 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN})
 def failed(reason: str) -> bool:
     """Return whether a reason is a failure."""
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
+
+
+def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
+    """Return whether any of the reasons is that a call failed, which the next run repeats.
+
+    Args:
+        reasons: Why scores are missing.
+        failed_answers: Why answers failed, in the words of a generator or system; none of them is stored.
+    """
+    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(filter(failed, reasons))
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:

@@ -278,10 +278,18 @@ class CachingMetric(Protocol):
         """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
 
 
+NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "reference", "keywords", "answer",
+                   "judge", "router", "latency", "exact"})  # fmt: skip
+"""What a metric may need; see Metric."""
+
+
 class Metric(Protocol):
     """Define one number per question, and how the numbers of all questions are summarised.
 
-    ``needs`` names what a question must have ("evidence", "latency", ...); ``quantile`` is None for a mean. Without
+    ``needs`` names what a question must have, any of NEEDS: "evidence" (labelled), "retrieval" (the question needs it),
+    "passages" (quoted evidence), "distractors", "section" (an expected one), "reference" (a right answer), "keywords";
+    and what is computed for it: "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact
+    search beside the approximate one). A metric of answers must name "answer". ``quantile`` is None for a mean. Without
     ``bounds`` (lowest, highest possible value; None where there is none) there is no worst and no best case.
     """
 
@@ -291,7 +299,7 @@ class Metric(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Requirements on a question."""
+        """Requirements on a question, any of NEEDS."""
 
     @property
     def unit(self) -> str:

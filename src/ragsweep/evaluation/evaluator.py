@@ -269,6 +269,12 @@ class Evaluator:
                     " longer than its window; choose a smaller chunker.size"
                 )
         answers = [answer for view in views if view.answers for answer in view.answers.answers]
+        of_answers = any({"answer", "judge"} & set(metric.needs) for metric in experiment.metrics)
+        if answers and not of_answers and not located:  # a system may be measured by its contexts alone
+            yield (
+                "the answers of this llm are not measured: no metric needs them; add to the llm's file, below defaults:"
+                " - /metrics/answers@_global_.metrics"
+            )
         models = sorted({answer.model for answer in answers if answer.model})
         if len(models) > 1:  # of one address
             named = ", ".join(models)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragsweep.core.missing import failed
+from ragsweep.core.missing import failed, repeatable
 from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
 
@@ -78,7 +78,10 @@ def partial_note(result: Result) -> str:
         if math.isfinite(one.low_bound) and math.isfinite(one.high_bound)
     )
     fact = f"{worst.name} is known of {worst.coverage:.0%} of its questions, coverage={least:g} ({why})"
-    return f"{fact}{'; ' if bounds else ''}{bounds}; run it again: only failed calls are repeated"
+    advice = "a reason that is not in ragsweep.core.missing counts as a failed measurement"
+    if repeatable((reason for one in below for reason in one.reasons), result.outcomes.get("answer_failed", ())):
+        advice = "run it again: only failed calls are repeated"
+    return f"{fact}{'; ' if bounds else ''}{bounds}; {advice}"
 
 
 def evidence_note(facts: DatasetFacts) -> str:

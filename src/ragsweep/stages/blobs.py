@@ -38,6 +38,10 @@ class OtherFormat(ValueError):
     """The bytes were written by another version of ragsweep."""
 
 
+STORABLE = "use numbers, or strings of fixed width (dtype=str)"
+"""What to do about an array that cannot be stored."""
+
+
 class NotPlain(TypeError):
     """The value holds something that is never stored."""
 
@@ -171,7 +175,8 @@ def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     for name, item in fields.items():
         if isinstance(item, np.ndarray):
             if not PLAIN.fullmatch(item.dtype.str) or not isinstance(name, str):
-                raise NotPlain(f"{name or 'it'} is an array of {item.dtype}")
+                what = "arrays of Python objects cannot be stored; " if item.dtype.hasobject else ""
+                raise NotPlain(f"{name or 'it'} is an array of {item.dtype}; {what}{STORABLE}")
             arrays[name] = item
         elif isinstance(item, str) and not isinstance(value, Mapping):
             words[name] = item

@@ -292,7 +292,7 @@ class Store:
             yield
             self._works = True
         except NotPlain as fault:
-            self._warn(f"cannot store {what}: {fault}; only named arrays of numbers are stored")
+            self._warn(f"cannot store {what}: {fault}")
         except (OSError, sqlite3.Error) as fault:
             if not damaged(fault):  # else the database has been put aside, with a warning
                 self._complain(fault, f"cannot store {what} in")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.missing import repeatable
 from ragsweep.core.results import DROPPED, PARTIAL, Result
 
 OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until")
@@ -133,7 +134,9 @@ def check_same_questions(one: Result, other: Result) -> None:
 def check_whole(result: Result) -> None:
     """Raise InputError for a result that is PARTIAL or DROPPED: too much of it is missing to be compared."""
     if result.state == PARTIAL:
-        raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored; run it again")
+        reasons = chain.from_iterable(summary.reasons for summary in result.summaries.values())
+        again = "; run it again" if repeatable(reasons, result.outcomes.get("answer_failed", ())) else ""
+        raise InputError(f"{result.name}: is PARTIAL, too many questions could not be scored{again}")
     if result.state == DROPPED:
         asked, of = result.race["asked"], result.race["of"]
         raise InputError(f"{result.name}: a race dropped it after {asked} of {of} questions; run it by itself")

@@ -253,7 +253,9 @@ def _explain(fault: Exception, overrides: Sequence[str], composer: Composer) -> 
     if option := re.search(r"Could not find '([^']+)'", text):
         group, _, name = option.group(1).rpartition("/")
         if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE):
-            return f"{group}={name}: no such option{nearest(name, known)}"
+            folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
+            searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
+            return f"{group}={name}: no such option{nearest(name, known)}{searched}"
         groups = sorted(path.name for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra")
         return f'"{option.group(1)}": no such group{nearest(group or name, groups)}'
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):

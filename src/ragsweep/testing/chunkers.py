@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from ragsweep.core.types import Chunker, Corpus, Spans
+from ragsweep.testing.contract import Contract
 
 WORDS = ("word", "é", "e\u0301", "漢字", "🙂", "a-long-word" * 9)
 GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
@@ -40,7 +41,7 @@ def assert_lawful(spans: Spans, corpus: Corpus) -> None:
         assert not lost, f"characters in no chunk: {lost[:10]} of {text[:80]!r}"
 
 
-class ChunkerContract:
+class ChunkerContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
 
     part: Callable[[], Chunker]

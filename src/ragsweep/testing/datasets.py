@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragsweep.core.types import DatasetReader
+from ragsweep.testing.contract import Contract
 
 
-class DatasetContract:
+class DatasetContract(Contract):
     """Inherit, and set ``part`` to a function that returns a reader of a small dataset."""
 
     part: Callable[[], DatasetReader]

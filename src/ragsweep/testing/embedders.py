@@ -8,12 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.types import Embedder
+from ragsweep.testing.contract import Contract
 
 LONG = "many words " * 700
 TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LONG, "The cat sat on the mat.")
 
 
-class EmbedderContract:
+class EmbedderContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
     ``tolerance`` bounds how far a value may differ between batches; it is larger in half precision.

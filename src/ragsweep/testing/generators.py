@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
+from ragsweep.testing.contract import Contract
 from ragsweep.testing.requests import collect
 
 CATS = Passage("cats", "The cat sleeps on the warm mat. Nobody else may sit there.")
@@ -31,7 +32,7 @@ def content(answer: Answer) -> tuple[object, ...]:
     return answer.text, answer.abstained, answer.failed, support
 
 
-class GeneratorContract:
+class GeneratorContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
     ``repeatable`` False: the answer to one request may vary, because a service samples it.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ragsweep.core.types import NO_CHUNK, HybridRetriever, Rankings
 from ragsweep.parts.ranking import arrange
+from ragsweep.testing.contract import Contract
 from ragsweep.testing.rankings import assert_equal, assert_lawful
 
 CHUNKS = 40
@@ -22,7 +23,7 @@ def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
     return arrange(positions, chance.integers(-3, 4, positions.shape) / 2, depth)._replace(chunks="chunking")
 
 
-class HybridRetrieverContract:
+class HybridRetrieverContract(Contract):
     """Inherit, and override ``part`` with a method that returns an instance with two legs or more."""
 
     part: Callable[[], HybridRetriever]

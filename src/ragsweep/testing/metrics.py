@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core import missing as reasons_of_core
 from ragsweep.core.types import (
+    NEEDS,
     Chunks,
     Corpus,
     EvaluationView,
     Evidence,
     GoldenSet,
     IndexComparison,
+    JudgedMetric,
     Metric,
     Question,
     Rankings,
@@ -22,6 +25,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.testing.answers import ROWS, answered
+from ragsweep.testing.contract import Contract
 
 _WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 _CORPUS = Corpus(["letters", "numbers"], ["Letters", ""], [" ".join(_WORDS), "one two three four five six"])
@@ -54,6 +58,8 @@ _EXACT = np.array(
 )  # fmt: skip
 _SECONDS = np.array([0.01, 0.02, 0.03, 0.01, 0.02, np.nan, 0.01, 0.02, 0.03, np.nan])
 
+_REASONS = frozenset(value for value in vars(reasons_of_core).values() if isinstance(value, str))
+
 
 def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> EvaluationView:
     """Make a view of ten questions, one of every kind, over five chunks of two documents.
@@ -77,7 +83,7 @@ def _scored(positions: NDArray[np.int32]) -> Rankings:
     return Rankings(positions, np.where(positions >= 0, falling, -np.inf).astype(np.float32))
 
 
-class MetricContract:
+class MetricContract(Contract):
     """Check what the framework relies on; inherit it and set ``metric``."""
 
     metric: Metric
@@ -85,9 +91,10 @@ class MetricContract:
     def test_attributes_are_complete(self) -> None:
         """A name that MLflow accepts, needs, a unit, a direction, bounds and, for a quantile, a share."""
         lowest, highest = self.metric.bounds
-        assert self.metric.name
+        assert self.metric.name, "a metric has a name, as an instance: metric = Mine()"
         assert set("@[]{}").isdisjoint(self.metric.name)
         assert isinstance(self.metric.needs, tuple)
+        assert set(self.metric.needs) <= NEEDS, f"needs names any of {', '.join(sorted(NEEDS))}"
         assert isinstance(self.metric.unit, str)
         assert self.metric.higher_is_better in (True, False, None)
         assert lowest is None or highest is None or lowest < highest
@@ -140,6 +147,9 @@ class MetricContract:
         assert scores.values.shape == scores.reasons.shape == (questions,)
         assert not np.isinf(scores.values).any()
         np.testing.assert_array_equal(missing, scores.reasons != "")
+        if "judge" not in self.metric.needs and not isinstance(self.metric, JudgedMetric):  # a judge may fail otherwise
+            own = {str(reason) for reason in scores.reasons if reason} - _REASONS
+            assert not own, f"{own} would count as failed measurements; give reasons of ragsweep.core.missing"
         measured = scores.values[~missing]
         assert lowest is None or (measured >= lowest).all()
         assert highest is None or (measured <= highest).all()

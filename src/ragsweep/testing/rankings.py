@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.types import NO_CHUNK, Arrays, Rankings
+from ragsweep.testing.contract import Contract
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
@@ -52,7 +53,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
         return {name: read[name] for name in read.files}
 
 
-class RankingContract(ABC):
+class RankingContract(Contract, ABC):
     """Laws of a part that builds an index of chunks and ranks them by it: of texts for a retriever, else of vectors."""
 
     part: Any

@@ -9,6 +9,7 @@ import numpy as np
 
 from ragsweep.core.types import ReadingReranker, Reranker
 from ragsweep.parts.reordering import REORDERING
+from ragsweep.testing.contract import Contract
 
 PAIRS = (
     ("who sat on the mat", "The cat sat on the mat."),
@@ -22,7 +23,7 @@ PAIRS = (
 )
 
 
-class RerankerContract:
+class RerankerContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance.
 
     ``tolerance`` bounds how far a score may differ between batches; it is larger in half precision.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragsweep.core.types import Request, Router, Turn
+from ragsweep.testing.contract import Contract
 from ragsweep.testing.requests import collect
 
 REQUESTS = (
@@ -18,7 +19,7 @@ REQUESTS = (
 )
 
 
-class RouterContract:
+class RouterContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
 
     part: Callable[[], Router]  # it may return the same instance for every test

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragsweep.core.types import Passage, Request, System, Turn
+from ragsweep.testing.contract import Contract
 from ragsweep.testing.requests import collect
 
 REQUESTS = (
@@ -15,7 +16,7 @@ REQUESTS = (
 )
 
 
-class SystemContract:
+class SystemContract(Contract):
     """Inherit, and set ``part`` to your class, or override it with a method that returns an instance."""
 
     part: Callable[[], System]  # it may return the same instance for every test

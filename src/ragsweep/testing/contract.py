@@ -1,0 +1,30 @@
+"""What all contracts share: a clear failure where the part or the metric is missing or of the wrong kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+_ADVICE = {
+    "part": "set part = YourClass, or define a method part that returns an instance",
+    "metric": "set metric = YourMetric(), an instance",
+}
+
+
+class Contract:
+    """Base of the contracts, whose subclasses set ``part`` or ``metric``; one of the wrong kind is a TypeError."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Check what a class sets; what a fixture sets later is not checked."""
+        super().__init_subclass__(**arguments)
+        part, metric = vars(cls).get("part"), vars(cls).get("metric")
+        if part is not None and not callable(part) and not hasattr(type(part), "__get__"):
+            raise TypeError(f"{cls.__name__}: part is an object of {type(part).__name__}; {_ADVICE['part']}")
+        if isinstance(metric, type):
+            raise TypeError(f"{cls.__name__}: metric is a class; an instance is needed: metric = {metric.__name__}()")
+
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with advice for ``part`` and ``metric``; called for what does not exist."""
+            advice = _ADVICE.get(name, "no such attribute")
+            raise AttributeError(f"{type(self).__name__}.{name} is missing: {advice}", name=name, obj=self)

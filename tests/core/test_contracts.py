@@ -1,0 +1,46 @@
+"""A contract that lacks its part, or has one of the wrong kind, says how to set it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ragsweep.core.missing import NO_REFERENCE, TIMED_OUT, repeatable
+from ragsweep.core.types import Scores
+from ragsweep.parts.generators import NoGenerator
+from ragsweep.parts.metrics import ContextRecall
+from ragsweep.testing.generators import GeneratorContract
+from ragsweep.testing.metrics import MetricContract
+
+
+def test_a_missing_part_or_metric_is_named() -> None:
+    with pytest.raises(AttributeError, match="set part = YourClass"):
+        type("Empty", (GeneratorContract,), {})().test_no_requests_no_answers()
+    with pytest.raises(AttributeError, match="an instance"):
+        type("Empty", (MetricContract,), {})().test_attributes_are_complete()
+
+
+def test_a_part_or_metric_of_the_wrong_kind_is_refused_where_it_is_set() -> None:
+    with pytest.raises(TypeError, match="set part = YourClass"):
+        type("Built", (GeneratorContract,), {"part": NoGenerator()})
+    with pytest.raises(TypeError, match=r"metric = ContextRecall\(\)"):
+        type("Unbuilt", (MetricContract,), {"metric": ContextRecall})
+
+
+def test_a_reason_of_ones_own_breaks_the_contract() -> None:
+    def score(view: object) -> Scores:
+        count = len(view.questions)  # type: ignore[attr-defined]
+        return Scores(np.full(count, np.nan), np.full(count, "too odd"))
+
+    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=score)
+    contract = type("Odd", (MetricContract,), {"metric": metric})()
+    with pytest.raises(AssertionError, match=r"too odd.*failed measurements"):
+        contract.test_empty_rankings_are_scored()
+
+
+def test_only_failed_calls_are_repeated() -> None:
+    assert repeatable([NO_REFERENCE, TIMED_OUT])
+    assert repeatable(["out of memory"], ["", "out of memory"])
+    assert not repeatable([NO_REFERENCE, "too odd"], [""])
