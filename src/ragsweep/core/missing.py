@@ -85,7 +85,9 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
         reasons: Why scores are missing.
         failed_answers: Why answers failed, in the words of a generator or system; none of them is stored.
     """
-    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(filter(failed, reasons))
+    return not {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}.isdisjoint(
+        {reason for reason in reasons if failed(reason)}
+    )
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
