@@ -25,6 +25,7 @@ from ragsweep.core.results import COMPLETE, Result
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.evaluator import Experiment
 from ragsweep.report.numbers import amount, verdict_word, with_interval
+from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import OF_NO_MATTER, factors, shared_metrics
 from ragsweep.stats.inference.differences import compare_with_baseline
@@ -182,8 +183,9 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
     matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
     found = compare_with_baseline(matrix, 0)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
+    weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
-                            f" (intervals that hold for all {len(results) - 1} together):")  # fmt: skip
+                            f"{weighted} (intervals that hold for all {len(results) - 1} together):")  # fmt: skip
     terminal.aligned(
         [
             [

@@ -25,7 +25,7 @@ from ragsweep.commands.command_line import (
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import read_labels
 from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, verdict_word, with_interval
-from ragsweep.report.tables import Row, log_table, markdown, to_json
+from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import (
     Factor,
@@ -226,8 +226,8 @@ def _mean_difference(matrix: Matrix, chosen: np.ndarray) -> float:
 
 
 def _question_rows(matrix: Matrix) -> list[Row]:
-    baseline, candidate = matrix.values
-    gain = matrix.better[1] - matrix.better[0]
+    baseline, candidate = matrix.scores
+    gain = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0)
     return [
         {
             "metric": matrix.metric,
@@ -269,7 +269,9 @@ def _show(comparison: Comparison, terminal: Terminal) -> None:
 
 def _dataset(comparison: Comparison) -> str:
     facts = comparison.baseline.result.dataset
-    return f'both on "{facts.name}": {facts.questions:,} questions, {facts.documents:,} documents'
+    weighted = weighted_note(comparison.baseline.result)
+    questions = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
+    return f'both on "{facts.name}": {questions}'
 
 
 def _cells(row: Row) -> list[str]:
@@ -336,6 +338,7 @@ def _as_json(comparison: Comparison) -> str:
         "format": FORMAT,
         "baseline": comparison.baseline.facts,
         "candidate": comparison.candidate.facts,
+        "weighted": weighted_note(comparison.baseline.result),
         "golden_set": comparison.baseline.result.dataset.golden_digest,
         "confidence_level": 0.95,
         "factors": [vars(factor) for factor in comparison.factors],

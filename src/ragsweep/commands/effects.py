@@ -8,7 +8,7 @@ from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE
 from ragsweep.report.numbers import ROUNDING, with_interval
-from ragsweep.report.tables import log_table, markdown, to_json
+from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.inference import factorial
@@ -53,6 +53,7 @@ def effects(arguments: Sequence[str]) -> int:
     found = factorial.effects(factor_values(results), score_matrix(results, metric))
     note = _INTERACTIONS.get(found.interactions, "")
     ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
+    method += f"; {weighted}" if (weighted := weighted_note(results[0])) else ""
     cells = [_cells(effect, results[0].summaries[metric].unit) for effect in ordered]
     with ignore_closed_pipe():
         if options.json:
@@ -61,6 +62,7 @@ def effects(arguments: Sequence[str]) -> int:
                 "metric": metric,
                 "method": found.method,
                 "interactions": found.interactions,
+                "weighted": weighted,
                 "confidence_level": found.level,
                 "effects": log_table([_row(effect) for effect in ordered]),
             }

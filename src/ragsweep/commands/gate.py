@@ -15,7 +15,7 @@ from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
 from ragsweep.golden.text_files import read_lines
 from ragsweep.report.numbers import amount, signed
-from ragsweep.report.tables import Row, log_table, markdown, to_json
+from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import (
@@ -220,6 +220,7 @@ def _decide(
         if baseline:
             said = [*_pair_notes(one, after, metrics), *said]
         notes += [f"{name}: {note}" for note in said] if anchor else said
+    notes += [weighted] if (weighted := weighted_note(after)) and not options.each else []
     notes = list(dict.fromkeys([*notes, *_notes(checks, options.slice, len(chosen))]))
     if options.sequential and any(check.counts and check.found.decision == "inconclusive" for check in checks):
         notes.append(LOST_POWER)

@@ -28,7 +28,7 @@ from ragsweep.stats.calibration import (
 )
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import WAY_OUT, match_labels
-from ragsweep.stats.inference.matrix import Matrix, clusters_of
+from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 
 FEW = 30
@@ -109,6 +109,7 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
     verdicts = _scores(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
+    weighted = run is not None and WEIGHT in run.result.outcomes
     metrics = options.metric or list(labels)
     for metric in metrics:
         for kind, known in (("labels", labels), ("verdicts", verdicts)):
@@ -125,6 +126,8 @@ def _show_calibration(options: argparse.Namespace, terminal: Terminal) -> None:
     else:
         for calibration in found:
             terminal.lines(_lines(calibration))
+        if weighted:
+            terminal.line("note", "all shares and means here are of verdicts: the weights of questions are not used")
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
@@ -257,10 +260,11 @@ def _show_noise(options: argparse.Namespace, terminal: Terminal) -> None:
     metrics = options.metric or [name for name in shared if name.startswith(_JUDGED)]
     if not metrics:
         raise InputError(f"both runs have no metric {_JUDGED}*; name others with --metric{nearest(_JUDGED, shared)}")
-    floors = {}
+    floors, weights = {}, dict(zip(first.outcomes["question_id"], first.outcomes.get(WEIGHT, ()), strict=False))
     for name in metrics:
         both = [question for question in scores[name] if question in others[name]]
-        floors[name] = noise(*([values[name][question] for question in both] for values in (scores, others)))
+        one, other = ([values[name][question] for question in both] for values in (scores, others))
+        floors[name] = noise(one, other, [weights[question] for question in both] if weights else None)
     differing = [name for name in differing_parameters(first, second) if name != _REPLICATE]
     digests = [(result.dataset.golden_digest, result.dataset.corpus_digest) for result in (first, second)]
     if digests[0] != digests[1]:

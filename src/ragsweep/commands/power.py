@@ -25,13 +25,13 @@ from ragsweep.commands.command_line import (
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.numbers import amount
-from ragsweep.report.tables import Row, log_table, to_json
+from ragsweep.report.tables import Row, log_table, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.differences import compare_with_baseline
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import WEIGHT, Matrix, score_matrix
 from ragsweep.stats.inference.planning import (
     MEASURED,
     Design,
@@ -80,7 +80,8 @@ def power(arguments: Sequence[str]) -> int:
     repeated = [runs[0].result, *(run.result for run in repeats)]
     rows, noise = list[Row](), list[tuple[str, str]]()
     for metric in metrics:
-        floors = noise_floor([np.array(result.outcomes[metric], dtype=np.float64) for result in repeated])
+        repeats_of = [np.array(result.outcomes[metric], dtype=np.float64) for result in repeated]
+        floors = noise_floor(repeats_of, results[0].outcomes.get(WEIGHT))
         row = _row([run.result for run in runs], metric, options.effect, _level(siblings, metric, configs))
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in floors), default=math.nan)})
         noise += [("noise", f"{metric}: {_noise_text(floor, row['unit'])}") for floor in floors]
@@ -90,6 +91,7 @@ def power(arguments: Sequence[str]) -> int:
                 "format": FORMAT,
                 "runs": [run.run for run in runs],
                 "repeats": [run.run for run in repeats],
+                "weighted": weighted_note(results[0]),
                 "power": POWER,
                 "confidence_level": LEVEL,
                 "configs": configs,
@@ -100,6 +102,8 @@ def power(arguments: Sequence[str]) -> int:
             return 0
         terminal, facts = Terminal.current(), results[0].dataset
         terminal.line("power", f'"{facts.name}", {facts.questions:,} questions: {" and ".join(map(str, runs))}')
+        if weighted := weighted_note(results[0]):
+            terminal.line("", weighted)
         if len(runs) == 1:
             terminal.line("assumed", f"another config's scores spread as these do and correlate with them at"
                                      f" {CORRELATION}; name a second run to measure it instead")  # fmt: skip

@@ -90,6 +90,7 @@ class Question:
     section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
+    weight: float = 1.0  # how often it is asked, in any unit: a share of the traffic, a count
     where: str = field(default="", compare=False)
 
     @property
@@ -108,11 +109,13 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """Hash the questions and their labels: an edited golden file is another golden set."""
+        """Hash the questions, their labels and, where they differ, weights: an edited file is another golden set."""
+        weighted = weights_of(self.questions) is not None
         rows = [
             [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
              [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
-             *([[[turn.role, turn.text] for turn in q.history]] if q.history else [])]
+             *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
+             *([{"weight": q.weight}] if weighted else [])]
             for q in self.questions
         ]  # fmt: skip
         return content_hash([rows, self.repeated_passages])
@@ -121,6 +124,17 @@ class GoldenSet:
     def expectations(self) -> str:
         """Hash what questions expect beyond their labels: distractors and sections, which few metrics read."""
         return content_hash([[q.id, q.distractors, q.section] for q in self.questions])
+
+
+def weights_of(questions: Sequence[Question]) -> list[float] | None:
+    """Return the weights of questions; None where all count alike."""
+    weights = [question.weight for question in questions]
+    return weights if len(set(weights)) > 1 else None
+
+
+def effective_number(weights: Sequence[float]) -> float:
+    """Return how many equal questions are as many as weighted ones: (sum w)^2 / sum w^2 (Kish 1965, section 8.2)."""
+    return sum(weights) ** 2 / sum(weight * weight for weight in weights)
 
 
 class Division(NamedTuple):

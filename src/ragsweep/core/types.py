@@ -44,6 +44,8 @@ from ragsweep.core.data import (
     TokenVectors,
     Turn,
     Usage,
+    effective_number,
+    weights_of,
 )
 
 # --- what a part must offer --------------------------------------------------------------------------------------

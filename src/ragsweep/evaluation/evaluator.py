@@ -126,7 +126,7 @@ class Evaluator:
         views = repeated_views(self.executor.get, graph, table, view)
         repeated = score_repetitions(experiment.metrics, views)
         scores = {name: drop_unwritten(one, queries) for name, one in repeated.scores.items()}
-        collected = collect_scores(experiment.metrics, scores)
+        collected = collect_scores(experiment.metrics, scores, table.weights)
         summaries = collected.summarise()
         address = content_hash([graph.ranking.address, table.written]) if table.written else graph.ranking.address
         return Result(
@@ -201,7 +201,8 @@ class Evaluator:
         before = self._ranked(graph.first_stage, table)
         view = make_view(coverage, before, experiment.top_k, {})
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
-        collected = collect_scores(metrics, {metric.name: score_metric(metric, view) for metric in metrics})
+        scores = {metric.name: score_metric(metric, view) for metric in metrics}
+        collected = collect_scores(metrics, scores, table.weights)
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
         return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}
 

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import Faults
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
-from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores
+from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, Question, Rankings, Scores, weights_of
 from ragsweep.evaluation.answering import question_key, wording_key
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.golden.clusters import clusters
 from ragsweep.golden.trec import Run, write_qrels, write_run
 from ragsweep.stages.latency import sample
 
-COLUMNS = ("question_id", "question", "answerable", "source", "query", "evidence", "first_evidence_rank", "retrieved",
-           "context", "context_cut", "answer", "abstained", "answer_failed", "category", "unscored",
-           "answer_repetitions")  # fmt: skip
+COLUMNS = ("question_id", "question", "answerable", "source", "weight", "query", "evidence",
+           "first_evidence_rank", "retrieved", "context", "context_cut", "answer", "abstained", "answer_failed",
+           "category", "unscored", "answer_repetitions")  # fmt: skip
 """The columns of the table of outcomes beside further labels and metrics."""
 
 MOST_GROUPS = 40
@@ -106,6 +106,12 @@ class QuestionTable:
         return zip(self.questions, self.searched.tolist(), self.texts, strict=True)
 
     @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each question; None where all count alike."""
+        weights = weights_of(self.questions)
+        return None if weights is None else np.array(weights, dtype=np.float64)
+
+    @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the question table that do not depend on the config."""
         return {
@@ -113,6 +119,7 @@ class QuestionTable:
             "question": [question.text for question in self.questions],
             "answerable": [question.answerable for question in self.questions],
             "source": list(clusters(self.questions)),
+            **({} if self.weights is None else {"weight": self.weights.tolist()}),
             **({"query": list(self.texts)} if self.written else {}),
         }
 

@@ -12,7 +12,7 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 QUESTION_KEYS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "history", "reference",
     "references", "keywords", "evidence", "language", "content_type", "expected_section", "distractors", "notes",
-    "corpus_version", "labels",
+    "corpus_version", "labels", "weight",
 )  # fmt: skip
 TURN_KEYS = ("role", "text")
 ROLES = ("assistant", "user")
@@ -73,8 +73,18 @@ def read_question(row: Row) -> Question:
         section=section,
         notes=row.text("notes"),
         history=tuple(read_turn(part) for part in row.parts("history")),
+        weight=read_weight(row),
         where=row.where,
     )
+
+
+def read_weight(row: Row) -> float:
+    """Read how much a question counts: 1 where nothing is said; what is no number above 0 is a fault of the row."""
+    weight = row.number("weight", 1.0)
+    if weight <= 0:
+        row.fault(f'"weight" is {weight:g}; give a number above 0, or leave out the question if nobody asks it')
+        return 1.0
+    return weight
 
 
 def read_turn(row: Row) -> Turn:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
-from ragsweep.core.types import Corpus, Evidence, GoldenSet, Question
+from ragsweep.core.types import Corpus, Evidence, GoldenSet, Question, effective_number, weights_of
 from ragsweep.golden.anchors import nearest_passage, resolve
 
 _WAYS = ("error", "drop")
@@ -177,9 +177,16 @@ def kind(question: Question) -> str:
     return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
 
 
+def weighted_by_traffic(weights: Sequence[float]) -> str:
+    """Describe how much less weighted questions show than as many equal ones: ``180 questions count as 96``."""
+    return f"weighted by traffic: {len(weights):,} questions count as {effective_number(weights):,.0f}"
+
+
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Count the questions with keywords in place of an answer, and the blank ones, as notes."""
+    """Describe weights, count the questions with keywords in place of an answer, and the blank ones, as notes."""
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"{keywords:,} questions have no reference answer: their keywords stand in for it"] if keywords else []
+    weights = weights_of(questions)
+    notes += [f"means are {weighted_by_traffic(weights)}"] if weights else []
     return (*notes, *([f"blank questions, asked as they are: {blank:,}"] if blank else []))

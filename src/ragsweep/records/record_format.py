@@ -36,7 +36,7 @@ STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "
 OWN = frozenset({"context", "unscored", "answer", "abstained", "answer_failed", "answer_repetitions"})
 """Text columns that each config has of its own; other text, and the amount of evidence, belong to the golden set."""
 
-SHARED_NUMBERS = frozenset({"evidence"})
+SHARED_NUMBERS = frozenset({"evidence", "weight"})
 NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
 NOT_KEPT = frozenset({"rankings", "qrels", "outcomes"})

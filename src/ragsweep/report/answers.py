@@ -12,6 +12,7 @@ from ragsweep.report.numbers import number
 from ragsweep.report.tables import csv_table
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import KINDS, SERVED, ContextEffect, Success
+from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.risk_coverage import Point
 
 NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
@@ -78,8 +79,9 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
         counts = ", ".join(f"{count} {kind}" for kind, count in effect.counts.items())
         left_out = f"; {effect.left_out} not compared" if effect.left_out else ""
         p = f"p = {effect.p_value:.3f}" if effect.p_value >= 0.001 else "p < .001"
+        by_traffic = f"· {effect.gain:+.0%} of all by traffic " if effect.weights else ""
         questions = f"{counts} of {len(effect.kinds)} questions{left_out}"
-        yield "", f"{rounded(pair.result.name)}: {questions} · helped against hurt: {p}"
+        yield "", f"{rounded(pair.result.name)}: {questions} {by_traffic}· helped against hurt: {p}"
     if len(pairs) > MOST_LINES:
         yield "", f"and {len(pairs) - MOST_LINES} configs that gain no more; see quadrants.csv"
 
@@ -107,7 +109,8 @@ def abstention_curves(results: Sequence[Result]) -> dict[str, list[Point]]:
     for result in results:
         if set(columns) <= result.outcomes.keys():
             support, scores, answerable, refusal = (result.outcomes[column] for column in columns)
-            points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal])
+            weights = result.outcomes.get(WEIGHT)
+            points = risk_coverage.curve(support, scores, answerable, [value == 1.0 for value in refusal], weights)
             if points:
                 curves[result.name] = points
     return curves
@@ -163,7 +166,9 @@ def _alike(base: Result, result: Result, metric: str) -> bool:
     return same and all(base.config.get(key) == result.config.get(key) for key in SAME)
 
 
-def _gain(found: ContextEffect) -> int:
+def _gain(found: ContextEffect) -> float:
+    if found.weights:
+        return found.gain * len(found.kinds)
     return found.counts[context_effect.HELPED] - found.counts[context_effect.HURT]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from ragsweep.core.missing import failed, repeatable
 from ragsweep.core.results import COMPLETE, DatasetFacts, Failure, Result, Summary
+from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.report.numbers import NOT_MEASURED, cell, number
+from ragsweep.stats.inference.matrix import WEIGHT
 
 RESULTS_FORMAT = "ragsweep.results/1"
 
@@ -88,6 +90,12 @@ def evidence_note(facts: DatasetFacts) -> str:
     """Describe the basis of the averages: ``110 of 150 questions have evidence``, and exclusions."""
     left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
     return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
+
+
+def weighted_note(result: Result) -> str:
+    """Describe the weights of the questions; empty where all count alike."""
+    weights = result.outcomes.get(WEIGHT)
+    return weighted_by_traffic(weights) if weights else ""
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.naming import ranges, short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
@@ -151,8 +152,10 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[str]:
-    """Describe what was not compared."""
+    """Describe how questions were weighted, and what was not compared."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
+    if verdict.matrix.weights is not None:
+        parts.append(weighted_by_traffic(verdict.matrix.weights.tolist()))
     if questions < scored:
         parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
     for why, count in Counter(config.why for config in verdict.left_out).items():

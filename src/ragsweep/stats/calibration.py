@@ -140,19 +140,28 @@ class Noise(NamedTuple):
     changed: float  # share of questions whose scores differ
 
 
-def noise(first: Sequence[float], second: Sequence[float]) -> Noise:
-    """Measure the noise between two judgings, question by question; NaN scores are left out, and counted by ``n``."""
+def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
+    """Measure the noise between two judgings, question by question; NaN scores are left out of ``n``.
+
+    ``weights`` are those of the questions in means; the noise of one verdict and the share that changed have none.
+    """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    differences = (other - one)[~(np.isnan(one) | np.isnan(other))]
+    known = ~(np.isnan(one) | np.isnan(other))
+    differences = (other - one)[known]
     n = len(differences)
     if n < 2:
         return Noise(n, *[math.nan] * 5)
-    spread = float(differences.std(ddof=1))
+    spread, mean = float(differences.std(ddof=1)), float(differences.mean())
+    of_the_mean = Z * spread / math.sqrt(n)
+    if weights is not None:
+        shares = np.asarray(weights, dtype=np.float64)[known]
+        shares = shares / shares.sum()
+        mean, of_the_mean = float(shares @ differences), of_the_mean * math.sqrt(n * float(shares @ shares))
     return Noise(
         n=n,
-        mean_difference=float(differences.mean()),
+        mean_difference=mean,
         spread=spread,
         of_one=spread / math.sqrt(2),
-        of_the_mean=Z * spread / math.sqrt(n),
+        of_the_mean=of_the_mean,
         changed=float((differences != 0).mean()),
     )

@@ -13,6 +13,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.missing import repeatable
 from ragsweep.core.results import DROPPED, PARTIAL, Result
+from ragsweep.stats.inference.matrix import WEIGHT
 
 OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until")
 """Parameters that can change no score of a question."""
@@ -187,10 +188,14 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the mean of its column; a quantile is not."""
+    """Return whether a metric's value is the mean, by weight, of its column; a quantile is not."""
     column = np.array(result.outcomes.get(metric, ()), dtype=np.float64)
-    scored, value = column[~np.isnan(column)], result.summaries[metric].value
-    return math.isnan(value) or (len(scored) > 0 and math.isclose(scored.mean(), value, rel_tol=1e-6, abs_tol=1e-9))
+    known, value = ~np.isnan(column), result.summaries[metric].value
+    if math.isnan(value) or not known.any():
+        return math.isnan(value)
+    weights = result.outcomes.get(WEIGHT)
+    mean = np.average(column[known], weights=None if weights is None else np.array(weights)[known])
+    return math.isclose(mean, value, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.results import objectives
 from ragsweep.core.types import JudgedMetric, Metric
+from ragsweep.stats.inference.matrix import WEIGHT
 
 HELPED, HURT, KNOWN, NEVER, ABSTAINED = "helped", "hurt", "known already", "never solved", "abstained"
 KINDS = (HELPED, HURT, KNOWN, NEVER, ABSTAINED)
@@ -39,6 +40,7 @@ class ContextEffect:
     kinds: Mapping[str, str]
     left_out: int
     always_abstains: bool
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the questions compared; empty: all count alike
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -47,8 +49,15 @@ class ContextEffect:
         return {kind: counts[kind] for kind in KINDS}
 
     @property
+    def gain(self) -> float:
+        """The share of questions, by weight, that context helps, less the share that it hurts; 0 of no questions."""
+        signs = {HELPED: 1, HURT: -1}
+        total = sum(self.weights.get(name, 1.0) for name in self.kinds)
+        return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)
+
+    @property
     def p_value(self) -> float:
-        """Test whether context helps as often as it hurts: the exact McNemar test, two-sided."""
+        """Test whether context helps as often as it hurts: the exact McNemar test, two-sided. It counts questions."""
         return exact_mcnemar(self.counts[HELPED], self.counts[HURT])
 
 
@@ -127,7 +136,10 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
             )
     failed = without.get("answer_failed") or [""] * len(without["abstained"])
     refusals = [bool(refusal) for refusal, reason in zip(without["abstained"], failed, strict=True) if not reason]
-    return ContextEffect(kinds, len(base.keys() | other.keys()) - len(kinds), bool(refusals) and all(refusals))
+    weighed = zip(without["question_id"], without.get(WEIGHT, ()), strict=False)
+    weights = {name: weight for name, weight in weighed if name in kinds}
+    left_out = len(base.keys() | other.keys()) - len(kinds)
+    return ContextEffect(kinds, left_out, bool(refusals) and all(refusals), weights)
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:

@@ -193,9 +193,9 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str]) -> no
     It is inconclusive without questions, and where some that the baseline was scored on are ``missing``. ``slack`` is
     that of the question that is nearest to the margin, or furthest beyond it.
     """
-    baseline, candidate = matrix.values
+    baseline, candidate = matrix.scores
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
-    slack = matrix.better[1] - matrix.better[0] + allowed
+    slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
     note = "" if len(slack) else "no question was scored in both"
     if missing:

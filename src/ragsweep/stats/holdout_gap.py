@@ -57,7 +57,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
     """Return the lead of one config over another, and its standard error; NaN with too few clusters."""
     matrix = score_matrix([base, other], metric)
-    found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters)
+    found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters, matrix.weights)
     return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan
 
 

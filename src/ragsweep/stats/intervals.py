@@ -23,7 +23,9 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 Doubles = NDArray[np.float64]
 
 
-def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+def means_with_intervals(
+    rows: Doubles, lowest: Doubles, highest: Doubles, weights: Doubles | None = None
+) -> tuple[Doubles, Doubles, Doubles]:
     """Average many metrics at once over their known scores, and bound the means by the percentile bootstrap.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
@@ -32,19 +34,22 @@ def means_with_intervals(rows: Doubles, lowest: Doubles, highest: Doubles) -> tu
     ends are NaN. Where all scores are at a bound the bootstrap would have no width; there the interval is that of n
     equal Bernoulli draws (Clopper and Pearson 1934: 1 - (alpha / 2) ** (1 / n)). Without scores both ends are NaN.
 
+    With ``weights`` (questions,) means are weighted, in each resample as well (a ratio: Davison and Hinkley 1997,
+    section 2.7), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
+
     Scores are rounded to as many bits as leave every sum over the questions exact (of 300 questions: 44 bits below
     the largest score). So an interval is the same to the last bit whatever the other metrics and the number of threads.
     """
     rows = np.ascontiguousarray(rows)
-    mean, low, high = _bootstrap(rows).T.copy()
+    mean, low, high = _bootstrap(rows, weights).T.copy()
     unknown = np.isnan(low)
     low, high = np.fmax(low, lowest), np.fmin(high, highest)  # these ignore bounds that are NaN
     low[unknown] = high[unknown] = np.nan
-    _open_at_bounds(rows, (lowest, highest), low, high)
+    _open_at_bounds(rows, (lowest, highest), (low, high), weights)
     return mean, low, high
 
 
-def _bootstrap(rows: Doubles) -> Doubles:
+def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean of every row (metrics, questions) and its interval: (metrics, 3).
 
     Where all scores are equal, so are the ends.
@@ -56,25 +61,47 @@ def _bootstrap(rows: Doubles) -> Doubles:
     intervals = np.where(known.any(axis=1), [least, least, most], np.nan).T
     for chosen in (np.flatnonzero(whole), np.flatnonzero(~whole)):
         if len(chosen):
-            intervals[chosen, 0] = _means(rows[chosen], known[chosen])
+            intervals[chosen, 0] = _means(rows[chosen], known[chosen], weights)
             varied = chosen[least[chosen] < most[chosen]]
-            intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied])
-    for row in np.flatnonzero(known.sum(axis=1) < FEWEST).tolist():
-        intervals[row, 1:] = _student_ends(rows[row][known[row]])
+            intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied], weights)
+    for row in np.flatnonzero(_effective(known, weights) < FEWEST).tolist():
+        here = known[row]
+        intervals[row, 1:] = _student_ends(rows[row][here], None if weights is None else weights[here])
     return intervals
 
 
-def _student_ends(scores: Doubles) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN where they do not vary."""
+def varying(weights: Doubles | None) -> Doubles | None:
+    """Return weights; None where all are equal."""
+    return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
+
+
+def _effective(known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
+    """Count the scores of every row, weighted ones as as many equal ones (Kish 1965, section 8.2)."""
+    if weights is None:
+        return np.asarray(known.sum(axis=1))
+    squares = np.asarray(known @ np.square(weights))
+    return np.divide((known @ weights) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
+
+
+def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
+    """Bound the mean of a few scores by Student's t; NaN where they do not vary, or count as fewer than two."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
+    if weights is not None:
+        count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
+        if count < 2:
+            return math.nan, math.nan
+        shares = weights / weights.sum()
+        mean = float(shares @ scores)
+        error = math.sqrt(float(np.square(shares * (scores - mean)).sum()) * count / (count - 1))
+        return mean - STUDENT[int(count) - 2] * error, mean + STUDENT[int(count) - 2] * error
     half = STUDENT[len(scores) - 2] * float(scores.std(ddof=1)) / math.sqrt(len(scores))
     return float(scores.mean()) - half, float(scores.mean()) + half
 
 
-def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+def _means(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
     """Average the known scores of every row; rows with the same known places are averaged together."""
-    if known.all() and known.size:
+    if known.all() and known.size and weights is None:
         return np.asarray(rows.mean(axis=1))
     middle = np.full(len(rows), np.nan)
     alike: dict[bytes, list[int]] = {}
@@ -83,11 +110,18 @@ def _means(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     for chosen in alike.values():
         columns = known[chosen[0]]
         if columns.any():
-            middle[chosen] = np.ascontiguousarray(rows[chosen][:, columns]).mean(axis=1)
+            scores = np.ascontiguousarray(rows[chosen][:, columns])
+            middle[chosen] = scores.mean(axis=1) if weights is None else _weighted_means(scores, weights[columns])
     return middle
 
 
-def _resampled_ends(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
+def _weighted_means(rows: Doubles, weights: Doubles) -> Doubles:
+    """Average rows without a gap by weight; of equal scores that is exactly the score."""
+    means = (rows * weights).sum(axis=1) / weights.sum()
+    return np.asarray(np.clip(means, rows.min(axis=1), rows.max(axis=1)))
+
+
+def _resampled_ends(rows: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> Doubles:
     """Average each row over every resample and cut off the tails: (rows, 2).
 
     Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53:
@@ -95,18 +129,28 @@ def _resampled_ends(rows: Doubles, known: NDArray[np.bool_]) -> Doubles:
     """
     if not len(rows):
         return np.empty((0, 2))
-    filled = np.where(known, rows, 0.0)
-    largest = np.abs(filled).max(axis=1)
-    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
-    shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
-    weights = _weights(rows.shape[1])
+    filled = np.where(known, rows, 0.0) * (1.0 if weights is None else weights)
+    whole, shift = _whole_numbers(filled)
+    draws = _draws(rows.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"), _one_thread():
-        sums = np.rint(np.ldexp(filled, shift)) @ weights
-        if known.all():
+        sums = whole @ draws
+        if weights is not None:
+            of, less = _whole_numbers(known * weights)
+            ends, shift = _percentiles(sums / (of @ draws)), shift - less
+        elif known.all():
             ends = _percentiles(sums) / rows.shape[1]  # every resample has as many scores: their sums order the means
         else:
-            ends = _percentiles(sums / (known.astype(np.float64) @ weights))
+            ends = _percentiles(sums / (known.astype(np.float64) @ draws))
         return np.asarray(np.ldexp(ends, -shift))
+
+
+def _whole_numbers(rows: Doubles) -> tuple[Doubles, NDArray[np.int_]]:
+    """Scale rows (rows, questions) by powers of two (rows, 1), both returned, to whole numbers whose sums are exact."""
+    largest = np.abs(rows).max(axis=1)
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
+    shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
+    with np.errstate(invalid="ignore"):
+        return np.rint(np.ldexp(rows, shift)), shift
 
 
 def _percentiles(means: Doubles) -> Doubles:
@@ -120,14 +164,16 @@ def _percentiles(means: Doubles) -> Doubles:
     return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
-def _open_at_bounds(rows: Doubles, bounds: tuple[Doubles, Doubles], low: Doubles, high: Doubles) -> None:
-    lowest, highest = bounds
+def _open_at_bounds(
+    rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], weights: Doubles | None
+) -> None:
+    (lowest, highest), (low, high) = bounds, ends
     unknown = np.isnan(rows)
     at_top = (unknown | (rows == highest[:, None])).all(axis=1)
     at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)
     bounded = ~(np.isnan(lowest) | np.isnan(highest) | unknown.all(axis=1))
     for n in np.flatnonzero(bounded & (at_top | at_bottom)).tolist():
-        scored = int((~unknown[n]).sum())
+        scored = float(_effective(~unknown[n : n + 1], weights)[0])
         width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / scored))
         if at_top[n]:
             low[n], high[n] = highest[n] - width, highest[n]
@@ -149,7 +195,7 @@ def _thread_pools() -> ThreadpoolController:
 
 
 @lru_cache(maxsize=64)
-def _weights(questions: int) -> Doubles:
+def _draws(questions: int) -> Doubles:
     """Draw how often each question is in each resample: (questions, resamples)."""
     generator = np.random.default_rng(20260101)
     counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
@@ -180,3 +226,21 @@ def quantile_interval(scores: NDArray[np.float64], quantile: float) -> tuple[flo
     first = int(np.clip(np.floor(n * quantile - spread), 0, n - 1))
     last = int(np.clip(np.ceil(n * quantile + spread), 0, n - 1))
     return float(ordered[first]), float(ordered[last])
+
+
+def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
+    """Return a quantile of weighted scores, none of them NaN, and its interval; NaN without scores.
+
+    The smallest score up to which the weights reach the share, not interpolated. The ends are the same of the share
+    less and plus its own error in as many questions as these count as (Woodruff, JASA 47, 1952).
+    """
+    if not len(scores):
+        return math.nan, math.nan, math.nan
+    order = np.argsort(scores, kind="stable")
+    reached = np.cumsum(weights[order]) / weights.sum()
+    count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
+    half = 1.959964 * math.sqrt(share * (1 - share) / count)
+    shares = np.array([share, max(share - half, 0.0), min(share + half, 1.0)])
+    places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(scores) - 1)
+    value, low, high = scores[order][places].tolist()
+    return value, low, high

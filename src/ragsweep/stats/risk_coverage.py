@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Point(NamedTuple):
@@ -30,7 +31,11 @@ class Point(NamedTuple):
 
 
 def curve(
-    support: Sequence[float], scores: Sequence[float], answerable: Sequence[bool], refused: Sequence[bool]
+    support: Sequence[float],
+    scores: Sequence[float],
+    answerable: Sequence[bool],
+    refused: Sequence[bool],
+    weights: Sequence[float] | None = None,
 ) -> list[Point]:
     """Return the curve, from no answers to all answers of the generator.
 
@@ -42,11 +47,20 @@ def curve(
         scores: The scores of the answers; NaN where not measured.
         answerable: Whether there is an answer.
         refused: Whether the generator declined by itself.
+        weights: How much each question counts in shares and averages; None: all alike.
     """
     sure, score = np.asarray(support, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     exists, declined = np.asarray(answerable, dtype=bool), np.asarray(refused, dtype=bool)
     usable = ~np.isnan(score) & (declined | ~np.isnan(sure))  # a refusal needs no support
     sure, score, exists, declined = sure[usable], score[usable], exists[usable], declined[usable]
+    weight = None if weights is None else np.asarray(weights, dtype=np.float64)[usable]
+
+    def average(values: NDArray[Any], chosen: NDArray[np.bool_]) -> float:
+        if not chosen.any():
+            return math.nan
+        return float(np.average(values[chosen], weights=None if weight is None else weight[chosen]))
+
+    everything = np.ones(len(score), dtype=bool)
     thresholds = np.unique(sure[~declined])[::-1].tolist()
     points = []
     for threshold in [math.inf, *thresholds] if thresholds else ():
@@ -56,10 +70,10 @@ def curve(
             Point(
                 threshold=threshold,
                 answered=answered,
-                coverage=answered / len(given),
-                score_answered=float(score[given].mean()) if answered else math.nan,
-                score=float(np.where(given, score, ~exists).mean()),
-                hallucinated=float(given[~exists].mean()) if (~exists).any() else math.nan,
+                coverage=average(given, everything),
+                score_answered=average(score, given),
+                score=average(np.where(given, score, ~exists), everything),
+                hallucinated=average(given, ~exists),
             )
         )
     return points

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from ragsweep.core.missing import SKIPPED, ReasonCodes, failed, number_reasons
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
-from ragsweep.stats.intervals import means_with_intervals, quantile, quantile_interval
+from ragsweep.stats.intervals import (
+    means_with_intervals,
+    quantile,
+    quantile_interval,
+    varying,
+    weighted_quantile_interval,
+)
 
 Numbers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -32,33 +38,42 @@ class ReasonCounts(NamedTuple):
     skipped: int
     failed: int
     broken: int
+    broken_weight: float
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """All scores of one config: one row a metric."""
+    """All scores of one config: one row a metric. ``weights`` are those of the questions; None: all count alike."""
 
     metrics: Sequence[Metric]
     values: Doubles  # (metrics, questions)
     reasons: Sequence[ReasonCodes]
+    weights: Doubles | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Summarise the chosen questions; None for all of them."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
-        amounts = self._amounts(values, known)
-        scored, counts = np.count_nonzero(known, axis=1).tolist(), self._counts(chosen)
+        weights = varying(self.weights if chosen is None or self.weights is None else self.weights[chosen])
+        amounts = self._amounts(values, known, weights)
+        scored, counts = np.count_nonzero(known, axis=1).tolist(), self._counts(chosen, weights)
+        masses = scored if weights is None else (known @ weights).tolist()
         return {
-            metric.name: _summary(metric, amounts[n], (values.shape[1], scored[n]), counts[id(self.reasons[n])])
+            metric.name: _summary(
+                metric, amounts[n], (values.shape[1], scored[n], masses[n]), counts[id(self.reasons[n])]
+            )
             for n, metric in enumerate(self.metrics)
         }
 
-    def _amounts(self, values: Doubles, known: NDArray[np.bool_]) -> dict[int, Amount]:
+    def _amounts(self, values: Doubles, known: NDArray[np.bool_], weights: Doubles | None) -> dict[int, Amount]:
         means, lowest, highest = self._averaged
-        intervals = np.stack(means_with_intervals(values[means], lowest, highest), axis=1)
+        intervals = np.stack(means_with_intervals(values[means], lowest, highest, weights), axis=1)
         amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
         for n, metric in enumerate(self.metrics):
-            if metric.quantile is not None:
+            if metric.quantile is not None and weights is not None:
+                here = known[n]
+                amounts[n] = weighted_quantile_interval(values[n][here], weights[here], metric.quantile)
+            elif metric.quantile is not None:
                 ordered = np.sort(values[n][known[n]])
                 amounts[n] = (quantile(ordered, metric.quantile), *quantile_interval(ordered, metric.quantile))
         return amounts
@@ -70,7 +85,7 @@ class ScoreTable:
         bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
         return means, bounds[:, 0], bounds[:, 1]
 
-    def _counts(self, chosen: Numbers | None) -> dict[int, ReasonCounts]:
+    def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
         """Count the reasons, once for metrics that have the very same ones."""
         counts = {}
         for codes in {id(codes): codes for codes in self.reasons}.values():
@@ -79,25 +94,32 @@ class ScoreTable:
             by_reason = {name: total for name, total in zip(codes.names, totals, strict=True) if name and total}
             skipped = sum(total for name, total in by_reason.items() if name in SKIPPED)
             broken = sum(total for name, total in by_reason.items() if failed(name))
-            counts[id(codes)] = ReasonCounts(by_reason, skipped, sum(by_reason.values()) - skipped, broken)
+            weight = float(broken)
+            if weights is not None:
+                lost = [n for n, name in enumerate(codes.names) if name and failed(name)]
+                weight = float(weights[np.isin(numbers, lost)].sum())
+            counts[id(codes)] = ReasonCounts(by_reason, skipped, sum(by_reason.values()) - skipped, broken, weight)
         return counts
 
 
-def collect_scores(metrics: Sequence[Metric], scores: Mapping[str, Scores]) -> ScoreTable:
-    """Make one table of the metrics' scores."""
+def collect_scores(
+    metrics: Sequence[Metric], scores: Mapping[str, Scores], weights: Doubles | None = None
+) -> ScoreTable:
+    """Make one table of the metrics' scores, of questions with these weights."""
     rows = [scores[metric.name] for metric in metrics]
-    return ScoreTable(metrics, np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows]))
+    values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
+    return ScoreTable(metrics, values, reasons, weights)
 
 
-def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int], reasons: ReasonCounts) -> Summary:
+def _summary(metric: Metric, amount: Amount, numbers: tuple[int, int, float], reasons: ReasonCounts) -> Summary:
     value, low, high = amount
-    asked, scored = numbers
+    asked, scored, mass = numbers
     scorable = scored + reasons.broken
     bounds = [value, value]
     if reasons.broken:  # the value if every broken question had the lowest, or the highest, score
-        total = value * scored if scored else 0.0
+        total = value * mass if scored else 0.0
         ends = (math.nan if bound is None or metric.quantile is not None else bound for bound in metric.bounds)
-        bounds = [(total + reasons.broken * end) / scorable for end in ends]
+        bounds = [(total + reasons.broken_weight * end) / (mass + reasons.broken_weight) for end in ends]
     return Summary(
         name=metric.name,
         value=value,

@@ -10,7 +10,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
-from ragsweep.core.types import Dataset, JudgedMetric, Metric
+from ragsweep.core.types import Dataset, JudgedMetric, Metric, weights_of
 from ragsweep.evaluation.evaluator import Evaluator, Experiment, facts
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.stages.executor import Executor
@@ -38,6 +38,7 @@ class RacePlan:
     questions: tuple[str, ...]  # ids
     clusters: tuple[str, ...]
     metric: Metric
+    weights: tuple[float, ...] = ()  # of the questions, with a mean of 1; empty where all count alike
 
     def count(self, until: int) -> int:
         """Return the number of questions of a rung, whole clusters."""
@@ -60,8 +61,11 @@ class BettingRace:
 
     VERSION = "1"
 
-    def betting(self, metric: Metric) -> Betting:
-        """Return the rule for a metric, which must have bounds. Raises ConfigError for a margin that does not fit."""
+    def betting(self, metric: Metric, heaviest: float = 1.0) -> Betting:
+        """Return the rule for a metric, which must have bounds. Raises ConfigError for a margin that does not fit.
+
+        ``heaviest`` is the largest weight of a question: weighted scores differ by that much more.
+        """
         low, high = metric.bounds
         if low is None or high is None:
             raise ConfigError(f"{WHERE}: {metric.name} has no bounds, and cannot be raced; choose another objective")
@@ -70,7 +74,7 @@ class BettingRace:
             rule.check()
         except ConfigError as fault:
             raise ConfigError(f"{WHERE}.{fault}") from None
-        return rule
+        return replace(rule, spread=rule.spread * heaviest)
 
 
 @dataclass
@@ -133,10 +137,13 @@ class SweepRace:
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's scores of the first questions in the order of asking; fewer where it was dropped before."""
+        """Return a config's scores of the first questions, times weights; fewer where it was dropped before."""
         known = dict(zip(result.outcomes["question_id"], result.outcomes[self.plan.metric.name], strict=True))
         count = count if result.state == COMPLETE else min(count, len(known))
-        return [float(known[question]) for question in self.plan.questions[:count]]
+        scores = [float(known[question]) for question in self.plan.questions[:count]]
+        if not self.plan.weights:
+            return scores
+        return [score * weight for score, weight in zip(scores, self.plan.weights, strict=False)]
 
     def _next(self, count: int) -> int | None:
         """Return the end of the next rung; None where that is all questions."""
@@ -175,9 +182,12 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
             f"{WHERE}.block: must be at least 1 and less than the {len(questions)} questions, given {settings.block}"
         )
     order = _ordered(questions, int(first.config["seed"]))
-    plan = RacePlan(tuple(questions[n].id for n in order.positions), order.clusters, metric)
+    ordered = [questions[n] for n in order.positions]
+    weights = weights_of(ordered) or ()
+    relative = tuple(weight * len(weights) / sum(weights) for weight in weights)
+    plan = RacePlan(tuple(question.id for question in ordered), order.clusters, metric, relative)
     has_cost = any(experiment.graph.asked for experiment in experiments)
-    return SweepRace(plan, settings.betting(metric), settings.block, has_cost)
+    return SweepRace(plan, settings.betting(metric, max(relative, default=1.0)), settings.block, has_cost)
 
 
 # --- one config on a rung -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import ClassVar
 from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Dataset, Question
 from ragsweep.golden.corpora import read_corpus
+from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
@@ -74,6 +75,7 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         metadata, text = row.row("metadata"), row.given_text("text")
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
+        labels.pop("weight", None)
         category = labels.pop("category", "" if text.strip() else BLANK)
         question = Question(
             id=row.identifier("_id"),
@@ -81,6 +83,7 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
             category="unanswerable" if unanswerable and text.strip() else category,
             answerable=not unanswerable,
             labels=labels,
+            weight=read_weight(metadata),
             where=row.where,
         )
         unique.check(question.id, row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,13 @@ from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_corpus, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
-from ragsweep.golden.reading import Row
+from ragsweep.golden.reading import Row, plain_number
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import plain_or_gzipped
 
 QUESTION_COLUMNS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "reference", "keywords",
-    "notes",
+    "notes", "weight",
 )  # fmt: skip
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
@@ -99,6 +100,8 @@ def _question_values(row: Row) -> dict[str, Any]:
     for name in ("answerable", "needs_retrieval"):
         if name in values:
             values[name] = _FLAGS.get(values[name].strip().lower(), values[name])
+    if "weight" in values and math.isfinite(weight := plain_number(values["weight"])):
+        values["weight"] = weight
     keywords = [keyword.strip() for keyword in values.get("keywords", "").split(";")]
     labels = {name: cell for name, cell in cells.items() if name not in _COLUMNS}
     return values | {"keywords": [keyword for keyword in keywords if keyword], "labels": labels}

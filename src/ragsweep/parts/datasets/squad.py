@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Corpus, Dataset, Evidence, Question
+from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_object
 from ragsweep.golden.text_files import plain_or_gzipped
@@ -91,6 +92,7 @@ def _question(row: Row, document: str, context: str) -> Question:
         references=tuple(dict.fromkeys(text for text, _ in answers)),
         evidence=tuple(Evidence(document, *passage, where=row.where) for passage in _passages(placed, context)),
         notes="" if placed == answers else "an answer_start is wrong",
+        weight=read_weight(row),
         where=row.where,
     )
 

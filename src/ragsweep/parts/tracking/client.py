@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
+from ragsweep.golden.golden_set import weighted_by_traffic
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
@@ -342,6 +343,8 @@ def _tags(result: Result) -> dict[str, str]:
     if result.dataset.partition_digest:
         digest = result.dataset.partition_digest[: files.LONGEST_DIGEST]
         tags[runs.PARTITION] = f"{result.dataset.partition} {digest}"
+    if weights := result.outcomes.get("weight"):
+        tags[runs.WEIGHTED] = weighted_by_traffic(weights)
     if result.state != COMPLETE:
         tags[runs.STATE] = result.state.lower()
     return tags

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsweep.error", "ragsweep.warnings"
 TARGETS, STATE, PARTITION = "ragsweep.targets", "ragsweep.state", "ragsweep.partition"
+WEIGHTED = "ragsweep.weighted"
 JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")

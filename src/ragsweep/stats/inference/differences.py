@@ -152,7 +152,7 @@ def _exposed(matrix: Matrix, differences: Doubles, baseline: int, found: Differe
     gains = differences if rises else -differences
     if losses_are_seen(gains, matrix.clusters):
         return False
-    loss = largest_loss(matrix.values[baseline], falls=rises)
+    loss = largest_loss(matrix.scores[baseline], falls=rises)
     allowed = 1 - student_probability(found.critical, found.degrees)
     return chance_of_no_gain(gains, matrix.clusters, loss) >= allowed
 

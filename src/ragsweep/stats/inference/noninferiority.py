@@ -157,7 +157,7 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     if not apart.any():
         share = 1 - (1 - level) ** (1 / len(np.unique(clusters)))
         return float(
-            slack.mean() + side * share * largest_loss(matrix.values[0], (side < 0) == matrix.higher_is_better)
+            slack.mean() + side * share * largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
         )
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())

@@ -134,10 +134,10 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     return count
 
 
-def noise_floor(repeats: Sequence[Doubles]) -> tuple[Noise, ...]:
+def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
     """Compare repeated runs of the same config, each with the one before: (questions,) each, NaN where not scored.
 
     What two runs of the same config differ by is what chance alone does: a smaller difference between two configs means
     nothing, however many questions show it. A stage that is not random has a floor of 0.
     """
-    return tuple(noise(first.tolist(), second.tolist()) for first, second in pairwise(repeats))
+    return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))
