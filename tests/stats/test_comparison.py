@@ -16,7 +16,7 @@ from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
 from ragsweep.report.verdict import against_baseline, looks_line, luck, verdict_lines
-from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs, rising_configs
 from weighed import METRIC, noisy, scored
 
 SAME = "both configs have the same score on every question"
@@ -412,3 +412,12 @@ def test_a_lead_that_hardly_any_question_contradicts_is_withheld_with_the_reason
     assert "may not have been seen" in against_baseline(found)
     assert "may not have been seen" in result_facts(found)["sentence"]
     assert "would show" not in result_facts(found)["sentence"]
+
+
+def test_a_longer_context_alone_can_lose_nothing_that_was_not_seen() -> None:
+    """The doubt about unseen losses needs a loss that is possible: by a metric that may fall it is."""
+    found, doubted = judged(*deeper()), judged(*deeper("token_f1"))
+    assert not found.differences.exposed.any()
+    assert found.differences.better[2]
+    assert rising_configs(deeper(), found.matrix) is not None
+    assert rising_configs(deeper("token_f1"), doubted.matrix) is None

@@ -36,6 +36,7 @@ from ragsweep.stats.comparable import (
     redefined_metrics,
     shared_metrics,
 )
+from ragsweep.stats.comparison import rising_configs
 from ragsweep.stats.human_labels import (
     MARKS,
     are_marks,
@@ -117,7 +118,8 @@ def _compare(
     check_labelled(labels, names)
     matrices = [score_matrix(results, name) for name in names]
     units = [before.summaries[name].unit for name in names]
-    differences = [compare_amounts(matrix, 0, unit) for matrix, unit in zip(matrices, units, strict=True)]
+    differences = [compare_amounts(matrix, 0, unit, rising_configs(results, matrix))
+                   for matrix, unit in zip(matrices, units, strict=True)]  # fmt: skip
     corrected = holm(np.array([found.randomisation[1] for found in differences]))
     metrics, slices, questions = list[Row](), list[Row](), list[Row]()
     for matrix, unit, found, p_holm in zip(matrices, units, differences, corrected, strict=True):

@@ -154,9 +154,9 @@ def _compare(
     matrix = score_matrix(results, metrics[0])
     if not matrix.questions:
         return NoComparison(f"no question was scored on {metrics[0]} by all {len(results)} configs")
-    lengths = _context_lengths(results, matrix)
+    lengths = context_lengths(results, matrix)
     units = {metric: results[0].summaries[metric].unit for metric in metrics}
-    differences = compare_amounts(matrix, 0, units[metrics[0]], None if lengths is None else lengths.alone)
+    differences = compare_amounts(matrix, 0, units[metrics[0]], rising_configs(results, matrix))
     costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
     by_mean = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
@@ -179,7 +179,10 @@ def _compare(
         sliced=rows,
         slices=slices,
         reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
-        others={name: (other, compare_amounts(other, 0, units[name])) for name, other in others.items()},
+        others={
+            name: (other, compare_amounts(other, 0, units[name], rising_configs(results, other)))
+            for name, other in others.items()
+        },
         skipped=skipped,
         left_out=left_out,
         variance=_variances(results, matrix),
@@ -249,7 +252,13 @@ def _margin(first: Result, matrix: Matrix) -> float:
     return MARGIN * abs(float(matrix.values[0].mean())) if first.summaries[matrix.metric].unit else MARGIN
 
 
-def _context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
+def rising_configs(results: Sequence[Result], matrix: Matrix) -> Flags | None:
+    """Flag the configs that can lose no question to the first one: the same rankings, a longer context."""
+    lengths = context_lengths(results, matrix)
+    return None if lengths is None else lengths.alone
+
+
+def context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:
     """Compare the lengths of contexts, where the metric can only rise with them; else None.
 
     It can if it is one of ``RISING`` and no config that differs by nothing else lost a question.
