@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ragsweep.commands.compare import compare
-from ragsweep.core.errors import InputError
+from ragsweep.commands.gate import gate
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import read_labels
 from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
@@ -168,3 +169,75 @@ def test_weights_count_in_corrections() -> None:
     found = correct_difference(matrix, match_labels(whole, M, weighed, ["", ""], matrix), (0, 1))
     differences = matrix.scores[1] - matrix.scores[0]
     assert found.value == pytest.approx(np.average(differences, weights=weights))
+
+
+# --- the gate ------------------------------------------------------------------------------------------------------
+
+
+def gated(folder: Path, results: list[Result], labels: list[HumanLabel], *conditions: str) -> list[dict[str, Any]]:
+    """Run the gate with labels; return its checks."""
+    if not (folder / "ledger.db").exists():
+        record(folder, *results)
+    options = ["--baseline", "1" * 32, "--candidate", "2" * 32, "--path", str(folder), "--json", str(folder / "g.json")]
+    gate([*options, "--labels", written(folder / "l.jsonl", labels), *conditions])
+    return table_rows(json.loads((folder / "g.json").read_text())["checks"])
+
+
+def test_the_gate_decides_by_what_the_labels_correct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, labels = pair()
+    (gain,) = gated(tmp_path, results, labels, "--at-least", f"{M}=+.05")
+    assert (gain["judged_decision"], gain["decision"], gain["labels"]) == ("pass", "fail", 72)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "from it (pass); corrected by 72 labels -.078, -.128" in printed
+    matrix = score_matrix(results, M)
+    found = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1), 0.9)
+    assert gain["difference"] == pytest.approx(found.value)
+    assert (gain["low"], gain["high"]) == pytest.approx((found.low - 0.05, found.high - 0.05))
+    (level,) = gated(tmp_path, results, labels, "--at-least", f"{M}=.65")
+    people = [one.value for one in labels if one.run == "b"]
+    assert (level["judged_decision"], level["decision"]) == ("pass", "fail")
+    assert level["candidate"] == pytest.approx(np.mean(people), abs=0.05)
+    (share,) = gated(tmp_path, results, labels, "--margin", f"{M}=10%")
+    assert share["margin"] == pytest.approx(0.1 * share["baseline"])
+    assert share["slack"] == pytest.approx(share["difference"] + share["margin"], abs=0.05)
+    assert share["judged_low"] > 0 > share["low"]
+
+
+def test_questions_that_the_candidate_failed_stay_the_worst_case(tmp_path: Path) -> None:
+    results, labels = pair(gain=0.3)
+    failed = set(range(0, COUNT, 3))
+    scores = [np.nan if n in failed else one for n, one in enumerate(results[1].outcomes[M])]
+    texts = ["" if n in failed else one for n, one in enumerate(results[1].outcomes["answer"])]
+    unscored = [json.dumps({M: "timed out"}) if n in failed else "{}" for n in range(COUNT)]
+    after = replace_outcomes(answered("b", texts, scores), unscored=unscored)
+    given = [one for one in labels if one.run == "a" or int(one.question[1:]) not in failed]
+    found, level = gated(tmp_path, [results[0], after], given, "--margin", f"{M}=.02", "--at-least", f"{M}=.6")
+    truth = biased(1, gain=0.3)[0]
+    truth[1, list(failed)] = 0
+    assert found["low"] - 0.02 <= truth[1].mean() - truth[0].mean() <= found["high"] - 0.02
+    assert found["decision"] == "fail"  # though the answers that there are have improved
+    assert level["candidate"] == pytest.approx(truth[1].mean(), abs=0.03)
+    elsewhere = [one for one in given if one.run == "a" or int(one.question[1:]) % 2]
+    with pytest.raises(InputError, match="b failed or declined 100 questions: label the same questions of both"):
+        gated(tmp_path, [], elsewhere, "--margin", f"{M}=.05")
+
+
+def test_the_gate_says_what_it_cannot_correct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, labels = pair()
+    (few,) = gated(tmp_path, results, labels[:18], "--margin", f"{M}=.05")
+    assert (few["judged_decision"], few["decision"]) == ("pass", "inconclusive")
+    assert "10 are needed" in few["note"]
+    assert "not corrected, so not decided" in capsys.readouterr().out
+    for option in ("--sequential", "--each"):
+        with pytest.raises(ConfigError, match=f"{option} and --labels"):
+            gated(tmp_path, results, labels, "--margin", f"{M}=.05", option)
+    with pytest.raises(InputError, match="neither run nor answer"):
+        gated(tmp_path, results, [one._replace(run="") for one in labels[::2]], "--margin", f"{M}=.05")
+
+
+def test_equal_answers_are_no_proof_with_labels_either(tmp_path: Path) -> None:
+    results, labels = pair()
+    twin = answered("b", results[0].outcomes["answer"], results[0].outcomes[M])
+    (found,) = gated(tmp_path, [results[0], twin], labels[::2], "--margin", f"{M}=.005")
+    assert (found["difference"], found["decision"]) == (0, "inconclusive")
+    assert found["low"] == found["judged_low"] < 0

@@ -5,17 +5,34 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-from ragsweep.commands.command_line import RUN, Parser, RecordedRun, add_path, find_run, ignore_closed_pipe
+from ragsweep.commands.command_line import (
+    LABELS,
+    RUN,
+    Parser,
+    RecordedRun,
+    add_path,
+    check_labelled,
+    find_run,
+    ignore_closed_pipe,
+)
+from ragsweep.commands.gate_report import (
+    EXIT_STATUS,
+    Decision,
+    GateDecision,
+    as_json,
+    as_markdown,
+    correction,
+    show,
+)
 from ragsweep.commands.sequential import LOST_POWER, check_sequential, metric_range
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.results import Result
+from ragsweep.golden.human_labels import read_labels
 from ragsweep.golden.text_files import read_lines
-from ragsweep.report.numbers import amount, signed
-from ragsweep.report.tables import Row, log_table, markdown, to_json, weighted_note
+from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats import comparable
 from ragsweep.stats.gate import (
@@ -32,11 +49,8 @@ from ragsweep.stats.gate import (
     run_checks,
     with_worst_cases,
 )
+from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.slices import SMALL
-
-Decision = Literal["pass", "fail", "inconclusive", "refused"]
-EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
-FORMAT = "ragsweep.gate/1"
 
 _ABOUT = """Decide whether a candidate may replace the baseline: it may where it is not worse by more than a margin, or
 better by a gain, or good enough by itself, in each metric that has such a condition, which is to be shown with 95 %
@@ -60,26 +74,6 @@ margin .05 and equal configs it passes in 51 %% of cases, and without it in 90 %
 }
 
 
-@dataclass(frozen=True)
-class GateDecision:
-    """The decision of a gate, and its basis. A refused pair has no checks, but a reason.
-
-    ``decisions`` has the one against each baseline, where there is an anchor beside the first.
-    """
-
-    decision: Decision
-    baseline: RecordedRun | None
-    candidate: RecordedRun
-    checks: Sequence[Check] = ()
-    factors: Sequence[comparable.Factor] = ()
-    notes: Sequence[str] = ()
-    reason: str = ""
-    questions: int = 0  # that were chosen; a metric may apply to a part of them
-    anchor: RecordedRun | None = None
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
-    sequential: bool = False
-
-
 def gate(arguments: Sequence[str]) -> int:
     """Run ``ragsweep gate``; return the exit status.
 
@@ -90,7 +84,7 @@ def gate(arguments: Sequence[str]) -> int:
     baseline = find_run(options.path, options.baseline) if options.baseline else None
     anchor = find_run(options.path, options.anchor) if options.anchor else None
     decision = replace(_decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
-    for path, write in ((options.json, _as_json), (options.markdown, _as_markdown)):
+    for path, write in ((options.json, as_json), (options.markdown, as_markdown)):
         if path:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +92,7 @@ def gate(arguments: Sequence[str]) -> int:
             except OSError as fault:
                 raise InputError(f"{path}: cannot be written: {fault.strerror}") from None
     with ignore_closed_pipe():
-        _show(decision, Terminal.current())
+        show(decision, Terminal.current())
     return EXIT_STATUS[decision.decision]
 
 
@@ -113,6 +107,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(option, action="append", default=[], metavar="METRIC=X", help=_HELP[kind])
     parser.add_argument("--slice", action="append", default=[], metavar="LABEL", help=_HELP["slice"])
     parser.add_argument("--questions", type=Path, metavar="FILE", help="only these questions: ids, one a line")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     parser.add_argument("--each", action="store_true", help=_HELP["each"])
     parser.add_argument("--sequential", action="store_true", help=_HELP["sequential"])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the decision for programs")
@@ -133,6 +128,8 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
         raise ConfigError("--each and --slice: a question by itself is in no slice; give one of the two")
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: is compared with the candidate by --margin METRIC=X; give one")
+    if options.each and options.labels:
+        raise ConfigError("--each and --labels: a question by itself has no mean to correct; give one of the two")
     if options.sequential:
         check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
@@ -205,6 +202,8 @@ def _decide(
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         check_direction(condition, after)
+    given = read_labels(options.labels) if options.labels else []
+    check_labelled(given, metrics)
     for label in options.slice:
         if label not in before.groups or label not in before.outcomes:
             raise ConfigError(f'--slice: no label "{label}"{nearest(label, before.groups)}')
@@ -212,8 +211,12 @@ def _decide(
     chosen = set(read_questions(options.questions, set(ids)) if options.questions else ids)
     checks, notes = list[Check](), list[str]()
     for name, one in baselines.items():
+        against = anchor if name == "anchor" else baseline
+        people = RunLabels(given, [run.run for run in (against or candidate, candidate)])
         spreads = {metric: metric_range([one, after], metric) if options.sequential else None for metric in metrics}
-        scopes = {metric: Scope(chosen, options.slice, options.each, spreads[metric]) for metric in metrics}
+        scopes = {
+            metric: Scope(chosen, options.slice, options.each, spreads[metric], people.of(metric)) for metric in metrics
+        }
         conditions = [each for each in options.conditions if each.paired or one is before]
         found, said = _check_against(one, after, conditions, scopes)
         checks += [replace(check, against=name if check.condition.paired and anchor else "") for check in found]
@@ -269,104 +272,8 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
             if (label, metric) not in sliced:
                 yield f"{metric}: no question that has it has a {label}, so that there is no slice"
     yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
+    yield from (correction(check, check.judged) for check in checks if check.judged)
+    if any(check.judged for check in checks) and any(check.label for check in checks):
+        yield "slices are as judged: the labels correct the checks on all questions"
     if small := sum(not check.counts for check in checks):
         yield f"{small} slices of fewer than {SMALL} questions do not count, as they do not fail"
-
-
-def _show(decision: GateDecision, terminal: Terminal) -> None:
-    terminal.line("gate", f"{decision.decision}: {_pair(decision)}")
-    if decision.reason:
-        terminal.line("refused", decision.reason)
-    for name, found in decision.decisions.items():
-        terminal.line(name, f"{found} against {getattr(decision, name)}")
-    for factor in decision.factors:
-        terminal.line("factor", str(factor))
-    terminal.aligned([_cells(check) for check in decision.checks])
-    for note in decision.notes:
-        terminal.line("note", note)
-
-
-def _pair(decision: GateDecision) -> str:
-    against = f" against {decision.baseline}" if decision.baseline else ""
-    against += f" and {decision.anchor}" if decision.anchor else ""
-    return f"{decision.candidate}{against}" + (f", {decision.questions:,} questions" if decision.questions else "")
-
-
-def _cells(check: Check) -> list[str]:
-    """Return one check's cells: decision, questions, means, difference, and distance from the margin."""
-    found, unit, condition = check.found, check.unit, check.condition
-    before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
-    if math.isnan(found.low):
-        distance = found.note or f"the nearest {signed(found.slack, unit)} from it"
-    else:
-        distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
-        distance += f"; some {check.needed:,} questions would decide" if check.needed else ""
-        distance += f"; {found.note}" if found.note else ""
-    return [
-        found.decision if check.counts else f"({found.decision})",
-        f"{condition.metric} against the {check.against}" if check.against else condition.metric,
-        f"{check.label} {check.value}" if check.label else "all",
-        f"{found.questions} questions{' (few)' if check.small else ''}",
-        f"{before}{amount(found.candidate, unit)}",
-        signed(found.difference, unit) if condition.paired else "",
-        f"{LEAST if condition.kind == GAIN else condition.kind} {condition.written_size}",
-        distance,
-    ]
-
-
-def _row(check: Check) -> Row:
-    found, condition = dict(vars(check.found)), check.condition
-    return {
-        "metric": condition.metric,
-        "against": check.against or ("baseline" if condition.paired else ""),
-        "label": check.label,
-        "value": check.value,
-        "decision": found.pop("decision"),
-        "counts": check.counts,
-        "small": check.small,
-        **{name: value for name, value in found.items() if name != "level"},
-        "condition": condition.kind,
-        "margin": check.found.margin if condition.kind == MARGIN else condition.size,
-        "margin_given": str(condition),
-        "questions_needed": check.needed,
-    }
-
-
-def _as_json(decision: GateDecision) -> str:
-    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
-    facts = decision.candidate.result.dataset
-    document = {
-        "format": FORMAT,
-        "decision": decision.decision,
-        "exit_status": EXIT_STATUS[decision.decision],
-        "reason": decision.reason,
-        "baseline": decision.baseline and decision.baseline.facts,
-        "anchor": decision.anchor and decision.anchor.facts,
-        "candidate": decision.candidate.facts,
-        "decisions": decision.decisions,
-        "sequential": decision.sequential,
-        "golden_set": facts.golden_digest,
-        "corpus": facts.corpus_digest,
-        "questions": decision.questions,
-        "confidence_level": decision.checks[0].found.level if decision.checks else None,
-        "factors": [vars(factor) for factor in decision.factors],
-        "notes": decision.notes,
-        **(
-            {"variance": {str(one.condition): one.variance.facts for one in decision.checks if one.variance}}
-            if any(one.variance for one in decision.checks)
-            else {}
-        ),
-        "checks": log_table([_row(check) for check in decision.checks]),
-    }
-    return to_json(document) + "\n"
-
-
-def _as_markdown(decision: GateDecision) -> str:
-    """Write it for a comment on a change, or the summary of a job."""
-    columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
-    rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
-    against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]
-    lines = [decision.reason, *against, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
-    listed = "".join(f"- {line}\n" for line in lines if line)
-    parts = (f"### gate: {decision.decision}\n", f"{_pair(decision)}\n", markdown(rows), listed)
-    return "\n".join(part for part in parts if part)

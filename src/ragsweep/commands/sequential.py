@@ -28,6 +28,11 @@ def check_sequential(options: argparse.Namespace) -> None:
             )
     if options.each:
         raise ConfigError("--sequential and --each: no chance is involved question by question; give one of the two")
+    if options.labels:
+        raise ConfigError(
+            "--sequential and --labels: the bets are on the scores of all questions, of which labels are a sample; give"
+            " one of the two"
+        )
     if options.questions:
         raise ConfigError(
             "--sequential and --questions: all questions of an earlier look must stay, which a list does not ensure;"

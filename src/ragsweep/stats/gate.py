@@ -14,6 +14,17 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
+from ragsweep.stats.human_labels import (
+    MARKS,
+    RunLabels,
+    are_marks,
+    check_corrected,
+    correct_difference,
+    correct_gate,
+    correct_mean,
+    match_labels,
+    reason_uncorrected,
+)
 from ragsweep.stats.inference import noninferiority
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import estimate_power, questions_needed
@@ -62,7 +73,8 @@ class Check:
     """One condition, for all questions or in one slice.
 
     ``needed`` is how many such questions would decide in four of five cases, were the two equal; None if unknown, or if
-    there are as many. ``against`` names the baseline of several, "" where the condition has none.
+    there are as many. ``against`` names the baseline of several, "" where the condition has none. Where people's labels
+    correct a judge, ``judged`` is what its scores alone decide, and ``labels`` counts those of the config with fewest.
     """
 
     condition: Condition
@@ -74,6 +86,8 @@ class Check:
     needed: int | None = None
     against: str = ""
     variance: VarianceShares | None = None  # of the difference, or of the mean, where answers are repeated
+    judged: noninferiority.Gate | None = None
+    labels: int = 0
 
     @property
     def counts(self) -> bool:
@@ -103,12 +117,14 @@ class Scope(NamedTuple):
     """Which questions a condition is checked on: the chosen ones as a whole, or ``each``, and the slices of labels.
 
     ``spread``: where bets decide (see ``noninferiority.sequential_gate``), the metric's highest value less its lowest.
+    ``people``: labels that correct the metric on all chosen questions; slices are as judged.
     """
 
     chosen: Collection[str]
     labels: Sequence[str] = ()
     each: bool = False
     spread: float | None = None
+    people: RunLabels | None = None
 
 
 class FilledCandidate(NamedTuple):
@@ -157,15 +173,18 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
             parts.append((label, value, part, []))
     same = condition.kind == MARGIN and before.signature == filled.result.signature
     for label, value, part, lost in parts:
-        found = _decide(condition, part, scope.spread)
+        found, labels, judged = _decide(condition, part, scope.spread), 0, None
+        if scope.people and not label and not math.isnan(found.low):
+            judged = found
+            found, labels = _correct(judged, condition, part, results, filled.worst, scope.people)
         if same and found.note == noninferiority.SAME:  # no sample: it is the same config
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
-        needed = None if scope.spread else _questions_needed(condition, part, found)
+        needed = None if scope.spread or judged else _questions_needed(condition, part, found)
         shares = None if label else variance_shares(results if condition.paired else results[1:], part)
         small = bool(label) and len(part.questions) < SMALL
-        yield Check(condition, unit, label, value, found, small, needed, variance=shares)
+        yield Check(condition, unit, label, value, found, small, needed, variance=shares, judged=judged, labels=labels)
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
@@ -178,6 +197,40 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> nonin
     if condition.paired:
         return noninferiority.sequential_gate(matrix, (-1 if condition.kind == GAIN else 1) * condition.size, spread)
     return noninferiority.sequential_gate(noninferiority.beside_bound(matrix, condition.size), 0.0, spread)
+
+
+def _correct(
+    judged: noninferiority.Gate, condition: Condition, matrix: Matrix, results: Sequence[Result], worst: Sequence[str],
+    people: RunLabels,
+) -> tuple[noninferiority.Gate, int]:  # fmt: skip
+    """Decide a condition by what people's labels make of the mean, or the difference; return their number, too.
+
+    Raises:
+        InputError: No label counts, or the labels cannot be used beside the candidate's failures.
+    """
+    rows, metric, size = len(matrix.values), condition.metric, condition.size
+    matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
+    failed, sign = np.isin(matrix.questions, worst), 1.0 if matrix.higher_is_better else -1.0
+    if not condition.paired:
+        mean = correct_mean(matrix, matched, 0, _ONE_SIDED, failed)
+        found = correct_gate(judged, mean, sign, -sign * size)
+        found = replace(found, candidate=mean.value, difference=mean.value - size)
+    else:
+        first = correct_mean(matrix, matched, 0, _ONE_SIDED).value
+        before = judged.baseline if math.isnan(first) else first
+        mean = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, worst=failed)
+        found = replace(judged, baseline=before, candidate=before + mean.value, difference=mean.value)
+        if condition.relative:
+            share = 1 - sign * size
+            less = correct_difference(matrix, matched, (0, 1), _ONE_SIDED, share, failed)
+            found = correct_gate(replace(found, margin=size * before), less, sign, 0.0)
+        else:
+            found = correct_gate(found, mean, sign, judged.margin)
+    check_corrected(matched, mean, metric)
+    unused = matched.why_unused() if condition.paired else ""  # others are of the baseline
+    notes = [found.note, reason_uncorrected(matched, mean, metric) or unused]
+    notes += [MARKS] if are_marks(people.given, metric, matrix) else []
+    return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
 
 def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiority.Gate) -> int | None:

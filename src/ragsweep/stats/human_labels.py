@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.noninferiority import Gate, decide
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
 
 Doubles = NDArray[np.float64]
@@ -38,7 +39,8 @@ NO_RUN = "name a run that is none of these configs"
 OTHER_ANSWER = "are of an answer that none of these configs gave"
 TWO_CONTEXTS = "name an answer that was given from different contexts, which the metric reads: name the run"
 NO_QUESTION = "are of questions without a score in all configs"
-MARKS = "the labels are 0 and 1: corrected is the difference of the shares that people pass, not of mean scores"
+MARKS = "the labels are 0 and 1: corrected are the shares that people pass, not mean scores"
+BOTH = "label the same questions of both configs, so that these are in the sample"
 WAY_OUT = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 
 
@@ -178,23 +180,70 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 # --- corrections ---------------------------------------------------------------------------------------------------
 
 
+class RunLabels(NamedTuple):
+    """People's labels, and the MLflow runs of the configs that they may name, in the order of these."""
+
+    given: Sequence[HumanLabel]
+    runs: Sequence[str]
+
+    def of(self, metric: str) -> RunLabels | None:
+        """Return the labels of one metric; None where there are none."""
+        chosen = [label for label in self.given if label.metric == metric]
+        return RunLabels(chosen, self.runs) if chosen else None
+
+
+def correct_mean(
+    matrix: Matrix, matched: MatchedLabels, row: int, level: float = 0.95, worst: Flags | None = None
+) -> Corrected:
+    """Correct the mean of one row (see ``prediction_powered``).
+
+    ``worst`` marks questions on which the row failed: its score there is known, and the labels correct the others.
+    """
+    settled = None if worst is None else np.where(worst, matrix.values[row], np.nan)
+    labels = matched.of((row,), np.ones(len(matrix.questions), dtype=bool) if worst is None else ~worst)
+    return prediction_powered(matrix.values[[row]], _weighted(labels, matrix), matrix.clusters, (1.0,), level, settled)
+
+
 def correct_difference(
     matrix: Matrix, matched: MatchedLabels, rows: tuple[int, int], level: float = 0.95,
-    signs: tuple[float, float] = (-1.0, 1.0), worst: Flags | None = None,
+    share: float = 1.0, worst: Flags | None = None,
 ) -> Corrected:  # fmt: skip
-    """Correct the second row less the first, in the metric's own direction (see ``prediction_powered``).
+    """Correct the second row less a ``share`` of the first, in the metric's own direction (``prediction_powered``).
 
-    Questions with the same case in both differ by 0, whatever a judge says: the labels correct the others. ``signs``:
-    others than (-1, 1) where a share of the first row is taken off. ``worst`` marks questions on which the second row
-    failed: its score there is known.
+    Questions with the same case in both differ by 0, whatever a judge says: the labels correct the others (of a share
+    other than 1 all). ``worst`` marks questions on which the second row failed. Its score there is known, and they
+    are in the sample where the first row was labelled.
+
+    Raises:
+        InputError: The second row failed on some questions, and was not labelled on all that the first was.
     """
-    alike = matched.cases[rows[0]] == matched.cases[rows[1]]
-    settled = np.where(alike, 0.0, np.nan) if signs == (-1.0, 1.0) else None
-    labels = matched.of(rows, np.ones_like(alike) if settled is None else ~alike)
-    scaled = labels if matrix.weights is None else labels * matrix.weights
-    if worst is not None:
-        scaled[1] = np.where(worst & ~np.isnan(scaled[0]), matrix.values[rows[1]], scaled[1])
-    return prediction_powered(matrix.values[list(rows)], scaled, matrix.clusters, signs, level, settled)
+    failed = np.zeros(len(matrix.questions), dtype=bool) if worst is None else worst
+    alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~failed & (share == 1)
+    (first,), (second,) = matched.of(rows[:1], ~alike), matched.of(rows[1:], ~alike & ~failed)
+    if failed.any():
+        second = np.where(failed, matrix.scores[rows[1]], second)
+        if (np.isnan(second) & ~np.isnan(first)).any():
+            raise InputError(f"labels: {matrix.configs[rows[1]]} failed or declined {failed.sum()} questions: {BOTH}")
+        second = np.where(np.isnan(first), np.nan, second)
+    settled = np.where(alike, 0.0, np.nan) if alike.any() else None
+    labels = _weighted(np.stack([first, second]), matrix)
+    return prediction_powered(matrix.values[list(rows)], labels, matrix.clusters, (-share, 1.0), level, settled)
+
+
+def _weighted(labels: Doubles, matrix: Matrix) -> Doubles:
+    return labels if matrix.weights is None else labels * matrix.weights
+
+
+def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
+    """Decide by the slack ``sign * contrast + offset``; without enough labels it is inconclusive.
+
+    An end of the interval is never nearer than the judged one, which allows for losses too rare to have been seen.
+    """
+    slack = sign * contrast.value + offset
+    low, high = sorted((sign * contrast.low, sign * contrast.high))
+    low = slack - max(slack - low - offset, judged.slack - judged.low)
+    high = slack + max(high + offset - slack, judged.high - judged.slack)
+    return replace(judged, decision=decide(slack, low, high, judged.margin), slack=slack, low=low, high=high)
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:

@@ -125,6 +125,12 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
     return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 
 
+def decide(slack: float, low: float, high: float, margin: float) -> Decision:
+    """Decide by the interval of the slack; differences of rounding are none."""
+    near = 1e-9 * max(abs(slack), abs(margin))
+    return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
+
+
 def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
     if not matrix.values.shape[1]:
         return _undecided(matrix, margin, level, "no question was scored in both")
@@ -138,8 +144,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
     each = _slack(matrix, margin, relative)
     slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
-    near = 1e-9 * max(abs(slack), abs(allowed))
-    decision: Decision = "pass" if low >= -near else "fail" if high < -near else "inconclusive"
+    decision = decide(slack, low, high, allowed)
     apart = matrix.values[0] != matrix.values[1]
     note = "" if apart.any() else SAME
     if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:

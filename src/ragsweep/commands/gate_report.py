@@ -1,0 +1,160 @@
+"""The decision of ``ragsweep gate``, and how it is written: for a terminal, for programs, for a comment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragsweep.commands.command_line import RecordedRun
+from ragsweep.report.numbers import amount, signed
+from ragsweep.report.tables import Row, log_table, markdown, to_json
+from ragsweep.report.terminal import Terminal
+from ragsweep.stats import comparable
+from ragsweep.stats.gate import GAIN, LEAST, MARGIN, Check
+from ragsweep.stats.inference.noninferiority import Gate
+
+Decision = Literal["pass", "fail", "inconclusive", "refused"]
+EXIT_STATUS: Mapping[Decision, int] = {"pass": 0, "fail": 1, "inconclusive": 3, "refused": 3}
+FORMAT = "ragsweep.gate/1"
+_JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
+"""What the judge's scores alone give, where people's labels correct them."""
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """The decision of a gate, and its basis. A refused pair has no checks, but a reason.
+
+    ``decisions`` has the one against each baseline, where there is an anchor beside the first.
+    """
+
+    decision: Decision
+    baseline: RecordedRun | None
+    candidate: RecordedRun
+    checks: Sequence[Check] = ()
+    factors: Sequence[comparable.Factor] = ()
+    notes: Sequence[str] = ()
+    reason: str = ""
+    questions: int = 0  # that were chosen; a metric may apply to a part of them
+    anchor: RecordedRun | None = None
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    sequential: bool = False
+
+
+def correction(check: Check, judged: Gate) -> str:
+    """Describe what people's labels changed."""
+
+    def basis(found: Gate) -> str:
+        moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)
+        distance = (
+            f"{signed(found.slack, check.unit)} [{signed(found.low, check.unit)}, {signed(found.high, check.unit)}]"
+        )
+        return f"{moved}, {distance} from it ({found.decision})"
+
+    where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
+    if math.isnan(check.found.low):
+        return f"{where}: not corrected, so not decided; as judged {basis(judged)}"
+    return f"{where}: as judged {basis(judged)}; corrected by {check.labels} labels {basis(check.found)}"
+
+
+def show(decision: GateDecision, terminal: Terminal) -> None:
+    """Print the decision and its basis."""
+    terminal.line("gate", f"{decision.decision}: {_pair(decision)}")
+    if decision.reason:
+        terminal.line("refused", decision.reason)
+    for name, found in decision.decisions.items():
+        terminal.line(name, f"{found} against {getattr(decision, name)}")
+    for factor in decision.factors:
+        terminal.line("factor", str(factor))
+    terminal.aligned([_cells(check) for check in decision.checks])
+    for note in decision.notes:
+        terminal.line("note", note)
+
+
+def _pair(decision: GateDecision) -> str:
+    against = f" against {decision.baseline}" if decision.baseline else ""
+    against += f" and {decision.anchor}" if decision.anchor else ""
+    return f"{decision.candidate}{against}" + (f", {decision.questions:,} questions" if decision.questions else "")
+
+
+def _cells(check: Check) -> list[str]:
+    """Return one check's cells: decision, questions, means, difference, and distance from the margin."""
+    found, unit, condition = check.found, check.unit, check.condition
+    before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
+    if math.isnan(found.low):
+        distance = found.note or f"the nearest {signed(found.slack, unit)} from it"
+    else:
+        distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
+        distance += f"; some {check.needed:,} questions would decide" if check.needed else ""
+        distance += f"; {found.note}" if found.note else ""
+    return [
+        found.decision if check.counts else f"({found.decision})",
+        f"{condition.metric} against the {check.against}" if check.against else condition.metric,
+        f"{check.label} {check.value}" if check.label else "all",
+        f"{found.questions} questions{' (few)' if check.small else ''}",
+        f"{before}{amount(found.candidate, unit)}",
+        signed(found.difference, unit) if condition.paired else "",
+        f"{LEAST if condition.kind == GAIN else condition.kind} {condition.written_size}",
+        distance,
+    ]
+
+
+def _row(check: Check) -> Row:
+    found, condition = dict(vars(check.found)), check.condition
+    return {
+        "metric": condition.metric,
+        "against": check.against or ("baseline" if condition.paired else ""),
+        "label": check.label,
+        "value": check.value,
+        "decision": found.pop("decision"),
+        "counts": check.counts,
+        "small": check.small,
+        **{name: value for name, value in found.items() if name != "level"},
+        "condition": condition.kind,
+        "margin": check.found.margin if condition.kind == MARGIN else condition.size,
+        "margin_given": str(condition),
+        "questions_needed": check.needed,
+        "labels": check.labels,
+        **{f"judged_{name}": check.judged and getattr(check.judged, name) for name in _JUDGED},
+    }
+
+
+def as_json(decision: GateDecision) -> str:
+    """Write all of it; ``checks`` is a table as MLflow's log_table writes it."""
+    facts = decision.candidate.result.dataset
+    document = {
+        "format": FORMAT,
+        "decision": decision.decision,
+        "exit_status": EXIT_STATUS[decision.decision],
+        "reason": decision.reason,
+        "baseline": decision.baseline and decision.baseline.facts,
+        "anchor": decision.anchor and decision.anchor.facts,
+        "candidate": decision.candidate.facts,
+        "decisions": decision.decisions,
+        "sequential": decision.sequential,
+        "golden_set": facts.golden_digest,
+        "corpus": facts.corpus_digest,
+        "questions": decision.questions,
+        "confidence_level": decision.checks[0].found.level if decision.checks else None,
+        "factors": [vars(factor) for factor in decision.factors],
+        "notes": decision.notes,
+        **(
+            {"variance": {str(one.condition): one.variance.facts for one in decision.checks if one.variance}}
+            if any(one.variance for one in decision.checks)
+            else {}
+        ),
+        "checks": log_table([_row(check) for check in decision.checks]),
+    }
+    return to_json(document) + "\n"
+
+
+def as_markdown(decision: GateDecision) -> str:
+    """Write it for a comment on a change, or the summary of a job."""
+    columns = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
+    rows = [dict(zip(columns, _cells(check), strict=True)) for check in decision.checks]
+    against = [f"{found} against the {name} {getattr(decision, name)}" for name, found in decision.decisions.items()]
+    lines = [decision.reason, *against, *(f"changed: {factor}" for factor in decision.factors), *decision.notes]
+    listed = "".join(f"- {line}\n" for line in lines if line)
+    parts = (f"### gate: {decision.decision}\n", f"{_pair(decision)}\n", markdown(rows), listed)
+    return "\n".join(part for part in parts if part)
