@@ -263,6 +263,14 @@ def test_changes_are_told_by_how_much_they_matter(capsys: pytest.CaptureFixture[
     assert "intervals that hold for all 3 together" in lines[0]
 
 
+def test_changes_of_an_amount_are_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    base = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(normal(0.5))]
+    half = [one / 2 for one in base]
+    changed = [scored({"latency_ms": column}, parameters={"a": a}) for a, column in (("1", base), ("2", half))]
+    show_changes(changed, None, Terminal.current())
+    assert "x 0.50 [0.50, 0.50]" in capsys.readouterr().out
+
+
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     record(tmp_path, scored({"ndcg": normal(0.5)}))
     cases = {"RUN": [], 'no result of a run "z"': ["z"], "--factors": ["1", "--factors", "a"]}

@@ -46,6 +46,23 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
     assert printed.index("a 1 -> 2") < printed.index("b 1 -> 2") < printed.index("together")
 
 
+def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """a=2 halves every latency: also of a question that takes a thousand times as long."""
+    slow = [1000.0 * (1000 if n == 0 else 1) * (1 + one) for n, one in enumerate(BASE)]
+    results = [
+        scored({"latency_ms": [one / factor for one in slow]}, name=f"a={a}", parameters={"a": a})
+        for a, factor in (("1", 1.0), ("2", 2.0))
+    ]
+    record_sweep(tmp_path, PARENT, *results)
+    found, rows = told(capsys, tmp_path)
+    assert (rows["a"]["ratio"], rows["a"]["effect"], rows["a"]["beyond_chance"]) == (pytest.approx(0.5), None, True)
+    assert "ratios" not in found["method"]
+    assert effects([PARENT, "--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "x 0.50 [0.50, 0.50]" in printed
+    assert "ratios, of the typical question" in printed
+
+
 def test_what_is_no_grid_is_said_with_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_sweep(tmp_path, PARENT, config("1", "1"), config("2", "1"), config("1", "2"))
     found, rows = told(capsys, tmp_path)

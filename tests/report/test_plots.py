@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import matplotlib.figure
 import pytest
 
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.report import plots
+from ragsweep.stats.comparison import SweepComparison, compare_configs
+from weighed import METRIC, scored
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 
@@ -110,3 +113,19 @@ def test_nothing_to_show_is_still_a_picture() -> None:
 def test_name_with_dollars_is_no_formula(drawn: list[matplotlib.figure.Figure]) -> None:
     plots.metric_by_label([a_result("prompt=$x_{$", values=("$a^{$",))], "recall", "category")
     assert drawn[0].axes[0].get_yticklabels()[0].get_text() == r"prompt=\$x_{\$"
+
+
+def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.figure.Figure]) -> None:
+    """Right is better: of a latency the smaller ratio, with ticks that people read."""
+    slow = [100.0 * (1 + n % 7) for n in range(60)]
+    rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
+    results = [scored(name, row, direction=False) for name, row in rows.items()]
+    results = [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
+    found = compare_configs(results)
+    assert isinstance(found, SweepComparison)
+    plots.differences(found)
+    (axes,) = drawn[0].axes
+    texts = [label.get_text() for label in axes.get_xticklabels()]
+    assert axes.get_xlabel() == "ratio of the typical question over 60 questions"
+    assert texts == ["1.25x", "1x", "0.8x", "0.64x"]
+    assert axes.get_xticks().tolist() == pytest.approx([-math.log(float(text[:-1])) for text in texts])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.recommendation import result_facts as facts_of
-from ragsweep.report.verdict import against_baseline, looks_line, luck, verdict_lines
+from ragsweep.report.verdict import against_baseline, change, looks_line, luck, verdict_lines
+from ragsweep.report.verdict_files import verdict_files
 from ragsweep.stats.comparison import NoComparison, SweepComparison, compare_configs, rising_configs
 from weighed import METRIC, noisy, scored
 
@@ -279,7 +280,7 @@ def test_cheaper_config_that_is_shown_as_good_is_recommended_with_the_margin_and
     assert found["figures"]["context_tokens"]["value"] == 100
     told = said(*twins())
     assert "as good and cheaper: cheap (.4" in told
-    assert "worse than the best, best (margin .050); 100 context tokens against 900; from today: " in told
+    assert "worse than the best, best (margin .050); 100 context tokens against 900, -800 [-800, -800]; from" in told
 
 
 def test_margin_is_the_users_choice() -> None:
@@ -292,7 +293,86 @@ def test_default_margin_of_a_metric_with_a_unit_is_a_share_of_the_baseline() -> 
     slow = scored("slow", 400 * noisy(0.5), direction=False)
     found = compare_configs([replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")})
                    for one in (slow, replace(slow, name="other"))])  # fmt: skip
-    assert result_facts(found)["margin"] == pytest.approx(0.05 * 400 * np.mean(noisy(0.5)))
+    assert result_facts(found)["margin"] == pytest.approx(0.05)
+
+
+def priced(spread: float, ratio: float, questions: int = 100, seed: int = 0) -> list[Result]:
+    """Two configs as good as each other; what an answer costs varies as widely as given (sd of the logarithm)."""
+    generator = np.random.default_rng(seed)
+    money = np.exp(generator.normal(0, spread, (2, questions))) * np.array([[1], [ratio]])
+    results = []
+    for n, row in enumerate(money):
+        one = scored("ab"[n], noisy(0.5, questions, n, 0.02), cost_per_1000=1.0)
+        summary = replace(one.summaries["cost_per_1000"], value=float(row.mean()), unit="EUR")
+        results.append(replace(one, summaries={**one.summaries, "cost_per_1000": summary},
+                               outcomes={**one.outcomes, "cost_per_1000": row.tolist()}))  # fmt: skip
+    return results
+
+
+def test_config_is_called_cheaper_only_where_the_interval_of_the_ratio_excludes_1() -> None:
+    """Of equal long-tailed costs one mean is often lower by a tenth: that is no saving."""
+    lucky = next(
+        results
+        for seed in range(50)
+        for results in [priced(1.5, 1.0, seed=seed)]
+        if results[1].summaries["cost_per_1000"].value < 0.8 * results[0].summaries["cost_per_1000"].value
+    )
+    told = said(*lucky)
+    assert result_facts(compare_configs(lucky))["kind"] == "none"
+    assert re.search(
+        r"whether b is cheaper cannot be told: money for 1,000 questions, x [\d.]+ \[\d?\.\d+, 1\.\d+\]", told
+    )
+    cheap = priced(1.0, 0.3)
+    assert result_facts(compare_configs(cheap))["recommended"] == "b"
+    assert re.search(r"money for 1,000 questions against [\d.]+, x 0\.\d+ \[0\.\d+, 0\.\d+\]; from a", said(*cheap))
+
+
+# --- amounts ------------------------------------------------------------------------------------------------------
+
+
+def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categories: bool = False) -> list[Result]:
+    """Make configs whose objective is a lognormal amount, in ms."""
+    generator = np.random.default_rng(3)
+    shared = generator.normal(5, spread, questions)
+    rows = np.exp(shared + generator.normal(0, spread / 2, (len(shifts), questions)) + np.array(shifts)[:, None])
+    labels = ["even" if n % 2 else "odd" for n in range(questions)] if categories else ()
+    results = [scored(f"c{n}", row, labels, direction=False) for n, row in enumerate(rows)]
+    return [replace(one, summaries={METRIC: replace(one.summaries[METRIC], unit="ms")}) for one in results]
+
+
+def test_one_scale_decides_everything_about_an_amount() -> None:
+    """Seconds for milliseconds change no conclusion, and a config's set, slices and power are of ratios as well."""
+    results = amounts(0, 0, -0.5, categories=True)
+    found = judged(*results)
+    seconds = [replace(one, outcomes={**one.outcomes, METRIC: (np.array(one.outcomes[METRIC]) / 1000).tolist()},
+                       summaries={METRIC: replace(one.summaries[METRIC], value=one.summaries[METRIC].value / 1000,
+                                                  unit="s")}) for one in results]  # fmt: skip
+    other = judged(*seconds)
+    assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, False, True]
+    assert other.probability.tolist() == pytest.approx(found.probability.tolist())
+    assert other.power.typical == pytest.approx(found.power.typical)
+    assert found.sliced == (0, 2, 1)
+    assert [part.better.tolist() for part in found.slices] == [[False, True, False]] * 2
+    told = written(found)
+    assert re.search(r"would show a true difference of \d+ % or more", told)
+    assert re.search(r"better: c2 \(.*x 0\.5\d+ \[0\.\d+, 0\.\d+\]", told)
+
+
+def test_one_huge_value_does_not_decide_the_set_of_an_amount() -> None:
+    """It decides the mean; the set is of the typical question, as the differences are."""
+    results = amounts(0, -0.5)
+    column = list(results[1].outcomes[METRIC])
+    column[0] *= 10_000
+    slow = replace(results[1].summaries[METRIC], value=float(np.mean(column)))
+    spoilt = [
+        results[0],
+        replace(results[1], outcomes={**results[1].outcomes, METRIC: column}, summaries={METRIC: slow}),
+    ]
+    found = judged(*spoilt)
+    assert found.means[1] > found.means[0]
+    assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, True]
+    assert found.selection_bias.winner == found.recommendation.best == 1
+    assert found.probability[1] > 0.95
 
 
 # --- what can only rise -------------------------------------------------------------------------------------------
@@ -412,6 +492,23 @@ def test_a_lead_that_hardly_any_question_contradicts_is_withheld_with_the_reason
     assert "may not have been seen" in against_baseline(found)
     assert "may not have been seen" in result_facts(found)["sentence"]
     assert "would show" not in result_facts(found)["sentence"]
+
+
+def test_interval_that_an_unseen_loss_could_undo_carries_a_note_wherever_it_is_printed() -> None:
+    """Also beside a config that is shown better, where the reason is not spelt out."""
+    generator = np.random.default_rng(5)
+    base = 0.4 + 0.05 * generator.random(50)
+    seen = base + generator.normal(0.2, 0.2, 50)
+    found = judged(
+        *(scored(name, row) for name, row in (("a", base), ("b", base + np.repeat([0.01, 0], [30, 20])), ("c", seen)))
+    )
+    assert found.differences.exposed.tolist() == [False, True, False]
+    assert found.differences.better.tolist() == [False, False, True]
+    assert change(found, 1).endswith("] (may be too short: rare losses)")
+    assert change(found, 2).endswith("]")
+    assert "those left out may be as good" in written(found)
+    files = verdict_files(found, Decision(found))
+    assert b"(may be too short: rare losses)" in files["verdict/verdict.md"]
 
 
 def test_a_longer_context_alone_can_lose_nothing_that_was_not_seen() -> None:

@@ -24,11 +24,12 @@ from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.evaluator import Experiment
-from ragsweep.report.numbers import amount, verdict_word, with_interval
+from ragsweep.report.numbers import amount, change_with_interval, verdict_word
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import OF_NO_MATTER, factors, shared_metrics
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.comparison import rising_configs
+from ragsweep.stats.inference.differences import compare_amounts
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.command import choices, compose_jobs, read_command
@@ -181,7 +182,7 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
         return
     name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries[name].unit
-    found = compare_with_baseline(matrix, 0)
+    found = compare_amounts(matrix, 0, unit, rising_configs(results, matrix))
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     terminal.line("ablate", f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions"
@@ -191,7 +192,10 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
             [
                 verdict_word(found.better[n], found.worse[n], not found.apart[n]),
                 ", ".join(map(str, factors(results[0], results[n]))) or results[n].name,
-                with_interval(float(found.estimate[n]), float(found.low[n]), float(found.high[n]), unit),
+                change_with_interval(
+                    *(float(one[n]) for one in (found.estimate, found.low, found.high)), unit, found.ratios
+                )
+                + found.doubt(n),
             ]
             for n in np.argsort(-np.abs(np.nan_to_num(found.estimate)), kind="stable").tolist()
             if n

@@ -45,7 +45,7 @@ from ragsweep.stats.human_labels import (
     match_labels,
     reason_uncorrected,
 )
-from ragsweep.stats.inference.differences import Differences, compare_amounts, take_logarithms
+from ragsweep.stats.inference.differences import Differences, compare_amounts, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice
@@ -203,7 +203,6 @@ def _corrected(labels: Sequence[HumanLabel], matrix: Matrix, runs: Sequence[Reco
 
 
 def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> list[Row]:
-    compared = take_logarithms(matrix) if ratios else matrix
     values = {label: np.array(column) for label, column in labels_of(baseline, matrix.questions).items()}
     return [
         {
@@ -218,7 +217,7 @@ def _slice_rows(matrix: Matrix, ratios: bool, baseline: Result, unit: str) -> li
             "verdict": verdict_word(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
             "unit": unit,
         }
-        for part in by_slice(compared, labels_of(baseline, matrix.questions))
+        for part in by_slice(transform_amounts(matrix, unit), labels_of(baseline, matrix.questions))
     ]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import Parser, add_path, find_sweep, ignore_closed_pipe, usual_metrics
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE
-from ragsweep.report.numbers import ROUNDING, with_interval
+from ragsweep.report.numbers import ROUNDING, change_with_interval
 from ragsweep.report.tables import log_table, markdown, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.inference import factorial
+from ragsweep.stats.inference.differences import has_ratios, transform_amounts
 from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import score_matrix
 
@@ -50,11 +52,13 @@ def effects(arguments: Sequence[str]) -> int:
     for result in results[1:]:
         check_same_questions(results[0], result)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
-    found = factorial.effects(factor_values(results), score_matrix(results, metric))
+    matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
+    found, ratios = factorial.effects(factor_values(results), transform_amounts(matrix, unit)), has_ratios(matrix, unit)
     note = _INTERACTIONS.get(found.interactions, "")
     ordered, method = sorted(found.effects, key=_order), _METHODS[found.method]
     method += f"; {weighted}" if (weighted := weighted_note(results[0])) else ""
-    cells = [_cells(effect, results[0].summaries[metric].unit) for effect in ordered]
+    method += "; ratios, of the typical question" if ratios else ""
+    cells = [_cells(effect, unit, ratios) for effect in ordered]
     with ignore_closed_pipe():
         if options.json:
             document = {
@@ -64,7 +68,7 @@ def effects(arguments: Sequence[str]) -> int:
                 "interactions": found.interactions,
                 "weighted": weighted,
                 "confidence_level": found.level,
-                "effects": log_table([_row(effect) for effect in ordered]),
+                "effects": log_table([_row(effect, ratios) for effect in ordered]),
             }
             print(to_json(document))
         elif options.markdown:
@@ -87,11 +91,11 @@ def _order(effect: Effect) -> tuple[int, float]:
     return len(effect.factors) + 10 * bool(effect.note), -abs(effect.estimate) if not effect.note else 0.0
 
 
-def _cells(effect: Effect, unit: str) -> list[str]:
+def _cells(effect: Effect, unit: str, ratios: bool) -> list[str]:
     return [
         "" if len(effect.factors) == 1 else "together",
         ", ".join(map(_change, effect.factors, effect.against, effect.levels)),
-        effect.note or with_interval(effect.estimate, effect.low, effect.high, unit),
+        effect.note or change_with_interval(effect.estimate, effect.low, effect.high, unit, ratios),
         "" if effect.note or _beyond_chance(effect) else "may be chance",
     ]
 
@@ -109,15 +113,16 @@ def _beyond_chance(effect: Effect) -> bool:
     return abs(effect.estimate) > ROUNDING and (effect.low > 0 or effect.high < 0)
 
 
-def _row(effect: Effect) -> dict[str, object]:
+def _row(effect: Effect, ratios: bool) -> dict[str, object]:
+    numbers, none = [effect.estimate, effect.low, effect.high], [math.nan] * 3
+    ratio = map(math.exp, numbers) if ratios else [None] * 3
     return {
         "kind": "main" if len(effect.factors) == 1 else "interaction",
         "factors": " x ".join(effect.factors),
         "from": " x ".join(effect.against),
         "to": " x ".join(effect.levels),
-        "effect": effect.estimate,
-        "low": effect.low,
-        "high": effect.high,
+        **dict(zip(("effect", "low", "high"), none if ratios else numbers, strict=True)),
+        **dict(zip(("ratio", "ratio_low", "ratio_high"), ratio, strict=True)),
         "beyond_chance": _beyond_chance(effect),
         "note": effect.note,
     }

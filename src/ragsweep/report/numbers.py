@@ -69,6 +69,11 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
     return f"x {value} [{', '.join(ends)}]" if math.isfinite(low) and math.isfinite(high) else f"x {value}"
 
 
+def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
+    """Write a difference with its interval, or a ratio, given logarithms."""
+    return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
+
+
 def verdict_word(better: bool, worse: bool, same: bool) -> str:
     """Return a word or two on whether a config is better than another."""
     return "better" if better else "worse" if worse else "the same" if same else "cannot tell"

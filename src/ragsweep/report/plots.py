@@ -30,8 +30,10 @@ PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # of Okabe and I
 ABSTENTION = "Token F1 by how much is answered. Dot: the best threshold in hindsight. Ends at the generator's own."
 DIFFERENCES = (
     "Bar: 95 % interval; all hold together. Full: cannot be told from the best. Hollow: worse than the best, beyond"
-    " chance. Diamond: recommended."
+    " chance. Diamond: recommended. Dotted: may be too short, large losses on few questions may be unseen."
 )
+RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
+MOST_TICKS = 8
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
@@ -131,7 +133,8 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
         kept = bool(verdict.may_be_best[row])
         colour = COLOUR if kept else GREY
         if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
-            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+            style = ":" if found.exposed[row] else "-"
+            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, style, lw=1.6)
         marker, size = ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5)
         inside = colour if kept else "white"
         axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
@@ -139,7 +142,11 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_title(_literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[0])} by"), fontsize=10)
     unit = f", {verdict.unit}" if verdict.unit and not found.ratios else ""
-    what = "mean difference of logarithms" if found.ratios else "mean difference"
+    what = "ratio of the typical question" if found.ratios else "mean difference"
+    if found.ratios:
+        axes.margins(x=0.1)
+        places, texts = _ratio_ticks(*axes.get_xlim(), sign)
+        axes.set_xticks(places, texts)
     axes.set_xlabel(f"{what} over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
     _style(axes, "top", "right", "left")
     more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
@@ -147,6 +154,14 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
         _literal(textwrap.fill(DIFFERENCES + more, int(width * 14))), x=0.01, ha="left", fontsize=8, color=GREY
     )
     return _png(figure)
+
+
+def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
+    """Return where an axis of logarithms has ticks, and their ratios, 0.8x, 1x, 1.25x: ``sign`` -1 turns the axis."""
+    step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
+    first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
+    powers = range(first, last + 1)
+    return [n * math.log(step) for n in powers], [f"{step ** (sign * n):.3g}x" for n in powers]
 
 
 def _style(axes: Axes, *hidden: str) -> None:

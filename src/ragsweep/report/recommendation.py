@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.report.numbers import number
-from ragsweep.report.verdict import against_baseline, between, change, name, score
+from ragsweep.report.numbers import change_with_interval, number
+from ragsweep.report.verdict import against_baseline, between, change, name, score, size
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import UNSEEN
 from ragsweep.stats.inference.power import questions_needed
-from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE
+from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, NONE, Change
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",
@@ -74,14 +74,24 @@ def result_facts(decision: Decision) -> dict[str, Any]:
         "recommended": decision.recommended,
         "baseline": configs[0],
         "best": configs[found.best],
-        "margin": found.margin,
+        "margin": math.expm1(found.margin) if verdict.differences.ratios else found.margin,
         "limits": dict(found.limits),
         "cost": found.cost or None,
+        "cheaper_untold": None if found.untold is None else configs[found.untold],
         "decide_by": list(found.decide_by),
         "figures": figures,
         "from_baseline": None if found.config is None else from_baseline(verdict, found.config),
-        "from_best": None if found.from_best is None else vars(found.from_best),
+        "from_best": None if found.from_best is None else _from_best(verdict, found.from_best),
     }
+
+
+def _from_best(verdict: SweepComparison, found: Change) -> dict[str, float]:
+    if not verdict.differences.ratios:
+        return vars(found)
+    sign = 1.0 if verdict.matrix.higher_is_better else -1.0
+    low, high = sorted((sign * found.low, sign * found.high))
+    return dict(zip(("ratio", "ratio_low", "ratio_high"), map(math.exp, (sign * found.estimate, low, high)),
+                    strict=True))  # fmt: skip
 
 
 def from_baseline(verdict: SweepComparison, row: int) -> dict[str, float]:
@@ -103,7 +113,7 @@ def result(verdict: SweepComparison) -> str:
         return f"better: {_better(verdict)}"
     if found.kind == AS_GOOD:
         return f"as good and cheaper: {_as_good(verdict)}"
-    return f"none: {_nothing(verdict)}"
+    return f"none: {_nothing(verdict)}{_untold(verdict)}"
 
 
 def _better(verdict: SweepComparison) -> str:
@@ -121,13 +131,32 @@ def _as_good(verdict: SweepComparison) -> str:
     found, row = verdict.recommendation, verdict.recommendation.config or 0
     cost, other = verdict.costs[found.cost], found.best if row == 0 else 0
     saving = f"{number(cost[row], '-')} {WORDS[found.cost]} against {number(cost[other], '-')}"
-    margin = score(verdict, found.margin, fine=True)
+    saving += _spent(verdict, found.cost, row or found.best, "" if row else f" for {name(verdict, found.best)}")
+    margin = size(verdict, found.margin)
     worse = "shown not worse than any other" if found.from_best is None else (
-        f"at most {score(verdict, max(-found.from_best.low, 0.0), fine=True)} worse than the best,"
+        f"at most {size(verdict, max(-found.from_best.low, 0.0))} worse than the best,"
         f" {name(verdict, found.best)}"
     )  # fmt: skip
     text = f"{'keep ' if row == 0 else ''}{_figure(verdict)}: {worse} (margin {margin}){_limits(verdict)}; {saving}"
     return text if row == 0 else f"{text}; from {name(verdict, 0)}: {change(verdict, row)}"
+
+
+def _untold(verdict: SweepComparison) -> str:
+    """Describe a lower cost that may be chance."""
+    found = verdict.recommendation
+    if found.untold is None:
+        return ""
+    cost = f"{WORDS[found.cost]}{_spent(verdict, found.cost, found.untold)}"
+    return f"; whether {name(verdict, found.untold)} is cheaper cannot be told: {cost}"
+
+
+def _spent(verdict: SweepComparison, cost: str, row: int, of: str = "") -> str:
+    """Write a cost by question against the baseline's, with its interval; nothing of a quantile."""
+    found = verdict.spending.get(cost)
+    if found is None:
+        return ""
+    estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
+    return f", {change_with_interval(estimate, low, high, '-', found.ratios)}{of}"
 
 
 def _nothing(verdict: SweepComparison) -> str:
@@ -153,7 +182,8 @@ def _unseparated(verdict: SweepComparison) -> str:
         else f"no other config is shown better{_limits(verdict)}" if verdict.differences.exposed[found.best]
         else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
-    lead = float(verdict.means[found.best] - verdict.means[0])
+    means = verdict.compared.values.mean(axis=1)
+    lead = float(means[found.best] - means[0])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
     if verdict.differences.exposed[found.best]:
         return f"{text}; {highest}; {UNSEEN}"

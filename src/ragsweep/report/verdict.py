@@ -95,12 +95,13 @@ def best(verdict: SweepComparison) -> Iterator[str]:
     top = verdict.selection_bias.winner
     value = f"{name(verdict, top)} ({score(verdict, float(verdict.means[top]))})"
     members = [row for row in _ordered(verdict, verdict.may_be_best) if row != top]
+    fewer = "; rare losses may be unseen: those left out may be as good" if verdict.differences.exposed.any() else ""
     if not members:
-        yield f"best: {value}; every other config is worse, beyond chance"
+        yield f"best: {value}; every other config is worse, beyond chance{fewer}"
     elif len(members) == configs - 1 and configs > 2:
         yield f"best: any of the {configs} configs may be it; the highest is {value}"
     else:
-        yield f"best: {value} cannot be told from {_others(verdict, members, top)}"
+        yield f"best: {value} cannot be told from {_others(verdict, members, top)}{fewer}"
 
 
 def luck(verdict: SweepComparison) -> Iterator[str]:
@@ -120,7 +121,7 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         return
-    least, alone = (score(verdict, value, fine=True) for value in (power.typical, power.alone))
+    least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""
     among = f" among these {configs:,} configs; between two alone, of {alone}" if configs > 2 else ""
     questions = f"{power.questions:,} questions{clusters}"
@@ -182,9 +183,8 @@ def _metric(verdict: SweepComparison) -> str:
 def change(verdict: SweepComparison, row: int) -> str:
     """Write how much better a config is than the baseline (negative: worse), or the ratio of amounts, with interval."""
     found = verdict.differences
-    if found.ratios:
-        return ratio_with_interval(float(found.estimate[row]), float(found.low[row]), float(found.high[row]))
-    return _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
+    text = _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
+    return text + found.doubt(row)
 
 
 def _change(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
@@ -194,13 +194,21 @@ def _change(verdict: SweepComparison, estimate: float, low: float, high: float) 
 
 
 def between(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    """Write an improvement with its interval; positive is better."""
+    """Write an improvement with its interval, positive where it is better; of amounts the ratio, in their direction."""
+    if verdict.differences.ratios:
+        ends = (low, high) if verdict.matrix.higher_is_better else (-high, -low)
+        return ratio_with_interval(estimate if verdict.matrix.higher_is_better else -estimate, *ends)
     fine = not high - low >= 0.1
     sign = "+" if estimate > 0 else ""
     value = sign + score(verdict, estimate, fine)
     if math.isnan(low):
         return value
     return f"{value} [{score(verdict, low, fine, bare=True)}, {score(verdict, high, fine, bare=True)}]"
+
+
+def size(verdict: SweepComparison, value: float) -> str:
+    """Write the size of a difference; of amounts in per cent."""
+    return f"{number(100 * math.expm1(value), '%')} %" if verdict.differences.ratios else score(verdict, value, True)
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
@@ -218,7 +226,7 @@ def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool
 
 def _ordered(verdict: SweepComparison, mask: np.ndarray) -> list[int]:
     """List the rows of a mask, the best mean first."""
-    means = verdict.matrix.better.mean(axis=1)
+    means = verdict.compared.better.mean(axis=1)
     return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
 
 

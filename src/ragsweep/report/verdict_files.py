@@ -16,6 +16,7 @@ from ragsweep.report.verdict import change, verdict_lines
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.slices import Slice
 
 DIFFERENCES = ("metric", "config", "mean", "difference", "low", "high", "standard_error", "effect", "wilcoxon_p",
                "wilcoxon_p_holm", "randomisation_p", "randomisation_p_holm", "questions", "questions_apart",
@@ -37,11 +38,12 @@ def verdict_files(verdict: SweepComparison, decision: Decision) -> dict[str, byt
     if verdict.slices:
         rows = [
             [part.label, part.value, part.questions, part.small, verdict.matrix.configs[row],
-             *(float(column[n]) for column in (part.estimate, part.low, part.high, part.p, part.p_holm))]
+             *([""] * 3 if verdict.differences.ratios else _interval(part, n)), float(part.p[n]), float(part.p_holm[n]),
+             *_ratios(part, n, verdict.differences.ratios)]
             for part in verdict.slices
             for n, row in enumerate(verdict.sliced)
         ]  # fmt: skip
-        files["verdict/slices.csv"] = csv_table(SLICES, rows)
+        files["verdict/slices.csv"] = csv_table([*SLICES, *RATIOS], rows)
     return files
 
 
@@ -61,8 +63,9 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
         "worse": _picked(configs, verdict.worse),
         "optimism": verdict.selection_bias.optimism,
         "expected": verdict.selection_bias.crossfitted,
-        "detectable": verdict.power.typical,
-        "detectable_alone": verdict.power.alone,
+        "detectable": _share(verdict, verdict.power.typical),
+        "detectable_alone": _share(verdict, verdict.power.alone),
+        "ratios": verdict.differences.ratios,
         "questions": len(verdict.matrix.questions),
         "asked": verdict.matrix.asked,
         "clusters": len(np.unique(verdict.matrix.clusters)),
@@ -82,10 +85,15 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
         "verdict/better": int(verdict.differences.better.sum()),
         "verdict/optimism": verdict.selection_bias.optimism,
         "verdict/expected": verdict.selection_bias.crossfitted,
-        "verdict/detectable": verdict.power.typical,
+        "verdict/detectable": _share(verdict, verdict.power.typical),
         "verdict/coverage": verdict.matrix.coverage,
     }
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
+
+
+def _share(verdict: SweepComparison, value: float) -> float:
+    """Return the size of a difference; of ratios as a share of the amount."""
+    return math.expm1(value) if verdict.differences.ratios else value
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
@@ -96,12 +104,12 @@ def differences_csv(verdict: SweepComparison) -> bytes:
             bool(verdict.may_be_best[n]),
             float(verdict.confidence_set.p_values[n]),
             float(verdict.probability[n]),
-            *_ratios(verdict.differences, n),
+            *_ratios(verdict.differences, n, verdict.differences.ratios),
         ]
         for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
     ]
     rows += [
-        [*row, "", "", "", *_ratios(found, n)]
+        [*row, "", "", "", *_ratios(found, n, found.ratios)]
         for matrix, found in verdict.others.values()
         for n, row in enumerate(_rows(matrix, found))
     ]
@@ -120,13 +128,17 @@ def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
         yield [matrix.metric, config, *values, len(matrix.questions), int(found.apart[n]), found.notes[n]]
 
 
-def _ratios(found: Differences, n: int) -> list[Any]:
-    return [math.exp(one[n]) for one in (found.estimate, found.low, found.high)] if found.ratios else [""] * 3
+def _ratios(found: Differences | Slice, n: int, ratios: bool) -> list[Any]:
+    return [math.exp(one) for one in _interval(found, n)] if ratios else [""] * 3
+
+
+def _interval(found: Differences | Slice, n: int) -> list[float]:
+    return [float(one[n]) for one in (found.estimate, found.low, found.high)]
 
 
 def page(verdict: SweepComparison, decision: Decision) -> str:
     """Return the verdict as markdown with a table of the best configs."""
-    order = np.argsort(-verdict.matrix.better.mean(axis=1), kind="stable").tolist()[:MOST_ROWS]
+    order = np.argsort(-verdict.compared.better.mean(axis=1), kind="stable").tolist()[:MOST_ROWS]
     p_values = verdict.differences.randomisation_holm
     rows = [
         {

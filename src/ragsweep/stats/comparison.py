@@ -19,7 +19,7 @@ from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, o
 from ragsweep.stats.comparable import differing_parameters, is_mean, labels_of
 from ragsweep.stats.inference.best import SelectionBias, probability_of_best, selection_bias
 from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confidence_set
-from ragsweep.stats.inference.differences import Differences, compare_amounts
+from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
 from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
@@ -58,6 +58,7 @@ class SweepComparison:
     """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
     matrix: Matrix
+    compared: Matrix  # by what they are compared: logarithms of amounts, else the matrix itself
     objective: str  # as configured: the matrix's metric, where that can be compared
     unit: str
     differences: Differences
@@ -68,6 +69,7 @@ class SweepComparison:
     recommendation: Recommendation
     recommended: Result | None  # the config of the recommendation, with its own figures
     costs: Mapping[str, Doubles]  # one number a config; NaN where unknown
+    spending: Mapping[str, Differences]  # of the costs by question, which a quantile such as latency_p95_ms is not
     sliced: tuple[int, ...]  # the configs compared by slice, the baseline first
     slices: tuple[Slice, ...]  # their rows are those of `sliced`
     reversals: tuple[Reversal, ...]  # better on average, worse there; rows of `matrix`
@@ -157,25 +159,30 @@ def _compare(
     lengths = context_lengths(results, matrix)
     units = {metric: results[0].summaries[metric].unit for metric in metrics}
     differences = compare_amounts(matrix, 0, units[metrics[0]], rising_configs(results, matrix))
-    costs = {name: cost for name in COSTS if not np.isnan((cost := _cost(results, name)).value).all()}
-    by_mean = np.argsort(-matrix.better.mean(axis=1), kind="stable").tolist()
+    compared = transform_amounts(matrix, units[metrics[0]])
+    spending = {name: found for name in COSTS if (found := _spending(results, name))}
+    costs = {name: cost for name in COSTS
+             if not np.isnan((cost := _cost(results, name, spending.get(name))).value).all()}  # fmt: skip
+    by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
-    slices = by_slice(matrix.select_configs(rows), labels_of(results[0], matrix.questions))
+    slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions))
     constraints = results[0].config.get("constraints") or {}
-    recommendation = recommend(matrix, differences, costs, constraints, _margin(results[0], matrix), lengths)
+    recommendation = recommend(compared, differences, costs, constraints, _margin(results[0], matrix), lengths)
     others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(
         matrix=matrix,
+        compared=compared,
         objective=(*objectives(results[0].config), metrics[0])[0],
         unit=units[metrics[0]],
         differences=differences,
-        confidence_set=model_confidence_set(matrix, SET_LEVEL),
-        probability=probability_of_best(matrix),
-        selection_bias=selection_bias(matrix),
-        power=_power(matrix, differences),
+        confidence_set=model_confidence_set(compared, SET_LEVEL),
+        probability=probability_of_best(compared),
+        selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
+        power=_power(compared, differences),
         recommendation=recommendation,
         recommended=None if recommendation.config is None else results[recommendation.config],
         costs={name: cost.value for name, cost in costs.items()},
+        spending=spending,
         sliced=rows,
         slices=slices,
         reversals=reversals(differences, sorted(slices, key=lambda part: -part.questions), rows),
@@ -228,15 +235,34 @@ LEAST_MS = 1.0
 """Milliseconds; a smaller saving is within the noise of measuring the same config twice."""
 
 
-def _cost(results: Sequence[Result], name: str) -> Cost:
-    """Return the configs' cost; only latency is measured anew by each and has an interval."""
+def _spending(results: Sequence[Result], name: str) -> Differences | None:
+    """Compare a cost by question; None of one that not all configs have, and of a quantile."""
+    if not all(name in result.summaries and _is_complete(result, name) for result in results):
+        return None
+    if _reason_not_compared(results, name):
+        return None
+    matrix = score_matrix(results, name)
+    return compare_amounts(matrix, 0, results[0].summaries[name].unit) if matrix.questions else None
+
+
+def _cost(results: Sequence[Result], name: str, spending: Differences | None) -> Cost:
+    """Return the configs' cost: shown lower where its differences by question are, or the intervals of quantiles."""
     rows = [
         (summary.value, summary.low, summary.high) if summary and _is_complete(result, name) else (math.nan,) * 3
         for result in results
         for summary in [result.summaries.get(name)]
     ]
     value, low, high = np.array(rows, dtype=np.float64).T
-    return Cost(value, low, high, LEAST_MS) if name.startswith("latency") else Cost(value, value, value)
+    if spending is None:
+        return Cost(value, high < low[0], low > high[0], LEAST_MS if name.startswith("latency") else 0.0)
+    return Cost(value, spending.better, spending.worse)
+
+
+def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
+    """Return a selection bias of logarithms as one of the winner's mean."""
+    mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
+    expected = mean * math.exp(-sign * bias.optimism)
+    return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)
 
 
 def _power(matrix: Matrix, differences: Differences) -> Power:
@@ -245,11 +271,14 @@ def _power(matrix: Matrix, differences: Differences) -> Power:
 
 
 def _margin(first: Result, matrix: Matrix) -> float:
-    """Return the margin in the metric's unit: as configured, else the default."""
-    margin = (first.config.get("recommend") or {}).get("margin")
+    """Return the margin in the metric's unit, as configured, else the default; of amounts in logarithms."""
+    margin, unit = (first.config.get("recommend") or {}).get("margin"), first.summaries[matrix.metric].unit
+    mean = float(matrix.values[0].mean())
+    if has_ratios(matrix, unit):
+        return math.log1p(MARGIN if margin is None else float(margin) / mean)
     if margin is not None:
         return float(margin)
-    return MARGIN * abs(float(matrix.values[0].mean())) if first.summaries[matrix.metric].unit else MARGIN
+    return MARGIN * abs(mean) if unit else MARGIN
 
 
 def rising_configs(results: Sequence[Result], matrix: Matrix) -> Flags | None:

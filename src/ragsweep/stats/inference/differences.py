@@ -22,6 +22,7 @@ BASELINE = "the baseline"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
 UNSEEN = "hardly any question speaks against it: a few that do, by much, may not have been seen"
+TOO_SHORT = "may be too short: rare losses"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, the exact tests do not confirm it"
 NO_RATIO = "some values are 0 or less, so that there is no ratio: the interval assumes no long tail"
 FEW = f"fewer than {FEWEST} independent questions"
@@ -68,6 +69,10 @@ class Differences:
     def worse(self) -> Flags:
         """The configs whose interval lies wholly on the worse side of 0, confirmed by the exact tests."""
         return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
+
+    def doubt(self, row: int) -> str:
+        """Return the clause that an interval is printed with where an unseen loss could undo it; else empty."""
+        return f" ({TOO_SHORT})" if self.exposed[row] else ""
 
     @property
     def confirmed(self) -> Flags:
@@ -125,22 +130,26 @@ def compare_amounts(
     Milliseconds, tokens and money have long tails, so that intervals of mean differences contain the true one too
     seldom; on logarithms both tests and intervals hold. Where a value is 0 or less, ``notes`` has what is assumed.
     """
-    if not unit or not matrix.values.size:
-        return compare_with_baseline(matrix, baseline, resamples=resamples, rising=rising)
-    if (matrix.scores > 0).all():
-        found = compare_with_baseline(take_logarithms(matrix), baseline, resamples=resamples, rising=rising)
-        return replace(found, ratios=True)
-    found = compare_with_baseline(matrix, baseline, resamples=resamples, rising=rising)
+    found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, rising=rising)
+    if not unit or not matrix.values.size or has_ratios(matrix, unit):
+        return replace(found, ratios=has_ratios(matrix, unit))
     notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]
     notes[baseline] = found.notes[baseline]
     return replace(found, notes=tuple(notes))
 
 
-def take_logarithms(matrix: Matrix) -> Matrix:
-    """Return the natural logarithms of scores that are all above 0, weighted as the scores are.
+def has_ratios(matrix: Matrix, unit: str) -> bool:
+    """Return whether scores are amounts in a ``unit``, all above 0, which are compared by their ratios."""
+    return bool(unit and matrix.values.size and (matrix.scores > 0).all())
 
-    Less the first config's mean, so that the unit (seconds or milliseconds) changes nothing.
+
+def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
+    """Return the scores by which configs are compared: natural logarithms of amounts (``has_ratios``), weighted alike.
+
+    Less the first config's mean logarithm, so that the unit (seconds or milliseconds) changes nothing.
     """
+    if not has_ratios(matrix, unit):
+        return matrix
     logarithms = np.log(matrix.scores)
     logarithms -= logarithms[0].mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)

@@ -39,11 +39,11 @@ MOST_TRIED = 20
 
 
 class Cost(NamedTuple):
-    """One number a config, and the ends of its interval; NaN where it is not known."""
+    """One number a config, NaN where it is not known, and which configs are shown to cost less or more than row 0."""
 
     value: Doubles
-    low: Doubles
-    high: Doubles
+    cheaper: Flags
+    dearer: Flags
     least: float = 0.0  # a saving of less is none, whatever its share
 
 
@@ -72,7 +72,8 @@ class Recommendation:
     ``config`` is the recommended row, None for kind "none". ``best`` is the row with the highest mean among those
     within the limits and the baseline. ``from_best`` is how the recommended config differs from it: a 95 % interval, or
     of "as_good_and_cheaper" the one whose lower end was shown to lie above -``margin``; None where it is the best.
-    ``cost`` names the cost by which it is the cheaper one. ``decide_by`` names the keys that lengthen the context where
+    ``cost`` names the cost by which it is the cheaper one. Of "none", ``untold`` is the row with the lowest ``cost``
+    that is not shown to be lower than the baseline's. ``decide_by`` names the keys that lengthen the context where
     the metric can only rise with them: a lead that comes from them is no reason to choose a config. ``within`` counts
     the configs within the ``limits``.
     """
@@ -83,6 +84,7 @@ class Recommendation:
     margin: float
     from_best: Change | None = None
     cost: str = ""
+    untold: int | None = None
     decide_by: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     within: int = 0
@@ -135,7 +137,7 @@ def recommend(
         return cheaper
     if lengths is not None and (shown & ~lengths.alone).any():
         return _better(matrix, known, shown & ~lengths.alone)
-    return known
+    return _with_untold(known, costs, allowed)
 
 
 NOTHING = Recommendation(NONE, None, 0, MARGIN)
@@ -185,8 +187,19 @@ def _as_good(matrix: Matrix, known: Recommendation, costs: Mapping[str, Cost], a
     return None
 
 
+def _with_untold(known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation:
+    """Add the cheapest row by the deciding cost, if that may be chance."""
+    name = _deciding(costs, np.flatnonzero(allowed | _baseline(allowed)).tolist())
+    rows = [row for row in np.flatnonzero(allowed).tolist() if name and _saves(costs[name], row, 0)]
+    cheapest = min(rows, key=lambda row: float(costs[name].value[row]), default=0)
+    return replace(known, cost=name, untold=cheapest) if rows and not costs[name].cheaper[cheapest] else known
+
+
 def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
-    """Return the first cost that is known of all rows and sets one apart from the baseline; "" if there is none."""
+    """Return the first cost that is known of all rows and sets one apart from the baseline; "" if there is none.
+
+    By its value, be it chance: a cost that decides after it must not make a config cheaper that may cost more by it.
+    """
     for name in COSTS:
         if name in costs and not np.isnan(costs[name].value[rows]).any():
             one = costs[name]
@@ -196,15 +209,18 @@ def _deciding(costs: Mapping[str, Cost], rows: Sequence[int]) -> str:
 
 
 def _saves(cost: Cost, row: int, other: int) -> bool:
-    """Return whether a row costs less than another one: by a tenth at least, and not by noise."""
-    saved = cost.value[other] - cost.value[row]
-    return bool(saved >= max(SAVING * cost.value[other], cost.least) and cost.high[row] < cost.low[other])
+    """Return whether a row's cost is lower than another one's by a tenth at least."""
+    return bool(cost.value[other] - cost.value[row] >= max(SAVING * cost.value[other], cost.least))
 
 
 def _cheaper(cost: Cost, rows: Sequence[int], best: int) -> list[int]:
-    """List the rows that cost less than the baseline, the cheapest first; last the baseline, if the best costs more."""
-    found = [row for row in rows if _saves(cost, row, 0)]
-    return [*sorted(found, key=lambda row: (cost.value[row], row)), *([0] if _saves(cost, 0, best) else [])]
+    """List the rows shown to cost less than the baseline, the cheapest first; last the baseline, if the best is dearer.
+
+    That the baseline is cheaper than the best one must be shown, too.
+    """
+    found = [row for row in rows if _saves(cost, row, 0) and cost.cheaper[row]]
+    keep = _saves(cost, 0, best) and cost.dearer[best]
+    return [*sorted(found, key=lambda row: (cost.value[row], row)), *([0] if keep else [])]
 
 
 def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
