@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from doc_pages import fill
 from planted_scores import planted
 from ragsweep.core.results import DatasetFacts, Result, Summary
 from ragsweep.stats.inference.best import selection_bias
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, score_matrix
 from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.inference.noninferiority import gate, sequential_gate
 from ragsweep.stats.inference.prediction_powered import prediction_powered
@@ -255,50 +256,92 @@ def costs(replications: int) -> list[str]:
 
 # --- repeated answers ----------------------------------------------------------------------------------------------
 
-ASKED, SAMPLES = 200, 2
+ASKED, SAMPLES, GAIN = 200, 2, 0.05
+WEIGHTS = np.array([1.0, 1.0, 2.0, 4.0])
+
+
+class Design(NamedTuple):
+    """How two configs are compared on questions whose answers are repeated, and judged ``SAMPLES`` times each."""
+
+    spreads: tuple[float, float, float]
+    """Standard deviations of the questions' true differences, of one answer, and of one sample of the judge."""
+    repetitions: tuple[int, int]
+    weighted: bool = False  # by WEIGHTS, and the variance of an answer is in proportion to its question's weight
+    sources: int = ASKED  # the questions of one share half of their difference's variance
+
+    @property
+    def parts(self) -> Doubles:
+        """The variance of a question's mean difference by questions, answers and judge."""
+        each = sum(1 / count for count in self.repetitions)
+        parts = np.square(self.spreads) * [1, each, each / SAMPLES]
+        parts[0] *= ASKED / self.sources / 2 + 0.5
+        parts[1] *= (WEIGHTS**3).sum() / (WEIGHTS**2).sum() if self.weighted else 1
+        once = parts[1] * sum(count == 1 for count in self.repetitions) / each
+        return np.asarray(
+            [parts[0] + once, parts[1] - once, parts[2]]
+        )  # the noise of answers drawn once counts as the questions'
+
+    def __str__(self) -> str:
+        more = [", unequal weights"] * self.weighted + [f", {self.sources} sources"] * (self.sources < ASKED)
+        return " / ".join(f"{one:g}" for one in self.spreads) + "".join(more)
+
+
 SPREADS = ((0.3, 0.0, 0.0), (0.0, 0.4, 0.0), (0.3, 0.4, 0.0), (0.3, 0.4, 0.2), (0.2, 0.2, 0.4))
-"""Standard deviations of the questions' true differences, of one answer, and of one sample of the judge."""
+DESIGNS = (
+    *(Design(spreads, (count, count)) for spreads in SPREADS for count in (2, 3, 5)),
+    Design((0.2, 0.2, 0.4), (1, 1)),
+    Design((0.2, 0.2, 0.4), (1, 3)),
+    Design((0.2, 0.2, 0.4), (2, 3)),
+    Design((0.2, 0.2, 0.4), (3, 3), weighted=True),
+    Design((0.2, 0.2, 0.4), (3, 3), sources=40),
+)
 
 
 def repeats(replications: int) -> list[str]:
     rows = []
-    for spreads in SPREADS:
-        for repetitions in (2, 3, 5):
-            held, told = 0, np.zeros(3)
-            for replication in range(replications):
-                pair = _repeated(spreads, repetitions, np.random.default_rng([replication, 6]))
-                matrix = score_matrix(pair, "m")
-                found = max_t_intervals((matrix.values[1] - matrix.values[0])[None, :], matrix.clusters,
-                                        resamples=RESAMPLES)  # fmt: skip
-                held += bool(found.low[0] <= 0.05 <= found.high[0])
-                shares = variance_shares(pair, matrix)
-                assert shares is not None
-                told += [shares.questions, shares.answers, shares.judge]
-            parts = np.square(spreads) * [1, 2 / repetitions, 2 / repetitions / SAMPLES]
-            truth = [f"{100 * part:.0f}" for part in parts / parts.sum()]
-            rows.append([" / ".join(f"{one:g}" for one in spreads), str(repetitions), share(held, replications),
-                         " / ".join(truth),
-                         " / ".join(f"{100 * one / replications:.0f}" for one in told)])  # fmt: skip
+    for design in DESIGNS:
+        held, told = 0, np.zeros(3)
+        for replication in range(replications):
+            pair = _drawn(design, np.random.default_rng([replication, 6]))
+            matrix = score_matrix(pair, "m")
+            found = max_t_intervals((matrix.values[1] - matrix.values[0])[None, :], matrix.clusters,
+                                    resamples=RESAMPLES, weights=matrix.weights)  # fmt: skip
+            held += bool(found.low[0] <= GAIN <= found.high[0])
+            shares = variance_shares(pair, matrix)
+            assert shares is not None
+            told += np.nan_to_num([shares.questions, shares.answers, shares.judge])
+        truth, mean = design.parts / design.parts.sum(), told / replications
+        counts = " and ".join(str(count) for count in dict.fromkeys(design.repetitions))
+        rows.append([str(design), counts, share(held, replications),
+                     *(" / ".join(f"{100 * part:.0f}" for part in parts) for parts in (truth, mean))])  # fmt: skip
     title = (
-        f"**Repeated answers**, {ASKED} questions, each answer judged {SAMPLES} times, a true difference of .05: how"
-        " often its interval holds (93 to 97), and the mean of the estimated shares of its variance"
+        f"**Repeated answers**, {ASKED} questions, each answer judged {SAMPLES} times, a true difference of {GAIN:g}:"
+        " how often its interval holds (93 to 97), and the mean of the estimated shares of its variance. Of a config"
+        " with one repetition the answers' noise counts as the questions'"
     )
     return table(title, ["sd of questions / answers / judge", "repetitions", "holds", "true shares", "estimated"], rows)
 
 
-def _repeated(spreads: Sequence[float], repetitions: int, generator: np.random.Generator) -> list[Result]:
-    question, answer, judge = spreads
-    level = generator.normal(0, 0.3, (ASKED, 1))
-    means = np.stack([level, level + generator.normal(0.05, question, (ASKED, 1))])
-    answers = means + generator.normal(0, answer, (2, ASKED, repetitions))
-    samples = answers[..., None] + generator.normal(0, judge, (2, ASKED, repetitions, SAMPLES))
-    errors = samples.std(axis=3, ddof=1) / math.sqrt(SAMPLES)
+def _drawn(design: Design, generator: np.random.Generator) -> list[Result]:
+    question, answer, judge = design.spreads
+    sources = np.arange(ASKED) % design.sources
+    half = question * math.sqrt(0.5)
+    gains = GAIN + generator.normal(0, half, ASKED) + generator.normal(0, half, design.sources)[sources]
+    level = generator.normal(0, 0.3, ASKED)
+    weights = np.resize(WEIGHTS if design.weighted else 1.0, ASKED)
+    noise = answer * np.sqrt(weights)[:, None]
     return [
-        _result(f"c{n}", scores, errors[n]) for n, scores in enumerate(samples.mean(axis=3))
+        _repeated(f"c{n}", means[:, None] + generator.normal(0, noise, (ASKED, count)), judge, generator,
+                  {SOURCE: sources.astype(str).tolist(), WEIGHT: weights.tolist()})
+        for n, (means, count) in enumerate(zip((level, level + gains), design.repetitions, strict=True))
     ]  # fmt: skip
 
 
-def _result(name: str, scores: Doubles, errors: Doubles) -> Result:
+def _repeated(
+    name: str, answers: Doubles, judge: float, generator: np.random.Generator, columns: Mapping[str, Sequence[object]]
+) -> Result:
+    samples = answers[..., None] + generator.normal(0, judge, (*answers.shape, SAMPLES))
+    scores, errors = samples.mean(axis=2), samples.std(axis=2, ddof=1) / math.sqrt(SAMPLES)
     ids = [f"q{n}" for n in range(len(scores))]
     cases = [[[f"{name} {n} {r}", error] for r, error in enumerate(row)] for n, row in enumerate(errors.tolist())]
     column = [json.dumps({"scores": {"m": row}, "judged": {"m": judged}})
@@ -306,7 +349,7 @@ def _result(name: str, scores: Doubles, errors: Doubles) -> Result:
     means = scores.mean(axis=1)
     value = float(means.mean())
     known = Summary("m", value, value, value, len(ids), len(ids), 0, 0, "", True)
-    outcomes = {"question_id": ids, "m": means.tolist(), COLUMN: column}
+    outcomes = {"question_id": ids, "m": means.tolist(), COLUMN: column, **columns}
     facts = DatasetFacts("planted", "", "", 0, len(ids), len(ids), 0)
     return Result(signature=name, name=name, overrides=(), config={}, parameters={}, dataset=facts,
                   summaries={"m": known}, groups={}, outcomes=outcomes,

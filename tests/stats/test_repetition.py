@@ -10,7 +10,8 @@ import pytest
 
 from ragsweep.core.results import Result
 from ragsweep.stats.comparison import SweepComparison, compare_configs
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.gate import Condition, FilledCandidate, Scope, run_checks
+from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
 from ragsweep.stats.repetition import COLUMN, VarianceShares, variance_shares
 from scored import scored
 
@@ -94,3 +95,112 @@ def test_verdict_states_the_shares_of_its_best_config() -> None:
     text = str(verdict.variance[1])
     assert text.startswith("of the variance of this difference ")
     assert "from answers (3 repetitions): twice the questions would narrow the interval to .71 of its width" in text
+
+
+def test_judge_has_its_share_where_every_answer_is_drawn_once() -> None:
+    generator = np.random.default_rng(3)
+    count = 2000
+    pair = [repeated(generator.normal(0, 1, (count, 1)), [[[f"{name}{n}", 0.8]] for n in range(count)])
+            for name in "ab"]  # fmt: skip
+    found = shares(*pair)
+    assert found is not None
+    assert found.judge == pytest.approx(0.64, abs=0.05)
+    assert found.questions + found.judge == pytest.approx(1)
+    assert np.isnan([found.answers, found.twice_repetitions]).all()
+    assert found.twice_samples == pytest.approx((1 - found.judge / 2) ** 0.5)
+    assert "is from questions and their answers, drawn once, " in str(found)
+    assert "repetitions" not in str(found)
+    assert found.repetitions_for(1.1) is None
+
+
+def test_judge_that_sampled_one_config_only_has_no_share() -> None:
+    first, second = drawn(1.0, 1.0, 200)
+    rows = np.array([json.loads(text)["scores"]["m"] for text in second.outcomes[COLUMN]])
+    sampled = repeated(rows, [[[f"{n}{r}", 0.1] for r in range(3)] for n in range(200)])
+    one, other = shares(first, second), shares(first, sampled)
+    assert one is not None
+    assert other is not None
+    assert np.isnan(other.judge)
+    assert other.answers == pytest.approx(one.answers)
+
+
+def test_answers_drawn_once_count_as_the_questions_and_say_so() -> None:
+    first, second = drawn(1.0, 1.0)
+    found = shares(scored({"m": [json.loads(row)["scores"]["m"][0] for row in first.outcomes[COLUMN]]}), second)
+    assert found is not None
+    assert found.repetitions == (1, 3)
+    assert found.answers == pytest.approx((0.5 / 3) / (1 + 0.5 + 0.5 / 3), abs=0.02)
+    assert np.isnan(found.twice_repetitions)
+    assert str(found).endswith("; the noise of answers drawn once counts as the questions'")
+    assert "twice the repetitions" not in str(found)
+
+
+@pytest.mark.parametrize(("counts", "variance"), [((2, 3), 1 / 6), ((3, 3), 0.0)])
+def test_answers_that_both_share_by_number_cancel_as_far_as_they_are_shared(
+    counts: tuple[int, int], variance: float
+) -> None:
+    generator = np.random.default_rng(4)
+    answers = generator.normal(0, 1, (4000, 3))
+    gains = generator.normal(0.1, 0.5, (4000, 1))
+    found = shares(repeated(answers[:, : counts[0]]), repeated(answers[:, : counts[1]] + gains))
+    assert found is not None
+    assert found.answers == pytest.approx(variance / (variance + 0.25), abs=0.03)
+
+
+def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
+    generator = np.random.default_rng(5)
+    count = 1000
+    weights = np.resize([1.0, 3.0], count)
+    pair = [repeated(generator.normal(0, 0.5, (count, 1)) + generator.normal(0, weights[:, None] - 1, (count, 2)))
+            for _ in range(2)]  # fmt: skip
+    for result in pair:
+        result.outcomes[WEIGHT] = weights.tolist()
+    found = shares(*pair)
+    assert found is not None
+    answers, questions = 9 * 4 / 2, 10 * 0.25  # of one config, of two questions
+    assert found.answers == pytest.approx(answers / (answers + questions), abs=0.05)
+
+
+def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() -> None:
+    first, second = drawn(1.0, 1.0, 2000)
+    gains = np.repeat(np.random.default_rng(6).normal(0, 1, 400), 5)  # as the questions' own, but by source
+    noise = [np.array([json.loads(row)["scores"]["m"] for row in one.outcomes[COLUMN]]) for one in (first, second)]
+    own = (noise[1] - noise[0]).mean(axis=1, keepdims=True)
+    pair = [repeated(noise[0]), repeated(noise[1] - own + gains[:, None] + 0.1)]
+    for result in pair:
+        result.outcomes["source"] = [f"s{n // 5}" for n in range(2000)]
+    found = shares(*pair)
+    assert found is not None
+    assert found.answers == pytest.approx((1 / 3) / (1 / 3 + 5), abs=0.02)
+
+
+def test_question_with_one_repetition_left_says_nothing_of_the_answers() -> None:
+    first, second = drawn(1.0, 1.0, 400)
+    rows = [np.array([json.loads(row)["scores"]["m"] for row in one.outcomes[COLUMN]]) for one in (first, second)]
+    rows[1][:200, 1:] = np.nan
+    known = shares(*(repeated(one[200:]) for one in rows))
+    found = shares(*map(repeated, rows))
+    assert known is not None
+    assert found is not None
+    noise = known.answers * known.standard_error**2 * 200  # of one question's difference
+    assert found.answers * found.standard_error**2 * 400 == pytest.approx(noise)
+
+
+@pytest.mark.parametrize(("judge", "more", "needed"), [(0.0, 1.5, 6), (0.0, 2.0, None), (0.0, 1.9, 38)])
+def test_repetitions_that_narrow_as_much_as_more_questions(judge: float, more: float, needed: int | None) -> None:
+    half = VarianceShares(0.5, 0.5, judge, 0.1, (2, 2), 0.5**0.5, 0.75**0.5, float("nan"))
+    assert half.repetitions_for(more) == needed
+    assert needed is None or 0.5 + 0.5 * 2 / needed == pytest.approx(1 / more)
+
+
+def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
+    before, after = drawn(0.05, 1.0, 100)
+    condition = Condition("m", 0.1)
+    chosen = Scope(before.outcomes["question_id"])
+    (check,) = run_checks(condition, after, FilledCandidate(before, (), ()), chosen)
+    assert check.found.decision == "inconclusive"
+    assert check.needed is not None
+    assert check.variance is not None
+    assert check.needed_repetitions == check.variance.repetitions_for(check.needed / 100)
+    assert check.needed_repetitions is not None
+    assert check.needed_repetitions > 3

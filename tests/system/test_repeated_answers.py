@@ -9,17 +9,21 @@ from random import Random
 
 import pytest
 
-from command_line import write_dataset
+from command_line import GOLDEN, call, write_dataset
 from configs import evaluate
 from llm_server import LlmServer
 from llm_server.requests import ModelRequest
-from ragsweep.core.results import COMPLETE
+from ragsweep.commands.compare import compare
+from ragsweep.commands.gate import gate
+from ragsweep.core.results import COMPLETE, Result
 from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.session import Session
+from scored import record
 
 
 @pytest.fixture
@@ -96,3 +100,44 @@ def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_th
     shares = variance_shares(pair, score_matrix(pair, "grounding_lexical"))
     assert shares is not None
     assert shares.answers > 0.5 if by_seed else shares.answers == 0
+
+
+def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_nothing_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(asked: ModelRequest) -> str | dict[str, object]:
+        drawn = Random(json.dumps([asked.prompt, asked.body["seed"]]))
+        if asked.schema is None:
+            place = Random(asked.prompt).randint(0, 999)  # by prompt: no two configs share an answer, as each counts it
+            return f"{drawn.choice(['warm', 'mat', 'dog'])} {place}"  # few texts: some repetitions are alike
+        return {"reason": "so it is", "verdict": drawn.randint(0, 1)}
+
+    golden = [{**row, "id": f"{row['id']}{n}", "question": f"{row['question']} {n} {n * 7919}", "references": ["mat"]}
+              for n in range(5) for row in GOLDEN[:3]]  # fmt: skip
+    with LlmServer(answer) as server:
+        service = [f"{group}.{key}" for group in ("llm", "judge")
+                   for key in (f"base_url={server.base_url}", "key_env=null", "model=gpt-4o-mini")]  # fmt: skip
+        sweep = ["run", "-m", "prompt=default,concise", *write_dataset(tmp_path, golden), "llm=openai", "judge=openai",
+                 "llm.replicates=3", "judge.samples=2", "metrics=[retrieval,swayed]", "~metrics.semantic_similarity",
+                 "metrics.judge_swayed.share=1", "objective=judge_swayed", "targets=none", "depth=4", "top_k=2",
+                 "tracking=none", *service]  # fmt: skip
+        first = call(tmp_path, "-m", "ragsweep", *sweep).stdout
+        asked = len(server.log)
+        again = call(tmp_path, "-m", "ragsweep", *sweep, "rerun=true").stdout
+        assert len(server.log) == asked
+        judged = sum(one.request.schema is not None for one in server.log)
+    (told,) = [line for line in first.splitlines() if "of the variance of this difference" in line]
+    assert told in again.splitlines()
+    sentence = told[told.index("of the variance") :]
+    assert "from answers (3 repetitions), " in sentence
+    assert "from the judge: twice the questions would narrow the interval to .71 of its width" in sentence
+    ledger = Ledger(tmp_path / ".ragsweep")
+    results = [one.outcome for one in ledger.records(ledger.sweeps()[0].id) if isinstance(one.outcome, Result)]
+    assert sum(one.usage["generate"]["calls"] for one in results) == asked - judged == 2 * 3 * len(golden)
+    assert sum(one.usage["judge"]["calls"] for one in results) == judged
+    before, after = record(tmp_path / "compared", *results)
+    path = ["--path", str(tmp_path / "compared")]
+    compare([before, after, *path])
+    assert sentence in capsys.readouterr().out
+    gate(["--baseline", before, "--candidate", after, "--margin", "judge_swayed=.3", *path])
+    assert sentence in capsys.readouterr().out

@@ -87,6 +87,7 @@ def _cells(check: Check) -> list[str]:
     else:
         distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
         distance += f"; some {check.needed:,} questions would decide" if check.needed else ""
+        distance += f", or {check.needed_repetitions:,} repetitions of each answer" if check.needed_repetitions else ""
         distance += f"; {found.note}" if found.note else ""
     return [
         found.decision if check.counts else f"({found.decision})",
@@ -115,6 +116,7 @@ def _row(check: Check) -> Row:
         "margin": check.found.margin if condition.kind == MARGIN else condition.size,
         "margin_given": str(condition),
         "questions_needed": check.needed,
+        "repetitions_needed": check.needed_repetitions,
         "labels": check.labels,
         **{f"judged_{name}": check.judged and getattr(check.judged, name) for name in _JUDGED},
     }

@@ -39,9 +39,9 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question over all repetitions.
 
-    ``column`` is one JSON object a question, empty without repetitions: ``answers`` (the number of the first repetition
-    with the same text), ``scores`` (by metric, null where there is none) and, where a judge judged more than once,
-    ``judged`` (by metric: a hash of the judged case, and the standard error of its judgement).
+    ``column`` is one JSON object a question, empty where nothing is repeated: ``answers`` (the number of the first
+    repetition with the same text), ``scores`` (by metric, null where there is none) and, where a judge judged answers
+    more than once, ``judged`` (by metric: a hash of the judged case, and the standard error of its judgement).
     """
 
     scores: Mapping[str, Scores]
@@ -58,14 +58,17 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
         scores[metric.name] = score_metric(metric, views[0])
-        if len(views) == 1 or metric.quantile is not None or _OF_FIRST & set(metric.needs):
+        if metric.quantile is not None or _OF_FIRST & set(metric.needs):
             continue
         each = [scores[metric.name], *(score_metric(metric, view) for view in views[1:])]
         values = np.stack([one.values for one in each])
-        if {"answer", "judge"} & set(metric.needs) or not np.array_equal(values[1:], values[:-1], equal_nan=True):
+        drawn = bool({"answer", "judge"} & set(metric.needs)) or not np.array_equal(values[1:], values[:-1], True)
+        if len(views) > 1 and drawn:
             scores[metric.name], lost[metric.name] = _averaged(each)
             repeated[metric.name] = values
-    column = list(_column(metrics, views, repeated)) if len(views) > 1 else []
+        elif views[0].answers and _samples(metric) > 1:
+            repeated[metric.name] = values
+    column = list(_column(metrics, views, repeated)) if len(views) > 1 or repeated else []
     return RepeatedScores(scores, column, {name: count for name, count in lost.items() if count})
 
 
@@ -82,23 +85,26 @@ def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
 def _column(
     metrics: Sequence[Metric], views: Sequence[EvaluationView], repeated: Mapping[str, np.ndarray]
 ) -> Iterator[str]:
-    samples = {one.name: int(getattr(one, "samples", 1)) for one in metrics if isinstance(one, JudgedMetric)}
-    sampled = [one for one in metrics if one.name in repeated and samples.get(one.name, 1) > 1]
+    sampled = [metric for metric in metrics if metric.name in repeated and _samples(metric) > 1]
     for n in range(len(views[0].questions)):
         texts = [view.answers.answers[n].text for view in views if view.answers]
         row: dict[str, Any] = {"answers": [texts.index(text) for text in texts]}
         row["scores"] = {name: [_or_null(value) for value in values[:, n]] for name, values in repeated.items()}
         if sampled:
-            row["judged"] = {one.name: [_judged(one, view, n, samples[one.name]) for view in views] for one in sampled}
+            row["judged"] = {one.name: [_judged(one, view, n) for view in views] for one in sampled}
         yield json.dumps(row)
 
 
-def _judged(metric: Any, view: EvaluationView, question: int, samples: int) -> tuple[str, float | None]:
+def _samples(metric: Metric) -> int:
+    return int(getattr(metric, "samples", 1)) if isinstance(metric, JudgedMetric) else 1
+
+
+def _judged(metric: Any, view: EvaluationView, question: int) -> tuple[str, float | None]:
     """Return a hash of what was judged of a question, and the standard error of the judgement."""
     assert view.answers is not None
     contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
     case = content_hash([view.answers.answers[question].text, contexts])[:12]
-    return case, _or_null(view.judgements[metric.name][question].spread / math.sqrt(samples))
+    return case, _or_null(view.judgements[metric.name][question].spread / math.sqrt(metric.samples))
 
 
 def _or_null(value: float) -> float | None:

@@ -73,8 +73,10 @@ class Check:
     """One condition, for all questions or in one slice.
 
     ``needed`` is how many such questions would decide in four of five cases, were the two equal; None if unknown, or if
-    there are as many. ``against`` names the baseline of several, "" where the condition has none. Where people's labels
-    correct a judge, ``judged`` is what its scores alone decide, and ``labels`` counts those of the config with fewest.
+    there are as many. ``needed_repetitions`` of each answer, to these questions, would narrow the interval as far; None
+    where no number would, or nothing is repeated. ``against`` names the baseline of several, "" where the condition has
+    none. Where people's labels correct a judge, ``judged`` is what its scores alone decide, and ``labels`` counts those
+    of the config with fewest.
     """
 
     condition: Condition
@@ -84,6 +86,7 @@ class Check:
     found: noninferiority.Gate
     small: bool = False
     needed: int | None = None
+    needed_repetitions: int | None = None
     against: str = ""
     variance: VarianceShares | None = None  # of the difference, or of the mean, where answers are repeated
     judged: noninferiority.Gate | None = None
@@ -183,8 +186,12 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
         needed = None if scope.spread or judged else _questions_needed(condition, part, found)
         shares = None if label else variance_shares(results if condition.paired else results[1:], part)
+        repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
-        yield Check(condition, unit, label, value, found, small, needed, variance=shares, judged=judged, labels=labels)
+        yield Check(
+            condition, unit, label, value, found, small, needed, repetitions,
+            variance=shares, judged=judged, labels=labels,
+        )  # fmt: skip
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:

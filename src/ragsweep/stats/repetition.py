@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.matrix import Matrix
@@ -18,15 +19,18 @@ from ragsweep.stats.inference.resampling import cluster_scores
 COLUMN = "answer_repetitions"
 """The column of all scores of repeated answers, one JSON object a question."""
 
+Doubles = NDArray[np.float64]
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class VarianceShares:
     """The shares of the variance of a mean (or a mean difference), which add up to 1, and what would narrow it.
 
-    ``questions``: by which questions are in the set. ``answers``: by which answers were drawn. ``judge``: by the
-    judge's own noise; NaN where it judged once, and its noise counts as the answers'. ``twice_*`` are the widths of the
-    interval with twice as many, in its present width. Of a config with one repetition the answers' noise counts as the
-    questions'.
+    ``questions``: by which questions are in the set. ``answers``: by which answers were drawn; NaN where all were drawn
+    once. ``judge``: by the judge's own noise; NaN where it judged once, and its noise counts as the answers'.
+    ``twice_*`` are the widths of the interval with twice as many, in its present width. Of a config with one repetition
+    the answers' noise counts as the questions', and what repetitions would do to it is unknown.
     """
 
     questions: float
@@ -35,144 +39,157 @@ class VarianceShares:
     standard_error: float
     repetitions: tuple[int, ...]  # of the answers of each config, the baseline first
     twice_questions: float
-    twice_repetitions: float
+    twice_repetitions: float  # NaN where a config has one repetition
     twice_samples: float  # of the judge; NaN where it judged once
 
     def __str__(self) -> str:
         """Write it as a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
-        parts = [f"{self.questions:.0%} is from questions", f"{self.answers:.0%} from answers ({counts} repetitions)"]
-        ways = [f"twice the questions would narrow the interval to {_two_digits(self.twice_questions)} of its width",
-                f"twice the repetitions to {_two_digits(self.twice_repetitions)}"]  # fmt: skip
-        if not math.isnan(self.judge):
-            parts.append(f"{self.judge:.0%} from the judge")
-            ways.append(f"twice the judge's samples to {_two_digits(self.twice_samples)}")
+        once = math.isnan(self.answers)
+        parts = [f"{self.questions:.0%} is from questions" + (" and their answers, drawn once" if once else "")]
+        parts += [] if once else [f"{self.answers:.0%} from answers ({counts} repetitions)"]
+        parts += [] if math.isnan(self.judge) else [f"{self.judge:.0%} from the judge"]
+        ways = [f"twice the questions would narrow the interval to {_two_digits(self.twice_questions)} of its width"]
+        for what, width in (("repetitions", self.twice_repetitions), ("judge's samples", self.twice_samples)):
+            if not math.isnan(width):
+                more = f"as {width**-2 - 1:.0%} more questions would"
+                ways.append(f"twice the {what} to {_two_digits(width)} ({more})")
+        partly = not once and math.isnan(self.twice_repetitions)
         what = "difference" if len(self.repetitions) > 1 else "mean"
-        return f"of the variance of this {what} {', '.join(parts).replace('%', ' %')}: {', '.join(ways)}"
+        text = f"of the variance of this {what} {', '.join(parts)}: {', '.join(ways)}".replace("%", " %")
+        return text + ("; the noise of answers drawn once counts as the questions'" if partly else "")
 
     @property
     def facts(self) -> dict[str, Any]:
         """The numbers by name, for programs."""
         return dict(vars(self))
 
+    def repetitions_for(self, questions: float) -> int | None:
+        """Return how many repetitions narrow the interval as ``questions`` times the questions would.
 
-class _Repeated(NamedTuple):
-    """One config's scored repetitions of one question."""
+        None where no number does, or the effect of repetitions is unknown.
+        """
+        reducible = 2 * (1 - self.twice_repetitions**2)
+        left = 1 / questions - (1 - reducible)
+        return math.ceil(max(self.repetitions) * reducible / left) if left > _ROUNDING else None
 
-    scores: Mapping[int, float]  # by the number of the repetition
-    judged: Mapping[int, tuple[str, float]]  # the judged case and the standard error of its judgement
-    planned: int
 
+class _Repetitions(NamedTuple):
+    """One config's scores of a metric; arrays are (questions, repetitions)."""
 
-class _Noise(NamedTuple):
-    """What repetitions show of one question's mean difference: parts of its variance.
-
-    ``spread`` is that between repetitions, of which ``visible`` is the judge's; ``judge`` is all of the judge's:
-    repetitions with one text share a judgement, and differ by nothing.
-    """
-
-    spread: float
-    visible: float
-    judge: float
+    scores: Doubles  # NaN where a repetition failed
+    cases: NDArray[np.str_]  # what was judged; "" where the judgement's error is unknown
+    errors: Doubles  # standard errors of the judgements, 0 where unknown
 
 
 def variance_shares(results: Sequence[Result], matrix: Matrix) -> VarianceShares | None:
-    """Divide the variance of a config's mean, or of the difference of two; None without repetitions or a variance.
+    """Divide the variance of a config's mean, or of the difference of two; None where nothing is repeated or varies.
 
     Method of moments for a nested design: the squared standard error (by cluster) is var(questions) + var(answers) / R
     + var(judge) / (R S), over the number of questions, with R repetitions and S samples of the judge (Searle, Casella
     and McCulloch, Variance Components, 1992, section 3.6). The second term is the variance between the repetitions of a
     question less the judge's part in it, the third the variance between samples, and the first is what is left;
-    negative estimates are 0. Repetitions of both configs are paired by number, as they share seeds and, where the
-    context is the same, answers.
+    negative estimates are 0. Each question's noise counts by its squared weight. Repetitions of both configs are paired
+    by number, as they share seeds and, where the context is the same, answers.
 
     Args:
         results: One or two; the baseline first.
         matrix: Their scores of a metric, in rows of the same order.
     """
-    tables = [_repeated(result, matrix.metric) for result in results]
-    counts = tuple(_planned(table) for table in tables)
-    if max(counts, default=1) < 2 or not matrix.questions:
+    tables = [_read(result, matrix) for result in results]
+    counts = tuple(table.scores.shape[1] for table in tables)
+    sampled = all((table.cases != "").any() for table in tables)
+    if not matrix.questions or (max(counts) < 2 and not sampled):
         return None
     values = matrix.values[-1] - (matrix.values[0] if len(results) > 1 else 0.0)
     error = float(cluster_scores(values[None, :], matrix.clusters, matrix.weights).errors[0])
-    weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
-    each = [_noise([table[name] for table in tables if name in table]) for name in matrix.questions]
-    known = np.array([one is not None for one in each])
+    each = _noise(tables, sampled)
+    known = ~np.isnan(each[:, 0])
     if not error > 0 or not known.any():
         return None
-    squares, rows = np.square(weights), np.array([one for one in each if one is not None])
-    means = squares[known] @ rows / squares[known].sum() * squares.sum() / len(weights) ** 2
-    return _shares(_Noise(*means.tolist()), error, counts, _sampled(tables))
+    squares = np.ones(len(each)) if matrix.weights is None else np.square(matrix.weights)
+    total = squares[known] @ each[known] / squares[known].sum() * squares.sum() / len(each) ** 2
+    return _shares(total, error, counts, sampled)
 
 
-def _shares(noise: _Noise, error: float, counts: tuple[int, ...], sampled: bool) -> VarianceShares:
-    variance = error**2
-    answers, judge = max(noise.spread - noise.visible, 0.0), noise.judge
+def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool) -> VarianceShares:
+    """Divide a squared error by the noise of its mean: see ``_noise``."""
+    spread, visible, judge = noise.tolist()
+    variance, answers = error**2, max(spread - visible, 0.0)
     scale = min(1.0, variance / (answers + judge)) / variance if answers + judge else 0.0
-    answers, judge, repeatable = answers * scale, judge * scale, min(noise.visible, judge) * scale
+    answers, judge, repeatable = answers * scale, judge * scale, min(visible, judge) * scale
     return VarianceShares(
         questions=1 - answers - judge,
-        answers=answers,
+        answers=answers if max(counts) > 1 else math.nan,
         judge=judge if sampled else math.nan,
         standard_error=error,
         repetitions=counts,
         twice_questions=math.sqrt(0.5),
-        twice_repetitions=math.sqrt(1 - (answers + repeatable) / 2),
+        twice_repetitions=math.sqrt(1 - (answers + repeatable) / 2) if min(counts) > 1 else math.nan,
         twice_samples=math.sqrt(1 - judge / 2) if sampled else math.nan,
     )
 
 
-def _repeated(result: Result, metric: str) -> dict[str, _Repeated]:
-    """Read a config's repetitions of a metric by question; empty where it has none."""
-    table: dict[str, _Repeated] = {}
-    for name, text in zip(result.outcomes["question_id"], result.outcomes.get(COLUMN) or (), strict=False):
-        row = json.loads(text)
-        scores = row["scores"].get(metric)
-        if scores is not None:
-            judged = {r: (case, error) for r, (case, error) in enumerate(row.get("judged", {}).get(metric, ()))
-                      if error is not None}  # fmt: skip
-            known = {r: score for r, score in enumerate(scores) if score is not None}
-            table[name] = _Repeated(known, judged, len(scores))
+def _read(result: Result, matrix: Matrix) -> _Repetitions:
+    """Read a config's repetitions of a metric; without any, one without noise."""
+    rows = dict(zip(result.outcomes["question_id"], result.outcomes.get(COLUMN) or (), strict=False))
+    found = [json.loads(rows.get(name, "{}")) for name in matrix.questions]
+    scores = [row.get("scores", {}).get(matrix.metric) or () for row in found]
+    shape = len(found), max([len(row) for row in scores], default=1) or 1
+    table = _Repetitions(np.zeros(shape), np.full(shape, "", "U12"), np.zeros(shape))
+    for n, (row, values) in enumerate(zip(found, scores, strict=True)):
+        for r, value in enumerate(values):
+            table.scores[n, r] = math.nan if value is None else value
+        for r, (case, error) in enumerate(row.get("judged", {}).get(matrix.metric, ())):
+            if error is not None:
+                table.cases[n, r], table.errors[n, r] = case, error
     return table
 
 
-def _planned(table: Mapping[str, _Repeated]) -> int:
-    return max((one.planned for one in table.values()), default=1)
+def _noise(tables: Sequence[_Repetitions], sampled: bool) -> Doubles:
+    """Estimate what repetitions show of each question's difference: (questions, 3) parts of its variance.
+
+    The first is the variance between repetitions, the second the judge's part in it, the third all of the judge's:
+    repetitions with one text share a judgement, and differ by nothing. NaN where a config's repetitions are too few by
+    failures.
+    """
+    planned = [table.scores.shape[1] for table in tables]
+    scores = np.concatenate([table.scores - np.fmax.reduce(table.scores, axis=1)[:, None] for table in tables], axis=1)
+    cases, errors = (np.concatenate(parts, axis=1) for parts in zip(*(table[1:] for table in tables), strict=True))
+    found = np.full((len(scores), 3), np.nan)
+    patterns, which = np.unique(~np.isnan(scores), axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        one = np.flatnonzero(which.ravel() == number)
+        counts = np.add.reduceat(pattern, np.cumsum([0, *planned[:-1]]), dtype=int)
+        if (counts < np.minimum(planned, 2)).any():
+            continue
+        between, weights = _forms(planned, pattern)
+        drawn, case, error = scores[one][:, pattern], cases[one][:, pattern], errors[one][:, pattern]
+        alike = (case[:, :, None] == case[:, None, :]) * error[:, :, None] * error[:, None, :] * sampled
+        found[one, 0] = np.einsum("qa,ab,qb->q", drawn, between, drawn)
+        found[one, 1] = np.einsum("qab,ab->q", alike, between)
+        found[one, 2] = np.einsum("a,qab,b->q", weights, alike, weights)
+    return found
 
 
-def _sampled(tables: Sequence[Mapping[str, _Repeated]]) -> bool:
-    return any(one.judged for table in tables for one in table.values())
+def _forms(planned: Sequence[int], known: NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
+    """Return the form that estimates the variance of a mean difference, and the weights of the scores in it.
 
-
-def _noise(configs: Sequence[_Repeated]) -> _Noise | None:
-    """Estimate one question's noise; None where a config's repetitions are too few by failures."""
-    if not configs or any(len(one.scores) < 2 for one in configs):
-        return None
-    paired = len(configs) == 2 and configs[0].scores.keys() == configs[1].scores.keys()
-    groups = [[(1.0, configs[1]), (-1.0, configs[0])]] if paired else [[(1.0, one)] for one in configs]
-    signs = (1.0,) if len(configs) == 1 else (-1.0, 1.0)
-    spread = visible = 0.0
-    for group in groups:
-        numbers = list(group[0][1].scores)
-        count = len(numbers)
-        drawn = [sum(sign * one.scores[r] for sign, one in group) for r in numbers]
-        spread += float(np.var(drawn, ddof=1)) / count
-        for case, error in _cases(one for _, one in group).items():
-            uses = np.array([sum(sign for sign, one in group if one.judged.get(r, ("",))[0] == case) for r in numbers])
-            visible += error**2 * float(np.square(uses).sum() - uses.sum() ** 2 / count) / (count * (count - 1))
-    shares: dict[str, float] = defaultdict(float)
-    for sign, one in zip(signs, configs, strict=True):
-        for r in one.scores:
-            if r in one.judged:
-                shares[one.judged[r][0]] += sign / len(one.scores)
-    errors = _cases(configs)
-    return _Noise(spread, visible, sum(errors[case] ** 2 * share**2 for case, share in shares.items()))
-
-
-def _cases(configs: Any) -> dict[str, float]:
-    """Return the judged cases and the standard error of each judgement."""
-    return {case: error for one in configs for case, error in one.judged.values()}
+    With the scores x of all known repetitions, x' form x is the sum over pairs of configs of the covariance of the
+    repetitions that both have, in the share that it has in the variance of the difference of their means.
+    """
+    config = np.repeat(np.arange(len(planned)), planned)[known]
+    number = np.concatenate([np.arange(count) for count in planned])[known]
+    weights = np.where(config == len(planned) - 1, 1.0, -1.0) / np.bincount(config)[config]
+    form = np.zeros((len(weights), len(weights)))
+    for one, other in product(range(len(planned)), repeat=2):
+        mine, others = np.flatnonzero(config == one), np.flatnonzero(config == other)
+        both, left, right = np.intersect1d(number[mine], number[others], return_indices=True)
+        if (count := len(both)) > 1:
+            rows, columns = mine[left], others[right]
+            centred = (np.eye(count) - 1 / count) * count / (count - 1)
+            form[np.ix_(rows, columns)] = np.outer(weights[rows], weights[columns]) * centred
+    return form, weights
 
 
 def _two_digits(value: float) -> str:
