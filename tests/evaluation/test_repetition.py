@@ -54,7 +54,7 @@ def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_cou
     assert "of 3 questions" in next(lost_warning(found.lost, 3))
     assert not list(lost_warning({}, 3))
     kept = rows(found.column)
-    assert [row["answers"] for row in kept] == [[0, 1, 0], [0, 1, 0], [0, 1, 0]]
+    assert [row["answers"] for row in kept] == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
     assert kept[1]["scores"]["token_f1"] == [None, alone[1][1], None]
     assert "judged" not in kept[0]
 
