@@ -51,6 +51,12 @@ def test_shares_are_those_planted_and_none_is_negative(questions: float, answers
     assert found.twice_repetitions == pytest.approx((1 - found.answers / 2) ** 0.5)
 
 
+def test_more_noise_than_variance_leaves_the_questions_nothing() -> None:
+    found = [shares(*drawn(0.0, 1.0, count)) for count in range(20, 60, 2)]
+    assert all(one is not None and 0 <= one.questions <= 1 and one.answers < 1 + 1e-9 for one in found)
+    assert {0.0, 1.0} <= {value for one in found if one for value in (round(one.questions, 9), round(one.answers, 9))}
+
+
 def test_noise_of_a_judge_is_told_from_that_of_answers_and_equal_answers_share_it() -> None:
     generator = np.random.default_rng(1)
     count, error = 2000, 0.5

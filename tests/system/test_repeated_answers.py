@@ -21,21 +21,22 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.max_t import max_t_intervals
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.session import Session
 from scored import record
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.chdir(tmp_path)
     with LlmServer(lambda asked: f"It rests on mat {asked.body['seed'] // 100_000}.") as made:
         yield made
 
 
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
-    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
+    write_dataset(folder)
+    data = ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
     llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 
@@ -84,7 +85,7 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     assert not any("repetitions" in warning for warning in whole.warnings)
 
 
-@pytest.mark.parametrize("by_seed", [True, False])
+@pytest.mark.parametrize("by_seed", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_they_do(
     server: LlmServer, tmp_path: Path, by_seed: bool
 ) -> None:
@@ -141,3 +142,37 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
     assert sentence in capsys.readouterr().out
     gate(["--baseline", before, "--candidate", after, "--margin", "judge_swayed=.3", *path])
     assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_intervals_hold_and_shares_are_those_of_the_service(server: LlmServer, tmp_path: Path) -> None:
+    """Two configs, right with probabilities that each question draws by itself: equal on average."""
+    names = [Random(n).randbytes(6).hex() for n in range(24)]  # texts that are not alike
+
+    def answer(asked: ModelRequest) -> str:
+        name = next(name for name in names if f"where is {name}?" in asked.prompt)
+        config = [asked.body["model"], asked.prompt.partition(name)[0], name]
+        right = Random(json.dumps(config)).random()
+        return "mat" if Random(json.dumps([*config, asked.body["seed"]])).random() < right else "dog"
+
+    server.answer = answer
+    rows = {
+        "corpus": [{"id": name, "text": f"{name} is on the mat"} for name in names],
+        "golden": [{"id": name, "question": f"where is {name}?", "references": ["mat"],
+                    "evidence": [{"document": name}]} for name in names],
+    }  # fmt: skip
+    typed = [line for line in overrides(server, tmp_path, "llm.replicates=3") if "model" not in line]
+    for name, lines in rows.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    held, shares, own = [], [], session(tmp_path)
+    for n in range(40):
+        pair = [evaluate(own, *typed, f"llm.model=m{n}", *more) for more in ((), ("prompt=concise",))]
+        matrix = score_matrix(pair, "exact_match")
+        interval = max_t_intervals(matrix.values[1:] - matrix.values[:1], matrix.clusters, resamples=1999)
+        held.append(interval.low[0] <= 0 <= interval.high[0])
+        found = variance_shares(pair, matrix)
+        assert found is not None
+        shares.append(found.answers)
+    assert sum(held) >= 34
+    questions, answers = 2 / 12, 2 / 6 / 3  # 2 var(p), 2 E[p (1 - p)] / 3
+    assert sum(shares) / len(shares) == pytest.approx(answers / (questions + answers), abs=0.06)

@@ -119,7 +119,7 @@ def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool
     scale = min(1.0, variance / (answers + judge)) / variance if answers + judge else 0.0
     answers, judge, repeatable = answers * scale, judge * scale, min(visible, judge) * scale
     return VarianceShares(
-        questions=1 - answers - judge,
+        questions=max(1 - answers - judge, 0.0),
         answers=answers if max(counts) > 1 else math.nan,
         judge=judge if sampled else math.nan,
         standard_error=error,
