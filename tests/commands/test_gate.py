@@ -23,6 +23,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import FEW_DIFFER, sequential_gate
+from ragsweep.stats.repetition import COLUMN
 from ragsweep.sweep.command import compose_jobs, read_command
 from scored import FACTS, normal, record, refuse, scored, table_rows
 
@@ -442,3 +443,20 @@ def test_a_pass_withheld_for_losses_that_may_be_unseen_states_it(
     assert (status, check["note"]) == (3, FEW_DIFFER)
     assert FEW_DIFFER in capsys.readouterr().out
     assert decided(tmp_path, *options, "--margin", "ndcg=.2")[2][0]["note"] == ""
+
+
+def test_an_inconclusive_gate_of_repeated_answers_names_questions_and_repetitions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = []
+    for seed in (2, 1):
+        drawn = np.random.default_rng(seed).normal(0.5, 0.2, (40, 2))
+        results.append(scored({"ndcg": drawn.mean(axis=1).tolist()}, signature=str(seed)))
+        results[-1].outcomes[COLUMN] = [json.dumps({"scores": {"ndcg": row}}) for row in drawn.tolist()]
+    status, found, (check,) = decided(tmp_path, *named(tmp_path, *results), "--margin", "ndcg=.05")
+    assert status == 3
+    assert check["repetitions_needed"] > 2
+    said = f"some {check['questions_needed']} questions would decide, or {check['repetitions_needed']} repetitions"
+    assert said in capsys.readouterr().out
+    assert found["variance"]["ndcg=0.05"]["answers"] > 0.5
+    assert any("from answers (2 repetitions)" in note for note in found["notes"])

@@ -71,8 +71,10 @@ def test_failure_is_the_reason_whichever_repetition_it_is_of_and_else_that_of_th
 
 def test_what_answers_cannot_change_is_measured_once_and_latency_is_that_of_the_first() -> None:
     first, second = answers("red mat"), answers("stars")
+    quantile = TokenF1()
+    quantile.quantile = 0.9
     slow = replace(second, latency={"generate": np.array([9.0])})
-    metrics = [Recall(cutoff=2), Latency(), Latency(quantile=0.95)]
+    metrics = [Recall(cutoff=2), Latency(), Latency(quantile=0.95), quantile]
     found = score_repetitions(metrics, [replace(first, latency={"generate": np.array([1.0])}), slow])
     assert rows(found.column) == [{"answers": [0, 1], "scores": {}}]
     assert found.scores["latency_mean_ms"].values.tolist() == [1000.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,7 @@ def test_repetitions_that_narrow_as_much_as_more_questions(judge: float, more: f
     half = VarianceShares(0.5, 0.5, judge, 0.1, (2, 2), 0.5**0.5, 0.75**0.5, float("nan"))
     assert half.repetitions_for(more) == needed
     assert needed is None or 0.5 + 0.5 * 2 / needed == pytest.approx(1 / more)
+    assert replace(half, repetitions=(2, 4)).repetitions_for(more) == (needed and 2 * needed)
 
 
 def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
@@ -210,3 +212,13 @@ def test_gate_that_cannot_decide_names_the_repetitions_that_would() -> None:
     assert check.needed_repetitions == check.variance.repetitions_for(check.needed / 100)
     assert check.needed_repetitions is not None
     assert check.needed_repetitions > 3
+
+
+def test_sentence_states_what_each_way_narrows_and_how_many_questions_that_is() -> None:
+    found = VarianceShares(0.5, 0.3, 0.2, 0.1, (3, 3), 0.5**0.5, 0.81**0.5, 0.9**0.5)
+    assert str(found) == (
+        "of the variance of this difference 50 % is from questions, 30 % from answers (3 repetitions), 20 % from the"
+        " judge: twice the questions would narrow the interval to .71 of its width, twice the repetitions to .90 (as"
+        " 23 % more questions would), twice the judge's samples to .95 (as 11 % more questions would)"
+    )
+    assert str(replace(found, repetitions=(3,))).startswith("of the variance of this mean ")
