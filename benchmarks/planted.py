@@ -33,7 +33,7 @@ from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm, wilcoxon
 from ragsweep.stats.inference.power import each_level, estimate_power
-from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Recommendation, recommend
+from ragsweep.stats.inference.recommending import AS_GOOD, BETTER, MARGIN, NONE, Cost, Pairs, Recommendation, recommend
 from ragsweep.stats.inference.slices import by_slice, reversals
 
 Doubles = NDArray[np.float64]
@@ -132,7 +132,7 @@ def cheapest_of_the_set(drawn: Planted) -> int | None:
 def ours(drawn: Planted) -> Recommendation:
     cost = Cost(drawn.costs, drawn.costs < drawn.costs[0], drawn.costs > drawn.costs[0])
     shown = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
-    return recommend(drawn.matrix, shown, {"context_tokens": cost}, {}, MARGIN)
+    return recommend(Pairs(drawn.matrix), shown, {"context_tokens": cost}, {}, MARGIN)
 
 
 def better_by_t(drawn: Planted) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from labelled import COUNT, M, answered, biased, label, pair, replace_outcomes, written
 from ragsweep.commands.compare import compare
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError
@@ -18,30 +18,14 @@ from ragsweep.golden.human_labels import read_labels
 from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from scored import record, scored, table_rows
+from scored import record, table_rows
 
-M = "ragas_faithfulness"
-COUNT = 300
 ALL = np.ones(4, dtype=bool)
-
-
-def answered(name: str, answers: list[str], scores: list[float] | None = None, contexts: str = "") -> Result:
-    result = scored({M: scores or [0.5] * len(answers)}, name=name, signature=name)
-    context = [[f"{contexts}{n}"] for n in range(len(answers))]
-    return replace_outcomes(result, answer=answers, context=context)
-
-
-def replace_outcomes(result: Result, **columns: Any) -> Result:
-    return replace(result, outcomes={**result.outcomes, **columns})
 
 
 def matched(labels: list[HumanLabel], *results: Result) -> MatchedLabels:
     matrix = score_matrix(results, M)
     return match_labels(labels, M, results, [f"{n}{result.name}" for n, result in enumerate(results)], matrix)
-
-
-def label(question: int, value: float = 1.0, run: str = "", answer: str = "") -> HumanLabel:
-    return HumanLabel(f"q{question}", M, value, run, answer)
 
 
 FIRST = answered("a", ["same", "x", "y", "z"])
@@ -99,18 +83,6 @@ def test_columns_run_and_answer_are_read(tmp_path: Path) -> None:
 # --- differences ---------------------------------------------------------------------------------------------------
 
 
-def biased(seed: int, alike: float = 0.4, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two configs, the same on some questions; a judge that passes 9 of 10 answers of the second one."""
-    generator = np.random.default_rng(seed)
-    people = (generator.random((2, COUNT)) < [[0.5], [0.5 + gain]]).astype(float)
-    passed = [np.where(people[0] == 1, generator.random(COUNT) < 0.9, generator.random(COUNT) < 0.2),
-              generator.random(COUNT) < 0.9]  # fmt: skip
-    judged = np.array(passed, dtype=float)
-    same = generator.random(COUNT) < alike
-    people[1, same], judged[1, same] = people[0, same], judged[0, same]
-    return people, judged, same
-
-
 def test_intervals_hold_where_some_answers_are_the_same_and_those_of_both_were_labelled_apart() -> None:
     held = 0
     for seed in range(400):
@@ -120,22 +92,6 @@ def test_intervals_hold_where_some_answers_are_the_same_and_those_of_both_were_l
         found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(COUNT), (-1, 1), settled=settled)
         held += found.low <= 0 <= found.high
     assert 0.91 <= held / 400 <= 0.98
-
-
-def pair(seed: int = 1, gain: float = 0.0) -> tuple[list[Result], list[HumanLabel]]:
-    people, judged, same = biased(seed, gain=gain)
-    first = answered("a", [f"a{n}" for n in range(COUNT)], judged[0].tolist())
-    texts = [f"a{n}" if one else f"b{n}" for n, one in enumerate(same.tolist())]
-    second = answered("b", texts, judged[1].tolist())
-    drawn = np.random.default_rng(2).permutation(COUNT)[:120].tolist()
-    labels = [label(n, float(people[row, n]), run) for n in drawn for row, run in ((0, "a"), (1, "b"))]
-    return [first, second], labels
-
-
-def written(path: Path, labels: list[HumanLabel]) -> str:
-    lines = [{"question_id": one.question, "metric": one.metric, "label": one.value, "run": one.run} for one in labels]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    return str(path)
 
 
 def test_compare_decides_by_the_corrected_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(closing, "compare_configs", fails)
+    monkeypatch.setattr(closing, "compare_labelled", fails)
     ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
     came = summarise_sweep(ledger, ledger.records("sweep"))
     assert isinstance(came.verdict, NoComparison)

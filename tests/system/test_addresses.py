@@ -66,7 +66,7 @@ PROMPT = ("system", "system_alone", "question", "passage", "refusals", "citation
 JUDGE = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed", "samples", "replicate",
                           "fence", "structured", "embeddings_model", "embeddings_base_url"), "judge"),
          **dict.fromkeys(("key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries",
-                          "requests_per_minute", "tokens_per_minute"), "-")}  # fmt: skip
+                          "requests_per_minute", "tokens_per_minute", "labels"), "-")}  # fmt: skip
 OF_EMBEDDINGS = {f"embeddings.{key}": "judge" if does == "embed" else does for key, does in EMBEDDER.items()}
 JUDGES = {"openai": {"embeddings": "judge"}, "ollama": {"embeddings": "judge"}, "vllm": OF_EMBEDDINGS}
 OPENAI = {**dict.fromkeys(("_target_", "base_url", "model", "temperature", "max_tokens", "seed",

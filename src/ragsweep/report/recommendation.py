@@ -62,10 +62,12 @@ def result_facts(decision: Decision) -> dict[str, Any]:
     if isinstance(verdict, NoComparison):
         return {"kind": NONE, "sentence": decision.sentence, "where": where, "recommended": None}
     found, configs = verdict.recommendation, verdict.matrix.configs
-    figures = {}
+    figures: dict[str, Any] = {}
     for metric in (verdict.metric, *verdict.costs):
         own = verdict.recommended and verdict.recommended.summaries[metric]
         figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
+    if found.config is not None and verdict.metric in verdict.corrections:
+        figures[verdict.metric] = {"value": float(verdict.means[found.config]), "low": math.nan, "high": math.nan}
     return {
         "kind": found.kind,
         "sentence": decision.sentence,
@@ -177,16 +179,19 @@ def _nothing(verdict: SweepComparison) -> str:
 def _unseparated(verdict: SweepComparison) -> str:
     found, configs = verdict.recommendation, len(verdict.matrix.configs)
     some = verdict.worse.any() or verdict.differences.better.any()
+    people, basis = verdict.corrections.get(verdict.metric), f"{len(verdict.matrix.questions):,} questions"
+    basis += f" with {people.labels} labels a config" if people else ""
     text = (
         f"no other config is shown better{_limits(verdict)}" if some
         else f"no other config is shown better{_limits(verdict)}" if verdict.differences.exposed[found.best]
-        else f"{len(verdict.matrix.questions):,} questions cannot separate these {configs:,} configs{_limits(verdict)}"
+        else f"{basis} cannot separate these {configs:,} configs{_limits(verdict)}"
     )  # fmt: skip
-    means = verdict.compared.values.mean(axis=1)
-    lead = float(means[found.best] - means[0])
+    lead = float(verdict.ranked[found.best] - verdict.ranked[0])
     highest = f"the highest is {name(verdict, found.best)}, {change(verdict, found.best)}"
     if verdict.differences.exposed[found.best]:
         return f"{text}; {highest}; {UNSEEN}"
+    if verdict.differences.by_labels:
+        return f"{text}; {highest}; more labels would narrow this"
     if needed := questions_needed(lead, float(verdict.power.spread[found.best]), level=verdict.power.level):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits: it rests on an estimate
         return f"{text}; {highest}; about {rounded:,} would show a lead as large as that"
@@ -209,7 +214,8 @@ def _figure(verdict: SweepComparison) -> str:
     row = verdict.recommendation.config or 0
     own = verdict.recommended.summaries[verdict.metric] if verdict.recommended else None
     value = score(verdict, float(verdict.means[row]))
-    if own is None or math.isnan(own.low) or len(verdict.matrix.questions) != own.n_scored:
+    corrected = verdict.metric in verdict.corrections
+    if own is None or corrected or math.isnan(own.low) or len(verdict.matrix.questions) != own.n_scored:
         return f"{name(verdict, row)} ({value})"
     return (
         f"{name(verdict, row)} ({value} [{score(verdict, own.low, bare=True)}, {score(verdict, own.high, bare=True)}])"

@@ -14,7 +14,7 @@ from ragsweep.report.naming import ranges, short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signed, telling
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
-from ragsweep.stats.inference.differences import UNSEEN
+from ragsweep.stats.inference.differences import UNSEEN, Differences
 
 MOST_NAMED = 3
 MOST_SLICES = 2
@@ -31,6 +31,7 @@ def verdict_lines(verdict: SweepComparison | NoComparison) -> Lines:
         return
     yield "verdict", against_baseline(verdict)
     sentences = (
+        *labelled(verdict),
         *best(verdict),
         *luck(verdict),
         *detectable(verdict),
@@ -85,6 +86,27 @@ def against_baseline(verdict: SweepComparison) -> str:
     more = f" and {len(better) - MOST_NAMED} more" if len(better) > MOST_NAMED else ""
     fewer = f"; worse: {len(worse)}" if worse else ""
     return f"{_metric(verdict)}: better than {base}: {listed}{more}, of {others} others{fewer}"
+
+
+def labelled(verdict: SweepComparison) -> Iterator[str]:
+    """Describe what people's labels changed, metric by metric: means, and differences from the first config."""
+    for metric, found in verdict.corrections.items():
+        matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
+        rows = [row for row in np.argsort(-found.means if matrix.higher_is_better else found.means) if row]
+        changes = []
+        for row in [int(row) for row in rows if not math.isnan(corrected.low[row])][:MOST_NAMED]:
+            judged, now = (
+                _change(verdict, *_ends(one, row), matrix.higher_is_better) for one in (found.judged, corrected)
+            )
+            means = f"{score(verdict, float(matrix.values[row].mean()))} -> {score(verdict, float(found.means[row]))}"
+            changes.append(f"{short(matrix.configs[row])} {means}, {judged} as judged, {now} corrected")
+        first = f"{score(verdict, float(matrix.values[0].mean()))} -> {score(verdict, float(found.means[0]))}"
+        note = f"; {found.note}" if found.note else ""
+        yield (
+            f"labels: {metric} is corrected by {found.labels} labels a config: {name(verdict, 0)} {first};"
+            f" {'; '.join(changes)}{note}"
+        )
+    yield from (f"labels: {metric} is as judged: {why}" for metric, why in verdict.uncorrected.items())
 
 
 def best(verdict: SweepComparison) -> Iterator[str]:
@@ -142,7 +164,8 @@ def slices(verdict: SweepComparison) -> Iterator[str]:
     for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
         place = verdict.sliced.index(one.config)
-        by = _change(verdict, *(float(numbers[place]) for numbers in (part.estimate, part.low, part.high)))
+        estimate, low, high = (float(numbers[place]) for numbers in (part.estimate, part.low, part.high))
+        by = _change(verdict, estimate, low, high, verdict.matrix.higher_is_better)
         what = one.value if one.label == "category" else f"{one.label}={one.value}"
         few = ", a small slice" if one.small else ""
         yield (
@@ -183,12 +206,15 @@ def _metric(verdict: SweepComparison) -> str:
 def change(verdict: SweepComparison, row: int) -> str:
     """Write how much better a config is than the baseline (negative: worse), or the ratio of amounts, with interval."""
     found = verdict.differences
-    text = _change(verdict, *(float(numbers[row]) for numbers in (found.estimate, found.low, found.high)))
-    return text + found.doubt(row)
+    return _change(verdict, *_ends(found, row), verdict.matrix.higher_is_better) + found.doubt(row)
 
 
-def _change(verdict: SweepComparison, estimate: float, low: float, high: float) -> str:
-    if not verdict.matrix.higher_is_better:
+def _ends(found: Differences, row: int) -> tuple[float, float, float]:
+    return float(found.estimate[row]), float(found.low[row]), float(found.high[row])
+
+
+def _change(verdict: SweepComparison, estimate: float, low: float, high: float, higher_is_better: bool) -> str:
+    if not higher_is_better:
         estimate, low, high = -estimate, -high, -low
     return between(verdict, estimate, low, high)
 
@@ -226,7 +252,7 @@ def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool
 
 def _ordered(verdict: SweepComparison, mask: np.ndarray) -> list[int]:
     """List the rows of a mask, the best mean first."""
-    means = verdict.compared.better.mean(axis=1)
+    means = verdict.ranked
     return sorted(np.flatnonzero(mask).tolist(), key=lambda row: (-means[row], row))
 
 

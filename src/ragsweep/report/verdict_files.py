@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.report import plots
-from ragsweep.report.numbers import chance
+from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.recommendation import Decision
 from ragsweep.report.tables import csv_table, markdown
 from ragsweep.report.verdict import change, verdict_lines
@@ -70,11 +70,29 @@ def plain(verdict: SweepComparison | NoComparison, decision: Decision) -> dict[s
         "asked": verdict.matrix.asked,
         "clusters": len(np.unique(verdict.matrix.clusters)),
         **(
+            {"labels": {name: _correction(verdict, name) for name in verdict.corrections}}
+            if verdict.corrections
+            else {}
+        ),
+        **(
             {"variance": {configs[row]: one.facts for row, one in verdict.variance.items()}} if verdict.variance else {}
         ),
         "left_out": [one._asdict() for one in verdict.left_out],
         "not_compared": dict(verdict.skipped),
     }
+
+
+def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
+    """Return in JSON types what people's labels changed of a metric: judged numbers, and corrected ones."""
+    found = verdict.corrections[metric]
+    matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
+    ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))
+    configs = {
+        config: {kind: {"mean": float(means[row]), "difference": float(one.estimate[row]), "low": float(one.low[row]),
+                        "high": float(one.high[row])} for kind, one, means in ends}
+        for row, config in enumerate(matrix.configs)
+    }  # fmt: skip
+    return {"labels": found.labels, "note": found.note, "configs": configs}
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
@@ -106,18 +124,23 @@ def differences_csv(verdict: SweepComparison) -> bytes:
             float(verdict.probability[n]),
             *_ratios(verdict.differences, n, verdict.differences.ratios),
         ]
-        for n, row in enumerate(_rows(verdict.matrix, verdict.differences))
+        for n, row in enumerate(_rows(verdict.matrix, verdict.differences, verdict.means))
     ]
     rows += [
         [*row, "", "", "", *_ratios(found, n, found.ratios)]
-        for matrix, found in verdict.others.values()
-        for n, row in enumerate(_rows(matrix, found))
+        for metric, (matrix, found) in verdict.others.items()
+        for n, row in enumerate(_rows(matrix, found, _means(verdict, metric)))
     ]
     return csv_table([*DIFFERENCES, *SET, *RATIOS], rows)
 
 
-def _rows(matrix: Matrix, found: Differences) -> Iterator[list[Any]]:
-    means, unknown = matrix.values.mean(axis=1), np.full(len(matrix.values), math.nan)
+def _means(verdict: SweepComparison, metric: str) -> np.ndarray:
+    corrected = verdict.corrections.get(metric)
+    return verdict.others[metric][0].values.mean(axis=1) if corrected is None else corrected.means
+
+
+def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[list[Any]]:
+    unknown = np.full(len(matrix.values), math.nan)
     estimate, ends = (means - means[0], [unknown] * 3) if found.ratios else (
         found.estimate, [found.low, found.high, found.standard_error],
     )  # fmt: skip
@@ -138,7 +161,7 @@ def _interval(found: Differences | Slice, n: int) -> list[float]:
 
 def page(verdict: SweepComparison, decision: Decision) -> str:
     """Return the verdict as markdown with a table of the best configs."""
-    order = np.argsort(-verdict.compared.better.mean(axis=1), kind="stable").tolist()[:MOST_ROWS]
+    order = np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]
     p_values = verdict.differences.randomisation_holm
     rows = [
         {
@@ -147,7 +170,7 @@ def page(verdict: SweepComparison, decision: Decision) -> str:
             "difference": change(verdict, row) if row else "baseline",
             "p": chance(float(p_values[row])).removeprefix("p ") if row else "",
             "in the set": "yes" if verdict.may_be_best[row] else "no",
-            "P(best)": f"{verdict.probability[row]:.2f}",
+            "P(best)": f"{verdict.probability[row]:.2f}".replace("nan", NOT_MEASURED),
         }
         for row in order
     ]

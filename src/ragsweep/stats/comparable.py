@@ -15,7 +15,8 @@ from ragsweep.core.missing import repeatable
 from ragsweep.core.results import DROPPED, PARTIAL, Result
 from ragsweep.stats.inference.matrix import WEIGHT
 
-OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until")
+OF_NO_MATTER = ("store.", "tracking.", "plan", "rerun", "headline", "objective", "partition", "questions.until",
+                "judge.labels")  # fmt: skip
 """Parameters that can change no score of a question."""
 
 HOW_MEASURED = ("evidence.threshold",)
@@ -145,15 +146,15 @@ def check_whole(result: Result) -> None:
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
     """Name the metrics that two configs define differently."""
-    before, after = (_without_replicate(result.config.get("metrics") or {}) for result in (one, other))
+    before, after = (_meaning(result.config.get("metrics") or {}) for result in (one, other))
     return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
 
 
-def _without_replicate(node: Any) -> Any:
-    """Leave out the replicate number of a judge: another replicate measures the same."""
+def _meaning(node: Any) -> Any:
+    """Leave out what of a judge measures the same: the number of its replicate, and people's labels beside it."""
     if not isinstance(node, Mapping):
         return node
-    return {key: _without_replicate(value) for key, value in node.items() if key != "replicate"}
+    return {key: _meaning(value) for key, value in node.items() if key not in ("replicate", "labels")}
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from ragsweep.stats.inference.confidence_set import ConfidenceSet, model_confide
 from ragsweep.stats.inference.differences import Differences, compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.power import Power, each_level, estimate_power
-from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Recommendation, recommend
+from ragsweep.stats.inference.recommending import COSTS, MARGIN, ContextLength, Cost, Pairs, Recommendation, recommend
 from ragsweep.stats.inference.slices import Reversal, Slice, by_slice, reversals
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 
@@ -54,6 +54,16 @@ class NoComparison(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Correction:
+    """What people's labels changed of one metric: its corrected means, and the differences as judged."""
+
+    means: Doubles
+    judged: Differences
+    labels: int  # of the config that has fewest
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class SweepComparison:
     """The comparison of a sweep. Rows of all arrays are the configs of ``matrix``, the first is the baseline."""
 
@@ -78,6 +88,8 @@ class SweepComparison:
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
     variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # of a row's difference; repeated answers only
+    corrections: Mapping[str, Correction] = field(default_factory=dict)  # of metrics that people's labels correct
+    uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is as judged
 
     @property
     def metric(self) -> str:
@@ -103,8 +115,16 @@ class SweepComparison:
 
     @property
     def means(self) -> Doubles:
-        """The configs' means over the questions on which all have a score."""
-        return np.asarray(self.matrix.values.mean(axis=1))
+        """The configs' means over the questions on which all have a score, corrected where there are labels."""
+        found = self.corrections.get(self.metric)
+        return np.asarray(self.matrix.values.mean(axis=1)) if found is None else found.means
+
+    @property
+    def ranked(self) -> Doubles:
+        """The numbers by which configs rank, more is better: corrected means, else those of what is compared."""
+        if self.metric not in self.corrections:
+            return np.asarray(self.compared.better.mean(axis=1))
+        return self.means if self.matrix.higher_is_better else -self.means
 
 
 def compare_configs(
@@ -161,13 +181,13 @@ def _compare(
     differences = compare_amounts(matrix, 0, units[metrics[0]], rising_configs(results, matrix))
     compared = transform_amounts(matrix, units[metrics[0]])
     spending = {name: found for name in COSTS if (found := _spending(results, name))}
-    costs = {name: cost for name in COSTS
-             if not np.isnan((cost := _cost(results, name, spending.get(name))).value).all()}  # fmt: skip
     by_mean = np.argsort(-compared.better.mean(axis=1), kind="stable").tolist()
     rows = (0, *[row for row in by_mean if row][: SLICED - 1])
     slices = by_slice(compared.select_configs(rows), labels_of(results[0], matrix.questions))
-    constraints = results[0].config.get("constraints") or {}
-    recommendation = recommend(compared, differences, costs, constraints, _margin(results[0], matrix), lengths)
+    margin, costs = _margin(results[0], matrix), find_costs(results, spending)
+    recommendation = recommend(
+        Pairs(compared), differences, costs, results[0].config.get("constraints") or {}, margin, lengths
+    )
     others = {name: other for name in metrics[1:] if (other := score_matrix(results, name)).questions}
     return SweepComparison(
         matrix=matrix,
@@ -194,6 +214,12 @@ def _compare(
         left_out=left_out,
         variance=_variances(results, matrix),
     )
+
+
+def find_costs(results: Sequence[Result], spending: Mapping[str, Differences]) -> dict[str, Cost]:
+    """Return what configs cost, by the name of the cost; ``spending``: their differences by question."""
+    costs = {name: _cost(results, name, spending.get(name)) for name in COSTS}
+    return {name: cost for name, cost in costs.items() if not np.isnan(cost.value).all()}
 
 
 def _variances(results: Sequence[Result], matrix: Matrix) -> dict[int, VarianceShares]:

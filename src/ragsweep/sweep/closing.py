@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragsweep.core.results import DROPPED, Failure, Result, objectives, pareto_front
+from ragsweep.core.errors import InputError
+from ragsweep.core.results import DROPPED, Failure, HumanLabel, Result, objectives, pareto_front
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.ledger import Ledger, Record
 from ragsweep.report import artifacts
@@ -17,9 +18,10 @@ from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import gap_line, looks_line, verdict_lines
 from ragsweep.report.verdict_files import numbers
-from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, compare_configs
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap, holdout_gap
-from ragsweep.sweep.finalists import Finalists, choose, collect_finalists
+from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+from ragsweep.sweep.finalists import SUFFIX, Finalists, choose, collect_finalists
 from ragsweep.sweep.search.summary import StudySummary, read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
@@ -132,9 +134,13 @@ class SweepSummary:
 
 
 def summarise_sweep(
-    ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True
-) -> SweepSummary:
-    """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict."""
+    ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
+    labels: Sequence[HumanLabel] = (),
+) -> SweepSummary:  # fmt: skip
+    """Sum up the records of a sweep, and the jobs that left none; ``weighed``: with a verdict.
+
+    ``labels`` are people's, given with the command: they correct judged scores, and are no part of a record.
+    """
     sweep = records[0].sweep if records else None
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
@@ -143,14 +149,17 @@ def summarise_sweep(
     excluded = [ExcludedConfig(one.outcome.name, f"beyond {broken[one.job]}") for one in records if one.job in broken]
     allowed = _without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
-    verdict = _compare(allowed, failures, excluded, adaptive) if weighed and results else None
+    people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
+    verdict = _compare(allowed, failures, excluded, people, adaptive) if weighed and results else None
+    evaluated = ledger.finalists(sweep) if sweep else []
     finalists = collect_finalists(
-        [record.outcome for record in ledger.finalists(sweep)] if sweep else [],
+        [record.outcome for record in evaluated],
         choose(allowed, verdict),
         verdict.metric if isinstance(verdict, SweepComparison) else "",
     )
     if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
-        finalists = replace(finalists, verdict=_compare(*finalists.named(), ()))
+        runs = {record.outcome.name.removesuffix(SUFFIX): record.run or "" for record in evaluated}
+        finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs)))
     return SweepSummary(
         results,
         failures,
@@ -179,10 +188,13 @@ def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | N
 
 
 def _compare(
-    results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig], adaptive: bool = False
-) -> SweepComparison | NoComparison:
+    results: Sequence[Result], failures: Sequence[Failure], excluded: Sequence[ExcludedConfig], labels: SweepLabels,
+    adaptive: bool = False,
+) -> SweepComparison | NoComparison:  # fmt: skip
     try:
-        found = compare_configs(results, failures, excluded)
+        found = compare_labelled(results, labels, failures, excluded)
+    except InputError as fault:
+        return NoComparison(str(fault))
     except Exception as fault:  # what was measured must be shown and kept, whatever is wrong with the conclusions
         logging.getLogger(__name__).exception("no verdict")
         return NoComparison(f"could not be made: {type(fault).__name__}: {fault}; please report it, with the job's log")

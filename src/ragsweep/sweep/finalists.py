@@ -99,7 +99,7 @@ def choose(
         return []
     kept, best = np.flatnonzero(verdict.confidence_set.mask).tolist(), verdict.selection_bias.winner
     known = [verdict.costs[name] for name in COSTS if name in verdict.costs]
-    means = verdict.compared.better.mean(axis=1)
+    means = verdict.ranked
 
     def price(row: int) -> tuple[float, ...]:
         return (*(math.inf if math.isnan(cost[row]) else float(cost[row]) for cost in known), -float(means[row]), row)

@@ -114,7 +114,7 @@ class Multirun:
 
     def _show_again(self, sweep: Sweep) -> None:
         """Show a finished sweep, and send to the tracker what that has lost."""
-        summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
+        summary = self.summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id), labels=self.context.labels)
         self.terminal.line("done", f'"{sweep.name}" is finished already; rerun=true runs it again')
         summary.show(self.terminal)
         if self.tracker.identity and (sent := mlflow_sync.sync_sweep(self.ledger, self.tracker, sweep)):
@@ -246,7 +246,8 @@ class Multirun:
     ) -> tuple[SweepSummary, str]:
         """Sum up the records, and return the sweep's status with them."""
         missed = self._missed_jobs(sweep, {record.job for record in records}, why)
-        summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed=weighed and status != KILLED)
+        weighed = weighed and status != KILLED
+        summary = self.summary = summarise_sweep(self.ledger, records, missed, weighed, self.context.labels)
         partial = any(result.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
         failed = summary.failures or summary.finalists.failures or partial
         return summary, FAILED if status == FINISHED and failed else status

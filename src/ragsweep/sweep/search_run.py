@@ -80,8 +80,9 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search without those of Hydra."""
-    return [line for line in command.overrides if not line.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    """List the overrides of a search without those of Hydra, and of labels, which change no trial."""
+    others = ("hydra.", "hydra/", "judge.labels=")
+    return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
 class Search(Multirun):
@@ -189,6 +190,7 @@ class Search(Multirun):
     # --- finalists ---------------------------------------------------------------------------------------------
 
     def _finalists(self, sweep: Sweep) -> list[Result]:
+        """Choose the finalists as judged: labels that come later do not spend the holdout again."""
         summary = summarise_sweep(self.ledger, self.ledger.records(sweep.id))
         return summary.contenders(self.values["finalists"])
 

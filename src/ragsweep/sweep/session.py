@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import BuiltPart, content_hash
+from ragsweep.core.results import HumanLabel
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import Dataset, JudgedMetric
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -264,6 +265,7 @@ class RunContext:
     secrets: Secrets
     sweep: Sweep | None = None
     search: Mapping[str, Any] | None = None  # the sweeper's settings, where results decide what is tried next
+    labels: Sequence[HumanLabel] = ()  # of people, which correct the verdict
 
     @property
     def ledger(self) -> Ledger:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeGuard
 
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import BuiltPart
-from ragsweep.core.results import objectives
+from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.types import Dataset, Metric
 from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
+from ragsweep.golden.human_labels import read_labels
 from ragsweep.stats.inference.recommending import COSTS
 
 
@@ -40,6 +42,25 @@ def check_command(values: Mapping[str, Any]) -> None:
         value = values[key]
         if value is not None and not (is_number(value) and value > 0):
             raise ConfigError(f"{key}: must be a number above 0, or null, given {value!r}")
+
+
+def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
+    """Read the labels of people that a command names, by ``judge.labels``; raises a RagsweepError where it cannot."""
+    paths = dict.fromkeys((config["judge"] or {}).get("labels") for config in configs)
+    given = [path for path in paths if path is not None]
+    if len(given) > 1:
+        raise ConfigError("judge.labels: cannot differ within a sweep; put all labels into one file")
+    try:
+        return read_labels(Path(given[0])) if given else []
+    except InputError as fault:
+        raise InputError(f"judge.labels: {fault}") from None
+
+
+def check_labels_measured(labels: Sequence[HumanLabel], metrics: Collection[str]) -> None:
+    """Raise ConfigError where all labels are of metrics that no config measures."""
+    named = list(dict.fromkeys(label.metric for label in labels))
+    if named and not set(named) & set(metrics):
+        raise ConfigError(f"judge.labels: are of {', '.join(named)}, which is not measured{nearest(named[0], metrics)}")
 
 
 def check_config(plain: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from ragsweep.sweep.races import WHERE, SweepRace, prepare_race
 from ragsweep.sweep.search_command import trial_names, with_directions
 from ragsweep.sweep.search_run import Search
 from ragsweep.sweep.session import Job, RunContext, Session, open_session
-from ragsweep.sweep.settings import check_command
+from ragsweep.sweep.settings import check_command, check_labels_measured, read_sweep_labels
 
 
 def run(command: Command) -> int:
@@ -43,10 +43,12 @@ def _run(command: Command) -> int:
     for key in ("store", "tracking"):
         if any(config.values[key] != values[key] for config in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep")
+    labels = read_sweep_labels([config.values for config in configs])
     terminal, possible = Terminal.current(), list[Node]()
     session = open_session(values, terminal)
     jobs = prepare_jobs(session, command, configs)
     experiments = [job.experiment for job in jobs if job.experiment]
+    check_labels_measured(labels, {metric.name for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
     if command.searching:
         command = with_directions(command, values, experiments[0])
@@ -61,7 +63,7 @@ def _run(command: Command) -> int:
         terminal.plan_table(planned)
         return 0
     _check_keys([*_missing(planned, experiments), *possible])
-    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search)
+    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # an error before anything is computed, where it cannot be opened
     if risk := context.tracker.risk():
         terminal.line("warning", risk)

@@ -97,3 +97,23 @@ def test_too_few_labels_give_no_interval() -> None:
     assert np.isnan([found.value, found.low, found.high, found.weight]).all()
     assert found.judged == pytest.approx(judged[1].mean() - judged[0].mean())
     assert found.labels == FEWEST_LABELS - 1
+
+
+@pytest.mark.parametrize(
+    ("signs", "value", "half"),
+    [((0, 1), 0.6257871260520965, 0.1095696115), ((-1, 1), 0.1721036744024314, 0.1554236783)],
+)
+def test_estimates_and_widths_are_those_of_ppi_python(signs: tuple[float, float], value: float, half: float) -> None:
+    """ppi-python 0.2.3 (its authors'), the same data and weight; its interval is normal, ours Student's, and n - 1.
+
+    ``ppi_mean_ci(labels, judged[chosen], judged[~chosen], alpha=0.05, lam=weight * 450 / 500)``, of a difference with
+    the differences of each question: it compares with the other questions' mean, ours with that of all.
+    """
+    generator = np.random.default_rng(7)
+    people = (generator.random((2, 500)) < [[0.5], [0.6]]).astype(float)
+    judged = np.where(people == 1, generator.random((2, 500)) < 0.9, generator.random((2, 500)) < 0.3).astype(float)
+    chosen = np.isin(np.arange(500), generator.permutation(500)[:50])
+    found = prediction_powered(judged, np.where(chosen, people, np.nan), np.arange(500), signs)
+    student = stats.t.ppf(0.975, 49) / stats.norm.ppf(0.975) * math.sqrt(50 / 49)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert (found.high - found.low) / 2 == pytest.approx(half * student, rel=2e-3)

@@ -11,7 +11,7 @@ from matrices import matrix, turned
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.recommending import ContextLength, Cost, Recommendation, recommend
+from ragsweep.stats.inference.recommending import ContextLength, Cost, Pairs, Recommendation, recommend
 
 MARGIN = 0.05
 
@@ -34,7 +34,7 @@ def found(
     lengths: ContextLength | None = None,
     **limits: float | None,
 ) -> Recommendation:
-    return recommend(drawn, compare_with_baseline(drawn, 0, resamples=999), known or {}, limits, MARGIN, lengths)
+    return recommend(Pairs(drawn), compare_with_baseline(drawn, 0, resamples=999), known or {}, limits, MARGIN, lengths)
 
 
 # --- better -------------------------------------------------------------------------------------------------------

@@ -55,12 +55,13 @@ class OpenAIJudge:
         retries: Maximum number of further attempts.
         requests_per_minute: Rate limit; None: no limit.
         tokens_per_minute: Rate limit; None: no limit.
+        labels: File with people's labels of answers, by which a sweep corrects its verdict; no call depends on it.
     """
 
     VERSION = "1"
     OPERATIONAL = frozenset(
         {"key_env", "embeddings_key_env", "concurrency", "timeout", "deadline", "retries", "requests_per_minute",
-         "tokens_per_minute"}
+         "tokens_per_minute", "labels"}
     )  # fmt: skip
 
     base_url: str
@@ -83,6 +84,7 @@ class OpenAIJudge:
     retries: int = 5
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    labels: str | None = None
 
     def __post_init__(self) -> None:
         if not self.embeddings_base_url:

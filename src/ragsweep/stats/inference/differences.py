@@ -59,6 +59,7 @@ class Differences:
     exposed: Flags  # where a loss too rare to have been seen could undo what the interval shows
     higher_is_better: bool = True
     ratios: bool = False
+    by_labels: bool = False  # corrected by people's labels: no test of the judged scores has a say
 
     @property
     def better(self) -> Flags:
@@ -81,6 +82,8 @@ class Differences:
         Of few questions that differ an interval may exclude 0 though as many random signs would do so too often: the
         bootstrap is an approximation there, and these tests are none.
         """
+        if self.by_labels:
+            return ~self.exposed
         exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
         confirmed = (self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level))
         return np.asarray(confirmed & ~self.exposed)

@@ -14,7 +14,7 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
-from ragsweep.stats.inference.noninferiority import gate
+from ragsweep.stats.inference.noninferiority import Gate, gate
 from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
@@ -56,6 +56,28 @@ class ContextLength:
     alone: Flags  # (configs,): nothing else differs from the baseline
 
 
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """How configs are compared two by two: by the scores of a matrix."""
+
+    matrix: Matrix
+
+    @property
+    def means(self) -> Doubles:
+        """The configs' means; more is better."""
+        return np.asarray(self.matrix.better.mean(axis=1))
+
+    def gate(self, first: int, second: int, margin: float, level: float) -> Gate:
+        """Decide whether the second config is worse than the first by more than ``margin``."""
+        return gate(self.matrix.select_configs((first, second)), margin, level=level)
+
+    def can_pass(self, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
+        """Return whether a row may pass the gate against each rival: all are compared at once."""
+        better, clusters = self.matrix.better, self.matrix.clusters
+        data = cluster_scores(better[rivals] - better[row], clusters, self.matrix.weights)
+        return not (data.means + student_quantile(level, data.degrees) * data.errors > margin).any()
+
+
 @dataclass(frozen=True)
 class Change:
     """A mean difference with its interval, positive where the first config is the better one."""
@@ -92,7 +114,7 @@ class Recommendation:
 
 
 def recommend(
-    matrix: Matrix,
+    pairs: Pairs,
     differences: Differences,
     costs: Mapping[str, Cost],
     constraints: Mapping[str, float | None],
@@ -109,7 +131,7 @@ def recommend(
     intersection-union test: Berger, Technometrics 24, 1982). Otherwise "none".
 
     Args:
-        matrix: Scores; row 0 is the baseline.
+        pairs: Comparisons of two configs; row 0 is the baseline.
         differences: All configs against row 0.
         costs: Name of a cost -> its values: those of ``COSTS``.
         constraints: Name of a cost -> what a config may cost at most; None for no limit. A config of which a limited
@@ -122,8 +144,8 @@ def recommend(
         InputError: A limit on something that is no known cost.
     """
     limits = _limits(constraints)
-    allowed = _allowed(costs, limits, len(matrix.values))
-    known = replace(NOTHING, best=_highest(matrix, allowed | _baseline(allowed)), margin=margin, limits=limits,
+    allowed = _allowed(costs, limits, len(pairs.means))
+    known = replace(NOTHING, best=_highest(pairs, allowed | _baseline(allowed)), margin=margin, limits=limits,
                     within=int(allowed.sum()))  # fmt: skip
     if math.isnan(differences.critical):
         return replace(known, note=differences.notes[-1])
@@ -132,11 +154,11 @@ def recommend(
     if lengths is not None and (shown & longer).any():
         known = replace(known, decide_by=lengths.keys)
     if (shown & ~longer).any():
-        return _better(matrix, known, shown & ~longer)
-    if (cheaper := _as_good(matrix, known, costs, allowed)) is not None:
+        return _better(pairs, known, shown & ~longer)
+    if (cheaper := _as_good(pairs, known, costs, allowed)) is not None:
         return cheaper
     if lengths is not None and (shown & ~lengths.alone).any():
-        return _better(matrix, known, shown & ~lengths.alone)
+        return _better(pairs, known, shown & ~lengths.alone)
     return _with_untold(known, costs, allowed)
 
 
@@ -162,17 +184,17 @@ def _baseline(like: Flags) -> Flags:
     return np.asarray(np.arange(len(like)) == 0)
 
 
-def _highest(matrix: Matrix, among: Flags) -> int:
-    return int(np.where(among, matrix.better.mean(axis=1), -np.inf).argmax())
+def _highest(pairs: Pairs, among: Flags) -> int:
+    return int(np.where(among, pairs.means, -np.inf).argmax())
 
 
-def _better(matrix: Matrix, known: Recommendation, among: Flags) -> Recommendation:
-    row = _highest(matrix, among)
-    change = None if row == known.best else _change(matrix, row, known.best, 0.975)
+def _better(pairs: Pairs, known: Recommendation, among: Flags) -> Recommendation:
+    row = _highest(pairs, among)
+    change = None if row == known.best else _change(pairs, row, known.best, 0.975)
     return replace(known, kind=BETTER, config=row, from_best=change)
 
 
-def _as_good(matrix: Matrix, known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation | None:
+def _as_good(pairs: Pairs, known: Recommendation, costs: Mapping[str, Cost], allowed: Flags) -> Recommendation | None:
     """Try the cheaper configs, the cheapest first; None if no one is shown to be as good as the best."""
     rivals = np.flatnonzero(allowed | _baseline(allowed)).tolist()
     name = _deciding(costs, rivals)
@@ -181,8 +203,8 @@ def _as_good(matrix: Matrix, known: Recommendation, costs: Mapping[str, Cost], a
     candidates = [row for row in _cheaper(costs[name], rivals, known.best) if allowed[row]]
     for place, row in enumerate(candidates[:MOST_TRIED]):
         level = 1 - ERROR / 2 ** (place + (row != candidates[-1]))
-        if _not_worse(matrix, row, rivals, known.margin, level):
-            change = None if row == known.best else _change(matrix, row, known.best, level)
+        if _not_worse(pairs, row, rivals, known.margin, level):
+            change = None if row == known.best else _change(pairs, row, known.best, level)
             return replace(known, kind=AS_GOOD, config=row, from_best=change, cost=name)
     return None
 
@@ -223,19 +245,18 @@ def _cheaper(cost: Cost, rows: Sequence[int], best: int) -> list[int]:
     return [*sorted(found, key=lambda row: (cost.value[row], row)), *([0] if keep else [])]
 
 
-def _not_worse(matrix: Matrix, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
+def _not_worse(pairs: Pairs, row: int, rivals: Sequence[int], margin: float, level: float) -> bool:
     """Return whether a row is shown not worse than each rival by more than the margin, each at ``level``.
 
-    All are first compared at once; the gate, which allows for losses too rare to have been seen, has the last word.
+    The gate, which allows for losses too rare to have been seen, has the last word.
     """
-    data = cluster_scores(matrix.better[rivals] - matrix.better[row], matrix.clusters, matrix.weights)
-    if (data.means + student_quantile(level, data.degrees) * data.errors > margin).any():
+    if not pairs.can_pass(row, rivals, margin, level):
         return False
-    others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -matrix.better[rival].mean())
-    return all(gate(matrix.select_configs((rival, row)), margin, level=level).decision == "pass" for rival in others)
+    others = sorted((rival for rival in rivals if rival != row), key=lambda rival: -float(pairs.means[rival]))
+    return all(pairs.gate(rival, row, margin, level).decision == "pass" for rival in others)
 
 
-def _change(matrix: Matrix, row: int, other: int, level: float) -> Change:
+def _change(pairs: Pairs, row: int, other: int, level: float) -> Change:
     """Return by how much one row is better than another; each end of the interval is one-sided at ``level``."""
-    found = gate(matrix.select_configs((other, row)), 0.0, level=level)
+    found = pairs.gate(other, row, 0.0, level)
     return Change(found.slack, found.low, found.high)

@@ -1,0 +1,103 @@
+"""The verdict of a sweep that people's labels correct."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from labelled import COUNT, M, answered, biased, label, pair
+from ragsweep.core.results import HumanLabel, Result
+from ragsweep.report.recommendation import Decision, result_facts
+from ragsweep.report.verdict import verdict_lines
+from ragsweep.report.verdict_files import differences_csv, page, plain
+from ragsweep.stats.comparison import SweepComparison, compare_configs
+from ragsweep.stats.human_labels import correct_difference, match_labels
+from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+
+
+def corrected(results: list[Result], labels: list[HumanLabel]) -> SweepComparison:
+    found = compare_labelled(results, SweepLabels(labels, {}))
+    assert isinstance(found, SweepComparison)
+    return found
+
+
+def lines(found: SweepComparison) -> str:
+    return " ".join(text for _, text in (*verdict_lines(found), *Decision(found).lines()))
+
+
+def three(gain: float) -> tuple[list[Result], list[HumanLabel]]:
+    """A baseline, one that only the judge prefers, and one that people prefer by ``gain``."""
+    (first, second), labels = pair()
+    people, _, _ = biased(5, alike=0.0, gain=gain)
+    third = answered("c", [f"c{n}" for n in range(COUNT)], (people[1] * 0.9).tolist())
+    return [first, second, third], [*labels, *(label(n, float(people[1, n]), "c") for n in range(0, COUNT, 3))]
+
+
+def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_decides_nothing() -> None:
+    results, labels = pair()
+    judged, found = compare_configs(results), corrected(results, labels)
+    assert isinstance(judged, SweepComparison)
+    assert judged.recommendation.kind == "better"
+    matrix = score_matrix(results, M)
+    expected = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1))
+    assert (found.differences.estimate[1], found.differences.low[1], found.differences.high[1]) == expected[:3]
+    assert not found.differences.better.any()
+    assert found.recommendation.kind == "none"
+    assert found.means[1] - found.means[0] == pytest.approx(expected.value)
+    assert found.may_be_best.tolist() == [True, True]
+    said = "labels: ragas_faithfulness is corrected by 72 labels a config: a .52 -> .51; b .73 -> .43, +.21 [.15, .26]"
+    assert f"{said} as judged, -.08 [-.17, .02] corrected" in lines(found)
+
+
+def test_corrected_differences_decide_among_three_and_their_intervals_are_wider() -> None:
+    results, labels = three(0.4)
+    found = corrected(results, labels)
+    assert found.differences.better.tolist() == [False, False, True]
+    assert (found.recommendation.kind, found.recommendation.config) == ("better", 2)
+    assert found.may_be_best.tolist() == [False, False, True]
+    pairwise = corrected([results[0], results[2]], labels)
+    assert found.differences.high[2] - found.differences.low[2] > 1.1 * (
+        pairwise.differences.high[1] - pairwise.differences.low[1]
+    )
+    told = plain(found, Decision(found))["labels"][M]["configs"]["c"]
+    assert told["corrected"]["difference"] == found.differences.estimate[2]
+    assert told["judged"]["mean"] == pytest.approx(found.matrix.values[2].mean())
+    assert result_facts(Decision(found))["figures"][M]["value"] == found.means[2]
+    assert f"{found.means[2]:.4g}" in page(found, Decision(found))
+    assert f",{found.means[2]:.6g}"[:8] in differences_csv(found).decode()
+    json.dumps(told)
+
+
+def test_a_config_without_labels_is_left_out_and_named() -> None:
+    results, labels = three(0.4)
+    found = corrected(results, [one for one in labels if one.run != "b"])
+    assert found.matrix.configs == ("a", "c")
+    assert "without 1 with fewer than 10 labels (b)" in lines(found)
+
+
+def test_labels_that_count_for_no_difference_leave_the_verdict_as_judged_with_the_reason() -> None:
+    results, labels = pair()
+    found, judged = corrected(results, [one for one in labels if one.run == "b"]), compare_configs(results)
+    assert isinstance(judged, SweepComparison)
+    assert found.differences.better.tolist() == judged.differences.better.tolist() == [False, True]
+    assert not found.corrections
+    assert "labels: ragas_faithfulness is as judged: 0 labels of ragas_faithfulness count" in lines(found)
+    other = corrected(results, [one._replace(metric="mrr") for one in labels])
+    assert lines(other) == lines(judged)
+
+
+@pytest.mark.nightly
+def test_a_false_better_is_rare_though_the_judge_prefers_one() -> None:
+    wrong = 0
+    for seed in range(200):
+        people, judged, same = biased(seed)
+        texts = [f"a{n}" if one else f"b{n}" for n, one in enumerate(same.tolist())]
+        results = [answered("a", [f"a{n}" for n in range(COUNT)], judged[0].tolist()),
+                   answered("b", texts, judged[1].tolist())]  # fmt: skip
+        drawn = np.random.default_rng([seed, 2]).permutation(COUNT)[:60].tolist()
+        labels = [label(n, float(people[row, n]), run) for n in drawn for row, run in ((0, "a"), (1, "b"))]
+        wrong += int(corrected(results, labels).differences.better.any())
+    assert wrong / 200 <= 0.06  # 2.5 %, three Monte Carlo errors
