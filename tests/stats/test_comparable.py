@@ -73,6 +73,7 @@ def test_a_metric_that_is_defined_otherwise_is_named() -> None:
 
     assert redefined_metrics(judged(model="a"), judged(model="b"), ["m", "other"]) == ["m"]
     assert redefined_metrics(judged(model="a", replicate=0), judged(model="a", replicate=1), ["m"]) == []
+    assert redefined_metrics(judged(model="a", labels=None), judged(model="a", labels="l.csv"), ["m"]) == []
 
 
 def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ragsweep.stats.comparison import SweepComparison, compare_configs
 from ragsweep.stats.human_labels import correct_difference, match_labels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
+from scored import summary
 
 
 def corrected(results: list[Result], labels: list[HumanLabel]) -> SweepComparison:
@@ -69,6 +71,24 @@ def test_corrected_differences_decide_among_three_and_their_intervals_are_wider(
     assert f"{found.means[2]:.4g}" in page(found, Decision(found))
     assert f",{found.means[2]:.6g}"[:8] in differences_csv(found).decode()
     json.dumps(told)
+
+
+def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
+    people, _, _ = biased(3, alike=0.0)
+    people[1] = people[0]
+    judged = [people[0], people[0] * 0.6]
+    results = []
+    for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
+        made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
+        cost = summary("context_tokens", [tokens] * COUNT)
+        results.append(replace(made, summaries={**made.summaries, "context_tokens": cost}))
+    labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
+    alone = compare_configs(results)
+    assert isinstance(alone, SweepComparison)
+    assert alone.recommendation.kind == "none"
+    found = corrected(results, labels)
+    assert (found.recommendation.kind, found.recommendation.config) == ("as_good_and_cheaper", 1)
+    assert "as good and cheaper: b (" in lines(found)
 
 
 def test_a_config_without_labels_is_left_out_and_named() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelled import M, pair
 from ragsweep.core.results import DROPPED, Failure, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
@@ -56,6 +57,17 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     assert lines[last][9:] == result["sentence"]
     assert parent.metrics["verdict/better"] == 1
     assert any("without 1 failed (c)" in line for line in lines)
+
+
+def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(tmp_path: Path) -> None:
+    results, labels = pair()
+    ledger = kept(tmp_path, *results)
+    came = summarise_sweep(ledger, ledger.records("sweep"), labels=labels)
+    told = json.loads(came.parent("sweep").files["results.json"])
+    assert any("is corrected by 72 labels a config" in line for line in printed(came))
+    assert told["sweep"]["verdict"]["labels"][M]["configs"]["b"]["corrected"]["difference"] < 0
+    assert summarise_sweep(ledger, ledger.records("sweep")).parent("sweep").tags["ragsweep.result"] == "better"
+    assert told["result"]["kind"] == came.parent("sweep").tags["ragsweep.result"] == "none"
 
 
 def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from one_process import in_one_process
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.command import read_command
 from ragsweep.sweep.search_command import trial_name
+from ragsweep.sweep.search_run import search_key
 from studies import select, stored_trials
 
 SEARCH = ["-m", "sweeps=hybrid_tpe", "chunker.size=800", "reranker=none", "hydra.sweeper.plots=false"]
@@ -27,6 +28,14 @@ REFUSED = {
     "reranker=none,late_interactoin": "late_interaction",
     "retriever=bm25,vectr": "vector",
 }
+
+
+def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed = [*SMALL[1:], *write_dataset(tmp_path), "judge=ollama"]
+    keys = [search_key(read_command([*typed, *more], multirun=True), "signature", "")
+            for more in ([], ["judge.labels=l.csv"], ["judge.seed=1"])]  # fmt: skip
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def _run(command: Command) -> int:
     context.tracker.check()
     _try_metrics(experiments, terminal)
     if not command.multirun:
+        if labels:
+            terminal.line("note", "judge.labels correct a sweep; of one config: ragsweep judge calibrate")
         terminal.plan(planned)
         status = _run_single(command, context, jobs[0])
     else:
