@@ -131,6 +131,13 @@ def test_judge_that_sampled_one_config_only_has_no_share() -> None:
     assert other.answers == pytest.approx(one.answers)
 
 
+def test_judge_that_always_agrees_has_a_share_of_none() -> None:
+    rows = np.random.default_rng(7).normal(0, 1, (2, 100, 2))
+    found = shares(*(repeated(one, [[[f"{n}{r}", 0.0] for r in range(2)] for n in range(100)]) for one in rows))
+    assert found is not None
+    assert (found.judge, found.twice_samples) == (0, 1)
+
+
 def test_answers_drawn_once_count_as_the_questions_and_say_so() -> None:
     first, second = drawn(1.0, 1.0)
     found = shares(scored({"m": [json.loads(row)["scores"]["m"][0] for row in first.outcomes[COLUMN]]}), second)
@@ -156,7 +163,7 @@ def test_answers_that_both_share_by_number_cancel_as_far_as_they_are_shared(
 
 def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
     generator = np.random.default_rng(5)
-    count = 1000
+    count = 400
     weights = np.resize([1.0, 3.0], count)
     pair = [repeated(generator.normal(0, 0.5, (count, 1)) + generator.normal(0, weights[:, None] - 1, (count, 2)))
             for _ in range(2)]  # fmt: skip
@@ -165,7 +172,7 @@ def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
     found = shares(*pair)
     assert found is not None
     answers, questions = 9 * 4 / 2, 10 * 0.25  # of one config, of two questions
-    assert found.answers == pytest.approx(answers / (answers + questions), abs=0.05)
+    assert found.answers == pytest.approx(answers / (answers + questions), abs=0.15)
 
 
 def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() -> None:
