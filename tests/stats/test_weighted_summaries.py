@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.types import GoldenSet, Question
+from ragsweep.core.results import Result
+from ragsweep.core.types import GoldenSet, Question, Scores
+from ragsweep.parts.metrics import ContextRecall
+from ragsweep.stats.calibration import noise
+from ragsweep.stats.comparable import is_mean
+from ragsweep.stats.context_effect import compare
+from ragsweep.stats.holdout_gap import holdout_gap
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.intervals import means_with_intervals, varying, weighted_quantile_interval
+from ragsweep.stats.repetition import COLUMN, variance_shares
+from ragsweep.stats.risk_coverage import curve
+from ragsweep.stats.summaries import collect_scores
+from weighed import METRIC, scored
 
 NONE = np.array([np.nan])
 
@@ -46,3 +60,68 @@ def test_few_heavy_questions_are_few() -> None:
     scores, weights = np.random.default_rng(0).uniform(size=50), np.where(np.arange(50) < 3, 500.0, 1.0)
     _, low, high = means_with_intervals(scores[None, :], NONE, NONE, weights)
     assert high[0] - low[0] > 2 * scores[:3].std()
+
+
+def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
+    metric = ContextRecall()
+    scores = Scores(np.array([1.0, 0.0, np.nan, 0.5]), np.array(["", "", "error: x", ""]))
+    table = collect_scores([metric], {metric.name: scores}, np.array([1.0, 2.0, 4.0, 1.0]))
+    found = table.summarise()[metric.name]
+    assert (found.value, found.low_bound, found.high_bound) == tuple(
+        pytest.approx(n) for n in (1.5 / 4, 1.5 / 8, 5.5 / 8)
+    )
+    assert table.summarise(np.array([1, 3]))[metric.name].value == pytest.approx(0.5 / 3)
+
+
+def test_a_mean_by_weight_is_a_mean() -> None:
+    weight = {"weight": [1.0, 3.0]}
+    one = scored("a", [0.0, 1.0], value=0.75)
+    assert is_mean(replace(one, outcomes={**one.outcomes, **weight}), METRIC)
+    assert not is_mean(one, METRIC)
+
+
+def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
+    generator = np.random.default_rng(0)
+    weights = generator.gamma(2, 1, 40).tolist()
+    base, lead = generator.uniform(0, 1, 40), generator.normal(0.2, 0.1, 40)
+
+    def results(gain: float) -> list[Result]:
+        pair = [scored("a", base.tolist()), scored("b", (base + lead + gain).tolist())]
+        return [replace(one, outcomes={**one.outcomes, "weight": weights}, parameters={"top_k": one.name})
+                for one in pair]  # fmt: skip
+
+    gap = holdout_gap(results(-0.05), results(0.0), METRIC)
+    assert gap is not None
+    assert (gap.tune, gap.change) == (pytest.approx(np.average(lead, weights=weights)), pytest.approx(-0.05))
+    share = np.array(weights) / sum(weights)
+    error = np.sqrt(np.square(share * (lead - share @ lead)).sum())
+    assert gap.high - gap.change == pytest.approx(1.96 * 2**0.5 * error, rel=0.05)
+
+
+def test_the_effect_of_context_risk_and_noise_are_by_weight() -> None:
+    ids, weights = ["a", "b", "c"], [1.0, 2.0, 5.0]
+    without = {"question_id": ids, "abstained": [False] * 3, "success_rate": [1.0, 0.0, 1.0], "weight": weights}
+    found = compare(without, {**without, "success_rate": [0.0, 1.0, 1.0]})
+    assert found.gain == pytest.approx((2 - 1) / 8)
+    points = curve([0.9, 0.1, 0.1], [1.0, 0.0, 1.0], [True] * 3, [False] * 3, weights)
+    assert [(point.coverage, point.score_answered) for point in points[1:]] == [(1 / 8, 1), (1, pytest.approx(6 / 8))]
+    floor = noise([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], weights)
+    assert floor.mean_difference == pytest.approx(1 / 8)
+    assert floor.of_the_mean > noise([0.0, 0.0, 0.0], [1.0, 0.0, 0.0]).of_the_mean
+
+
+def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
+    """Of two kinds of questions one alone has noisy answers: with all of the weight nearly all variance is theirs."""
+    generator = np.random.default_rng(0)
+    scores = (
+        0.5 + generator.normal(0, 0.2, (200, 1)) + generator.normal(0, 1, (200, 3)) * (np.arange(200) < 100)[:, None]
+    )
+    shares = []
+    for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
+        one = scored("a", scores.mean(axis=1).tolist())
+        rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
+        one = replace(one, outcomes={**one.outcomes, COLUMN: rows} | ({"weight": weight} if weight else {}))
+        found = variance_shares([one], score_matrix([one], METRIC))
+        assert found is not None
+        shares.append(found.answers)
+    assert shares[0] > 0.5 > 0.1 > shares[1]

@@ -30,6 +30,8 @@ from ragsweep.sweep.command import read_command
 QUESTIONS = 48
 RIGHT = {"good": 8, "fair": 7, "poor": 3, "bad": 0}
 """Model -> of how many in eight questions it knows the answer."""
+FREQUENT = {"frequent": True, "rare": False}
+"""Model -> whether it knows the answers to the questions with a weight, one in four, or to the others."""
 
 
 CALLED: list[str] = []
@@ -40,7 +42,8 @@ def answer(asked: ModelRequest) -> str:
     model = str(asked.body["model"])
     CALLED.append(model)
     number = int(asked.last.rpartition("amber")[2].split()[0])
-    return "salt" if number % 8 < RIGHT[model] else "a stone"
+    right = (number % 4 == 0) == FREQUENT[model] if model in FREQUENT else number % 8 < RIGHT[model]
+    return "salt" if right else "a stone"
 
 
 @pytest.fixture
@@ -194,6 +197,21 @@ def test_killed_process_of_a_race_leaves_one_run_a_config_and_no_call_is_made_tw
     assert parent.data.metrics["race/questions_saved"] == 4 * QUESTIONS - needed
     (dropped,) = (run for run in children if run.data.params["llm.model"] == "bad")
     assert dropped.data.metrics["race/asked"] == found["bad"].race["asked"]
+
+
+@pytest.mark.parametrize(("heavy", "dropped"), [(1, "frequent"), (30, "rare")])
+def test_a_race_is_decided_by_traffic(heavy: int, dropped: str, server: LlmServer, tmp_path: Path) -> None:
+    """One model is right on a quarter of the questions, which has ten elevenths of the traffic."""
+    overrides = typed(server, tmp_path, "llm.model=frequent,rare", *GRID[1:])
+    golden = [json.loads(line) for line in Path("golden.jsonl").read_text().splitlines()]
+    Path("golden.jsonl").write_text(
+        "".join(json.dumps({**row, "weight": 1 if n % 4 else heavy}) + "\n" for n, row in enumerate(golden))
+    )
+    assert run(*overrides) == 0
+    found = results()
+    assert [model for model, one in found.items() if one.state == DROPPED] == [dropped]
+    if heavy > 1:
+        assert found["frequent"].summaries["token_f1"].value == pytest.approx(heavy / (heavy + 3))
 
 
 def search(server: LlmServer, folder: Path, *more: str) -> list[str]:

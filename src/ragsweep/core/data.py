@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -90,7 +91,7 @@ class Question:
     section: str = ""  # heading of the section in which the answer stands
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; what is searched with is the config's choice (query=)
-    weight: float = 1.0  # how often it is asked, in any unit: a share of the traffic, a count
+    weight: float | None = None  # how often it is asked, in any unit: a share of the traffic, a count; all or none
     where: str = field(default="", compare=False)
 
     @property
@@ -109,14 +110,18 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """Hash the questions, their labels and, where they differ, weights: an edited file is another golden set."""
-        weighted = weights_of(self.questions) is not None
+        """Hash the questions, their labels and, where they differ, weights: an edited file is another golden set.
+
+        Of weights only ratios count, to nine digits.
+        """
+        weights = weights_of(self.questions)
+        total = math.fsum(weights or ())
         rows = [
             [q.id, q.text, q.category, q.answerable, q.unanswerable_type, q.needs_retrieval, q.references, q.keywords,
              [[e.document, e.anchor, e.start, e.grade] for e in q.evidence], sorted(q.labels.items()),
              *([[[turn.role, turn.text] for turn in q.history]] if q.history else []),
-             *([{"weight": q.weight}] if weighted else [])]
-            for q in self.questions
+             *([{"weight": f"{weights[n] / total:.9g}"}] if weights else [])]
+            for n, q in enumerate(self.questions)
         ]  # fmt: skip
         return content_hash([rows, self.repeated_passages])
 
@@ -128,7 +133,7 @@ class GoldenSet:
 
 def weights_of(questions: Sequence[Question]) -> list[float] | None:
     """Return the weights of questions; None where all count alike."""
-    weights = [question.weight for question in questions]
+    weights = [1.0 if question.weight is None else question.weight for question in questions]
     return weights if len(set(weights)) > 1 else None
 
 

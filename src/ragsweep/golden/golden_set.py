@@ -64,9 +64,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 
     Raises:
         InputError: a label contradicts its question, names what does not exist, or has an anchor that does not resolve;
-            or no question is left.
+            only some questions have a weight; or no question is left.
     """
     _check_labels(raw.questions)
+    _check_weights(raw.questions)
     unusable = _unusable_labels(raw.questions, corpus)
     problems = list(raw.unusable)
     for question in raw.questions:
@@ -104,6 +105,18 @@ def _check_labels(questions: Iterable[Question]) -> None:
             earlier = first.setdefault((label.document, label.anchor, label.start), label)
             if earlier is not label:
                 faults.add(label.where, f"{_named(label)} is given twice for one question; first in {earlier.where}")
+    faults.raise_any()
+
+
+def _check_weights(questions: Sequence[Question]) -> None:
+    """Refuse weights of some questions only: whether the others count 1, 0 or the mean is anyone's guess."""
+    without = [question for question in questions if question.weight is None]
+    if len(without) == len(questions):
+        return
+    faults, weighted = Faults(), len(questions) - len(without)
+    for one in without:
+        faults.add(one.where, f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions'
+                              " have one; give every question a weight, or none")  # fmt: skip
     faults.raise_any()
 
 

@@ -136,6 +136,8 @@ def results_json(
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
     """Write one line a config, failed ones included: swept parameters as ``params.<name>``, and five columns a metric.
 
+    ``weighted`` describes the weights of the questions, and is there only where they have any.
+
     These are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``; empty where not
     measured. Text that a spreadsheet would take for a formula is quoted.
     """
@@ -157,6 +159,7 @@ def _config(result: Result) -> dict[str, Any]:
     groups = {label: {value: _summaries(part) for value, part in of.items()} for label, of in result.groups.items()}
     return {
         **{name: value for name, value in vars(result).items() if name not in left_out},
+        "weighted": weighted_note(result),
         "dataset": {name: value for name, value in vars(result.dataset).items() if name != "held"},
         "metrics": _summaries(result.summaries),
         "groups": groups,
@@ -191,6 +194,7 @@ def _line(record: Result | Failure, swept: Sequence[str]) -> dict[str, Any]:
         status = "finished" if record.state == COMPLETE else record.state.lower()
         line |= {"status": status, "error": "", "signature": record.signature}
         line |= {"dataset": record.dataset.name, "n_questions": record.dataset.questions}
+        line |= {"weighted": note} if (note := weighted_note(record)) else {}
     else:
         line |= {"status": "failed", "error": record.error, "signature": "", "dataset": "", "n_questions": ""}
     return {**line, **{f"params.{name}": record.parameters.get(name, "") for name in swept}}

@@ -138,11 +138,9 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def _rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a config's scores so far to its race."""
-    name = objectives(result.config)[0]
-    value = result.summaries[name].value
-    steps = [float(score) for score in result.outcomes[name]]
-    return {"values": None if math.isnan(value) else value, "steps": steps, "cost": dict(spent)}
+    """Return a config's mean so far, and of how many questions; its race reads the scores from the ledger."""
+    value = result.summaries[objectives(result.config)[0]].value
+    return {"values": None if math.isnan(value) else value, "asked": result.race["asked"], "cost": dict(spent)}
 
 
 def _job_value(context: RunContext, job: Job, result: Result, spent: Mapping[str, float]) -> JobValue:

@@ -74,15 +74,19 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     folds = _folds(matrix.clusters)
     if folds is None:
         return SelectionBias(best, observed, math.nan, math.nan)
-    lucky = float(np.mean([_gap(better, fold, matrix.weights) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
+    lucky = float(np.mean([_gap(better, fold) for fold in folds])) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
 
-def _gap(better: Doubles, fold: Numbers, weights: Doubles | None) -> float:
-    """Return how much worse the best of nine folds is on the tenth, weighted by the tenth's questions."""
+def _gap(better: Doubles, fold: Numbers) -> float:
+    """Return how much worse the best of nine folds is on the tenth, weighted by the tenth's number of questions.
+
+    Scores times weights over numbers of questions: what all configs share cancels over folds of one size, whatever
+    weights they have.
+    """
     member = np.eye(FOLDS)[fold]
-    sizes = member.sum(axis=0) if weights is None else weights @ member
+    sizes = member.sum(axis=0)
     held = better @ member
     rest = (better.sum(axis=1, keepdims=True) - held) / (sizes.sum() - sizes)
     near = TIE * np.abs(better).max()

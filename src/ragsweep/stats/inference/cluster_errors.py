@@ -26,6 +26,8 @@ NODES = 768
 """Of the integral; its error is below 1e-6 for the layouts of the tests."""
 ROUNDED = 2
 """Digits of a correlation: its estimate is never so exact, and what follows from it is remembered."""
+KINDS = 40
+"""Kinds of clusters that degrees of freedom are computed of: of weighted questions hardly two clusters are alike."""
 
 
 def effective_clusters(sizes: Doubles) -> float:
@@ -94,9 +96,20 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     kinds = np.stack([sizes, squares], axis=1)
     distinct, place, counts = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
     known, rounded = enough(sizes), round(correlation, ROUNDED)
-    described = tuple(map(tuple, distinct.tolist())), tuple(counts.tolist())
-    degrees = _degrees(*described, rounded) if known else math.nan
+    few, times = _merge_kinds(distinct, counts)
+    degrees = _degrees(tuple(map(tuple, few.tolist())), tuple(times.tolist()), rounded) if known else math.nan
     return Correction(_Model.of(distinct, counts, rounded).factors[place.reshape(-1)], degrees)
+
+
+def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
+    """Average neighbours among the smaller kinds, which are sorted by size, until ``KINDS`` are left; sums stay."""
+    kept = KINDS // 2
+    if (rest := len(kinds) - kept) <= kept:
+        return kinds, counts
+    group = np.append(np.arange(rest) * kept // rest, np.arange(kept, KINDS))
+    merged = np.bincount(group, counts)
+    averages = [np.bincount(group, counts * column) / merged for column in kinds.T]
+    return np.stack(averages, axis=1), merged.astype(np.int64)
 
 
 class _Model(NamedTuple):

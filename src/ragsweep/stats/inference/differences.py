@@ -34,8 +34,8 @@ class Differences:
 
     Where less is better a negative ``estimate`` is the better one; ``better`` and ``worse`` respect that. ``low`` and
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of one difference, by clusters.
-    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences. ``apart`` counts
-    the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
+    ``effect`` is Cohen's d_z (1988): the mean difference in standard deviations of the differences, both weighted.
+    ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in ``notes``.
 
     With ``ratios`` all of these are of logarithms: e to the ``estimate`` is the typical ratio to the baseline.
     """
@@ -95,10 +95,10 @@ def compare_with_baseline(
     """Compare every config with the row ``baseline``, paired by question.
 
     Intervals are max-T bootstrap by cluster (see ``max_t_intervals``), with fixed standard errors; Wilcoxon's test
-    treats questions one by one, the randomisation test flips clusters together; Holm's correction counts all other
-    configs. With fewer than ten effective clusters there are no intervals: the tests stand alone. Where hardly any
-    question speaks against a difference, it must survive one more cluster with the largest loss (``exposed``), unless
-    the metric's definition excludes a loss (``rising``, one flag a config).
+    treats questions one by one, the randomisation test flips clusters together, both of differences times weights;
+    Holm's correction counts all other configs. With fewer than ten effective clusters there are no intervals: the tests
+    stand alone. Where hardly any question speaks against a difference, it must survive one more cluster with the
+    largest loss (``exposed``), unless the metric's definition excludes a loss (``rising``, one flag a config).
     """
     differences = matrix.values - matrix.values[baseline]
     differences = round_to_ties(differences) if differences.size else differences
@@ -106,11 +106,12 @@ def compare_with_baseline(
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     known = enough_clusters(matrix.clusters, matrix.weights)
+    weights = np.ones(differences.shape[1]) if matrix.weights is None else matrix.weights
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
         baseline, level, bounds.means, bounds.low, bounds.high, bounds.errors, ranked.p, flipped,
-        _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences),
-        np.count_nonzero(differences, axis=1), _notes(differences, baseline, known),
+        _corrected(ranked.p, others), _corrected(flipped, others), _effects(differences, weights),
+        np.count_nonzero(differences, axis=1), _notes(differences / weights, baseline, known),
         ranked.variant, bounds.critical, bounds.degrees, np.zeros(len(differences), dtype=bool),
         matrix.higher_is_better,
     )  # fmt: skip
@@ -175,12 +176,16 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
     return corrected
 
 
-def _effects(differences: Doubles) -> Doubles:
-    """Divide mean differences by their standard deviation: 0 where nothing differs, NaN where there is no spread."""
+def _effects(differences: Doubles, weights: Doubles) -> Doubles:
+    """Divide mean differences by their standard deviation: 0 where nothing differs, NaN where there is no spread.
+
+    ``differences`` are times ``weights``, which have a mean of 1.
+    """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)
-    spread = differences.std(axis=1, ddof=1)
     means = differences.mean(axis=1)
+    squares = weights * np.square(differences / weights - means[:, None])
+    spread = np.sqrt(squares.sum(axis=1) / (differences.shape[1] - 1))
     flat = spread <= 1e-9 * np.abs(differences).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(flat, np.where(means == 0, 0.0, np.nan), means / spread)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
+from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, enough_clusters
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import student_quantile
@@ -57,8 +57,8 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     counts (Laster and Johnson, Statistics in Medicine 22, 2003). Where fewer than 30 questions differ, each
     end counts one question more, off by the largest difference seen (in the spirit of Agresti and Min, Statistics in
     Medicine 24, 2005). Where none differs, the share of questions that might is bounded by the rule of three
-    (1 - (1 - level) ** (1 / clusters), about 3 / clusters at 95 %: Hanley and Lippman-Hand, JAMA 249, 1983), and each
-    may be lost whole. Fewer than ten effective clusters are inconclusive.
+    (1 - (1 - level) ** (1 / n), about 3 / n at 95 %, n effective clusters: Hanley and Lippman-Hand, JAMA 249, 1983),
+    and each may be lost whole. Fewer than ten effective clusters are inconclusive.
 
     Raises:
         InputError: Not two rows, a margin that is negative or no number, or a share of a baseline that is not positive.
@@ -160,7 +160,7 @@ def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
     """Return one end of the interval of the mean slack: the lower for side -1, the upper for 1."""
     apart, clusters, weights = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters, matrix.weights
     if not apart.any():
-        share = 1 - (1 - level) ** (1 / len(np.unique(clusters)))
+        share = 1 - (1 - level) ** (1 / effective_clusters(np.bincount(clusters, weights).astype(np.float64)))
         return float(
             slack.mean() + side * share * largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
         )

@@ -183,9 +183,9 @@ class SearchLoop:
             for job, result in results.items():
                 if isinstance(result, JobReturn) and completed(result):
                     outcome = read_outcome(result, 1)
-                    steps: Any = result.return_value.get("steps") if isinstance(result.return_value, Mapping) else None
+                    asked: Any = result.return_value.get("asked") if isinstance(result.return_value, Mapping) else None
                     if outcome.values:
-                        self.study.report(trials[job], len(steps) if steps else until, outcome.values[0])
+                        self.study.report(trials[job], asked or until, outcome.values[0])
                     spent[job].update(outcome.cost)
             for job in dropped:
                 prune(job)
