@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,40 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list
 
 
 def test_two_runs_show_what_differences_can_be_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, gains = normal(0.5), normal(0.1, 40, 0.2, 5)
+    before, gains = normal(0.5, 200), normal(0.1, 200, 0.2, 5)
     after = [one + more for one, more in zip(before, gains, strict=True)]
     runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
     found, (row,) = told(capsys, *runs, "--path", str(tmp_path))
     spread = float(np.std(gains, ddof=1))
-    exact = TTestPower().solve_power(nobs=40, power=0.8, alpha=0.05) * spread
+    exact = TTestPower().solve_power(nobs=200, power=0.8, alpha=0.05) * spread
     assert row["detectable"] == pytest.approx(exact, rel=0.01)
     assert row["spread"] == pytest.approx(spread)
     needed = TTestPower().solve_power(effect_size=0.02 / spread, power=0.8, alpha=0.05)
     assert row["questions_needed"] == pytest.approx(needed, abs=2)
-    assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 40, None)
+    assert (row["effect"], row["questions"], found["assumed_correlation"]) == (0.02, 200, None)
+
+
+def test_difference_that_is_seen_is_larger_where_the_guard_against_unseen_losses_withholds_the_claim(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = normal(0.5), normal(0.6, seed=1)
+    runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"a": "9"}))
+    (row,) = told(capsys, *runs, "--path", str(tmp_path))[1]
+    plain = TTestPower().solve_power(nobs=40, power=0.8, alpha=0.05) * row["spread"]
+    assert 1.1 * plain < row["detectable"] < 4 * plain
+    assert power([*runs, "--questions", "40", "--path", str(tmp_path)]) == 0
+    assert "is not called better" in capsys.readouterr().out
+
+
+def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = (100 * np.exp(np.random.default_rng(0).normal(0, 1.5, 200))).tolist()
+    other = (np.array(slow) * np.exp(np.random.default_rng(1).normal(0, 0.2, 200))).tolist()
+    runs = record(tmp_path, scored({"latency_ms": slow}), scored({"latency_ms": other}, parameters={"a": "9"}))
+    (row,) = told(capsys, *runs, "--path", str(tmp_path))[1]
+    exact = TTestPower().solve_power(nobs=200, power=0.8, alpha=0.05) * row["spread"]
+    assert (row["spread"], row["detectable"]) == (pytest.approx(0.2, rel=0.1), pytest.approx(np.expm1(exact), rel=0.01))
+    assert power([*runs, "--path", str(tmp_path)]) == 0
+    assert re.search(r"sees differences of 3\.?\d* % or more", capsys.readouterr().out)
 
 
 def test_a_smaller_effect_needs_more_questions_and_more_configs_too(
@@ -121,9 +145,9 @@ def test_a_set_is_planned_before_it_is_annotated(capsys: pytest.CaptureFixture[s
 
 
 def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, after = normal(0.5), normal(0.6, seed=1)
+    before, after = normal(0.5, 200), normal(0.6, 200, seed=1)
     runs = record(tmp_path, scored({"ndcg": before}), scored({"ndcg": after}, parameters={"top_k": "9"}))
-    (row,) = told(capsys, *runs, "--questions", "40", "--path", str(tmp_path))[1]
+    (row,) = told(capsys, *runs, "--questions", "200", "--path", str(tmp_path))[1]
     assert row["detectable"] == pytest.approx(told(capsys, *runs, "--path", str(tmp_path))[1][0]["detectable"])
     found, (alone,) = told(capsys, runs[0], "--questions", "40", "--path", str(tmp_path))
     assert alone["spread"] == pytest.approx(np.std(before, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))

@@ -29,8 +29,9 @@ from ragsweep.report.tables import Row, log_table, to_json, weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
+from ragsweep.stats.comparison import guarded_configs
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.differences import compare_with_baseline
+from ragsweep.stats.inference.differences import compare_amounts, has_ratios, transform_amounts
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, score_matrix
 from ragsweep.stats.inference.planning import (
     MEASURED,
@@ -53,6 +54,12 @@ CORRELATION = 0.8
 """The assumed correlation of two configs' scores, which spread alike, where only one config is given."""
 REPEATED = (".replicate", ".seed")
 
+GUARDED_BELOW = 100
+FEW_CLUSTERS = (
+    f"below {GUARDED_BELOW} source documents a difference that hardly any question contradicts is not called better: it"
+    " must be 1.2 times as large as stated (60 documents, two configs) to 1.8 times (30)"
+)
+"""Measured by ``benchmarks/planted.py --part power``."""
 _ABOUT = """Show how small a true difference between two configs this golden set would find in four of five cases, at
 95 % confidence, and how many questions would find a given one. Two runs show how much differences spread from question
 to question; with one run that is assumed. Among many configs a difference must be larger to be shown: for runs of one
@@ -166,21 +173,24 @@ def _level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     whole = [result for result in siblings if result.state == COMPLETE and metric in result.summaries]
     if len(whole) < 2:
         return shared_level(configs, LEVEL)
-    return each_level(compare_with_baseline(score_matrix(whole, metric), 0))
+    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries[metric].unit))
 
 
 def _row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
     """Return the differences that one metric can show."""
     matrix, unit = score_matrix(results, metric), results[0].summaries[metric].unit
     effect = _worth_finding(matrix, unit) if effect is None else effect
-    matrix = _paired(matrix)
-    found = estimate_power(matrix, level=level)
+    ratios, compared = has_ratios(matrix, unit), _paired(transform_amounts(matrix, unit))
+    guarded = guarded_configs(results, matrix) if len(results) > 1 else np.array([False, True])
+    found = estimate_power(compared, level=level, guarded=guarded)
+    needed = found.questions_for(math.log1p(effect / float(matrix.values[0].mean())) if ratios else effect)
     return {
         "metric": metric,
-        "detectable": found.typical,
-        "detectable_alone": found.alone,
+        "detectable": math.expm1(found.typical) if ratios else found.typical,  # a share of an amount
+        "detectable_alone": math.expm1(found.alone) if ratios else found.alone,
+        "ratios": ratios,
         "effect": effect,
-        "questions_needed": found.questions_for(effect),
+        "questions_needed": needed,
         "questions": found.questions,
         "clusters": found.clusters,
         "spread": float(found.spread[1]),
@@ -199,21 +209,22 @@ def _paired(matrix: Matrix) -> Matrix:
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]
-    differences = np.stack([np.zeros_like(scores), scores * math.sqrt(2 * (1 - CORRELATION))])
-    return replace(matrix, values=differences, configs=("", ""))
+    apart = (scores - scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
+    return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
 
 
 def _cells(row: Row, compared: str) -> list[str]:
     unit = row["unit"]
     if math.isnan(row["detectable"]):
         return [row["metric"], row["note"], "", ""]
-    alone = f"; between two configs alone, of {amount(row['detectable_alone'], unit)}"
+    alone, least = ((f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
+                    for key in ("detectable_alone", "detectable"))  # fmt: skip
+    alone = f"; between two configs alone, of {alone}"
     needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
     return [
         row["metric"],
-        f"sees differences of {amount(row['detectable'], unit)} or more"
-        + (f" among {compared}{alone}" if compared else ""),
+        f"sees differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
         f"to see {amount(row['effect'], unit)}: {needed} questions",
         f"has {row['questions']:,}{clusters}",
     ]
@@ -319,6 +330,8 @@ def _plan_lines(runs: Sequence[RecordedRun], design: Design, price: float | None
     cost = "" if price is None else f", {price * design.questions:,.0f} euros of annotation"
     compared = f"; {design.comparisons} configs are compared with one" if design.comparisons > 1 else ""
     yield "plan", f"{design.questions:,} questions from {design.clusters:,} source documents{cost}{compared}"
+    if design.clusters < GUARDED_BELOW:
+        yield "note", FEW_CLUSTERS
     if not runs:
         yield "measured", "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
         return

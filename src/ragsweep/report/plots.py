@@ -133,8 +133,8 @@ def differences(verdict: SweepComparison, recommended: str | None = None) -> byt
         kept = bool(verdict.may_be_best[row])
         colour = COLOUR if kept else GREY
         if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
-            style = ":" if found.exposed[row] else "-"
-            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, style, lw=1.6)
+            bar = axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+            bar.set_linestyle("dotted" if found.exposed[row] else "solid")
         marker, size = ("D", 7) if verdict.matrix.configs[row] == recommended else ("o", 5)
         inside = colour if kept else "white"
         axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)

@@ -15,6 +15,7 @@ from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, signe
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.holdout_gap import Gap
 from ragsweep.stats.inference.differences import UNSEEN, Differences
+from ragsweep.stats.inference.power import GUARDED
 
 MOST_NAMED = 3
 MOST_SLICES = 2
@@ -142,6 +143,8 @@ def detectable(verdict: SweepComparison) -> Iterator[str]:
     """Describe the smallest difference that these questions can show."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
+        if power.note == GUARDED:
+            yield f"power: {power.note}"
         return
     least, alone = (size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters" if power.clusters < power.questions else ""

@@ -198,7 +198,7 @@ def _compare(
         confidence_set=model_confidence_set(compared, SET_LEVEL),
         probability=probability_of_best(compared),
         selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
-        power=_power(compared, differences),
+        power=estimate_power(compared, level=each_level(differences), guarded=guarded_configs(results, matrix)),
         recommendation=recommendation,
         recommended=None if recommendation.config is None else results[recommendation.config],
         costs={name: cost.value for name, cost in costs.items()},
@@ -291,11 +291,6 @@ def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)
 
 
-def _power(matrix: Matrix, differences: Differences) -> Power:
-    """Return what this sweep can show: with the critical value by which it is decided."""
-    return estimate_power(matrix, level=each_level(differences))
-
-
 def _margin(first: Result, matrix: Matrix) -> float:
     """Return the margin in the metric's unit, as configured, else the default; of amounts in logarithms."""
     margin, unit = (first.config.get("recommend") or {}).get("margin"), first.summaries[matrix.metric].unit
@@ -311,6 +306,12 @@ def rising_configs(results: Sequence[Result], matrix: Matrix) -> Flags | None:
     """Flag the configs that can lose no question to the first one: the same rankings, a longer context."""
     lengths = context_lengths(results, matrix)
     return None if lengths is None else lengths.alone
+
+
+def guarded_configs(results: Sequence[Result], matrix: Matrix) -> Flags:
+    """Flag the configs whose lead over the first one a loss that was not seen could undo."""
+    rising = rising_configs(results, matrix)
+    return np.ones(len(matrix.values), dtype=bool) if rising is None else ~rising
 
 
 def context_lengths(results: Sequence[Result], matrix: Matrix) -> ContextLength | None:

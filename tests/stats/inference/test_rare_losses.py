@@ -7,7 +7,13 @@ import pytest
 
 from ragsweep.stats.inference.differences import UNSEEN, compare_with_baseline
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.rare_losses import SEEN, chance_of_no_gain, largest_loss, losses_are_seen
+from ragsweep.stats.inference.rare_losses import (
+    SEEN,
+    chance_of_no_gain,
+    largest_loss,
+    losses_are_seen,
+    smallest_gain_shown,
+)
 
 
 def matrix(values: np.ndarray, *, higher_is_better: bool = True) -> Matrix:
@@ -68,3 +74,16 @@ def test_the_largest_loss_follows_from_bounds_where_there_are_any() -> None:
     assert largest_loss(scores, falls=False) == pytest.approx(0.8)
     assert largest_loss(scores * 100, falls=True) == pytest.approx(70)
     assert largest_loss(np.zeros(0), falls=True) == 0
+
+
+def test_gain_that_is_claimed_as_often_grows_where_few_losses_are_seen() -> None:
+    """Of 60 questions the guard withholds the claim of the plain gain; of 400, where losses are seen, it does not."""
+    plain, critical = {}, 2.9
+    for questions in (60, 400):
+        gains = np.random.default_rng(0).normal(0, 0.25, questions)
+        gain = (critical + 0.85) * 0.25 / np.sqrt(questions)
+        plain[questions] = smallest_gain_shown(gains, np.arange(questions), 1.0, gain, critical) / gain
+    assert plain[60] > 1.2
+    assert plain[400] == 1
+    harmless = smallest_gain_shown(np.random.default_rng(0).normal(0, 0.25, 60), np.arange(60), 0.0, 0.12, critical)
+    assert harmless == 0.12

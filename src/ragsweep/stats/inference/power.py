@@ -16,12 +16,15 @@ from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.differences import Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.max_t import as_normal, student_quantile
+from ragsweep.stats.inference.rare_losses import largest_loss, smallest_gain_shown
 from ragsweep.stats.inference.resampling import cluster_scores
 
 Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 POWER = 0.8
 LEVEL = 0.95
+GUARDED = "too few questions to rule out rare losses: hardly any difference would be shown as better"
 MOST = 1e9
 """More questions are no answer: so small a difference is none, or the rounding error of one."""
 
@@ -57,12 +60,16 @@ class Power:
         return questions_needed(effect, float(np.nanmedian(self.spread)), self.power, self.level)
 
 
-def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
+def estimate_power(
+    matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL, guarded: Flags | None = None
+) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     (t_{1 - alpha/2} + t_power) standard errors, by clusters and with their degrees of freedom (Bloom, Evaluation Review
-    19, 1995). For a comparison among many configs give the ``level`` of each one:
-    :func:`each_level` of a sweep's critical value, or :func:`shared_level`.
+    19, 1995); of ``guarded`` configs more where the guard against unseen losses would withhold the claim too often, as
+    simulated from the differences of the config in the middle (``smallest_gain_shown``). For a
+    comparison among many configs give the ``level`` of each one: :func:`each_level` of a sweep's critical value, or
+    :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -70,16 +77,30 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
         unknown = np.full(len(matrix.values), math.nan)
         note = f"fewer than {FEWEST} independent questions"
         return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, power, level, note)
-    factor, alone = (
-        student_quantile((1 + each) / 2, data.degrees) + student_quantile(power, data.degrees)
-        for each in (level, LEVEL)
-    )
+    criticals = [student_quantile((1 + each) / 2, data.degrees) for each in (level, LEVEL)]
     errors = np.where(data.errors > 0, data.errors, math.nan)
     spread = errors * math.sqrt(questions)
     differ = ~np.isnan(errors)
     middle = float(np.median(errors[differ])) if differ.any() else math.nan
     note = "" if differ.any() else "no config differs from the baseline by more than a constant"
+    factor, alone = (_with_guard(matrix, baseline, guarded, errors, critical, student_quantile(power, data.degrees))
+                     for critical in criticals)  # fmt: skip
+    note = GUARDED if differ.any() and math.isnan(factor) else note
     return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
+
+
+def _with_guard(
+    matrix: Matrix, baseline: int, guarded: Flags | None, errors: Doubles, critical: float, power: float
+) -> float:
+    """Return how many standard errors a true difference must be large to be claimed; NaN where none would be."""
+    doubted = np.flatnonzero(~np.isnan(errors) & guarded).tolist() if guarded is not None else []
+    if not doubted:
+        return critical + power
+    row = sorted(doubted, key=lambda row: float(errors[row]))[len(doubted) // 2]
+    gains = matrix.better[row] - matrix.better[baseline]
+    loss = largest_loss(matrix.scores[baseline], falls=matrix.higher_is_better)
+    gain = (critical + power) * float(errors[row])
+    return smallest_gain_shown(gains, matrix.clusters, loss, gain, critical) / float(errors[row])
 
 
 def each_level(differences: Differences) -> float:
