@@ -193,7 +193,7 @@ def show_changes(results: Sequence[Result], metric: str | None, terminal: Termin
                 verdict_word(found.better[n], found.worse[n], not found.apart[n]),
                 ", ".join(map(str, factors(results[0], results[n]))) or results[n].name,
                 change_with_interval(
-                    *(float(one[n]) for one in (found.estimate, found.low, found.high)), unit, found.ratios
+                    float(found.estimate[n]), float(found.low[n]), float(found.high[n]), unit, found.ratios
                 )
                 + found.doubt(n),
             ]

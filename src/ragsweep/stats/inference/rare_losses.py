@@ -104,7 +104,7 @@ def smallest_gain_shown(gains: Doubles, clusters: Numbers, loss: float, gain: fl
     while high > 1.03 * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if share(middle, guarded=True) >= wanted else (middle, high)
-    return high
+    return float(high)
 
 
 def _confirmed(drawn: Doubles, lost: float, allowed: float) -> NDArray[np.bool_]:
