@@ -200,7 +200,8 @@ def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_b
     )  # fmt: skip
     with process:
         assert process.stdout is not None
-        assert any(line.startswith("look") for line in process.stdout)
+        is_closing = any(line.startswith("look") for line in process.stdout)
+        assert is_closing, process.communicate(timeout=60)[1]
         process.send_signal(sent)
         process.communicate(timeout=60)
     assert process.returncode == 128 + sent
